@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from exthost.launch_plan import Cgroup, LaunchPlan, Wrapper
-from exthost.process import probe
+from exthost.process import sandbox_probe
 from exthost.process.child import Child
 from exthost.process.file_view import ViewRequest, compute_view, system_view
 from exthost.process.host_protection import harden
@@ -38,7 +38,7 @@ WAIT_SECONDS = 20.0
 
 
 def wrapper(way: str, argv: tuple[str, ...]) -> Wrapper | None:
-    tools = probe.find_tools()
+    tools = sandbox_probe.find_tools()
     if way == "plain":
         return None
     if way == "tree":
@@ -54,7 +54,9 @@ def processes(folder: Path) -> list[int]:
 def uid_inside(group: Cgroup) -> int:
     """Who a root host's program is that everybody can reach, once it has entered this group."""
     wrapper = strict.plan_wrapper(
-        probe.find_tools(), dataclasses.replace(system_view(), uid=strict.NOBODY), network=False
+        sandbox_probe.find_tools(),
+        dataclasses.replace(system_view(), uid=strict.NOBODY),
+        network=False,
     )
     argv = ("/bin/sh", "-c", "echo; read line")
     child = Child(LaunchPlan(argv=argv, cwd="/", wrapper=wrapper, group=group))
@@ -77,7 +79,7 @@ def uid_inside(group: Cgroup) -> int:
 def main(base: str, way: str, end: str = "") -> None:
     harden()  # as the command line does: less of /proc is ours then
     argv = (sys.executable, "-S", "-E", "-c", PROGRAM)
-    machine = probe.find_tools().machine
+    machine = sandbox_probe.find_tools().machine
     group = Cgroup(base=base, settings=(), moves_host=True, init=INIT[machine])
     plan = LaunchPlan(argv=argv, cwd="/", env={"WORD": "a"}, wrapper=wrapper(way, argv))
     before = set(Path("/proc/self/fd").iterdir())

@@ -27,7 +27,7 @@ from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import ExthostError
 from exthost.extension.call_outcomes import LOSSES
 from exthost.extension.extension import Extension
-from exthost.process import probe
+from exthost.process import sandbox_probe
 from tests.extensions.puppet import Puppet
 
 # limits.start of morphir; the first delay and the longest one of this test.
@@ -165,7 +165,7 @@ class Supervision(RuleBasedStateMachine):
     def load(self, strategy: str, most: int | None, forgiven_by: str) -> None:
         self.patch = pytest.MonkeyPatch()
         # Else the first start finds out in a thread, which no step of this loop waits for.
-        probe.probe_pid_namespace(probe.find_tools())
+        sandbox_probe.probe_pid_namespace(sandbox_probe.find_tools())
         self.patch.setattr(random, "random", lambda: 0.0)  # no jitter
         ALL.clear()
         self.loop = ManualClockLoop()

@@ -16,7 +16,7 @@ import pytest
 
 from exthost.errors import SpawnFailed
 from exthost.launch_plan import Cgroup, LaunchPlan
-from exthost.process import cgroups, probe
+from exthost.process import cgroups, sandbox_probe
 from exthost.process.child import Child
 from exthost.sandbox.cgroup import CgroupBase, Owner
 from exthost.sandbox.initcode import INIT
@@ -48,7 +48,12 @@ def base() -> Iterator[Path]:
 
 def group_below(base: Path, **settings: Any) -> Cgroup:
     return Cgroup(
-        **{"base": str(base), "settings": (), "init": INIT[probe.find_tools().machine], **settings}
+        **{
+            "base": str(base),
+            "settings": (),
+            "init": INIT[sandbox_probe.find_tools().machine],
+            **settings,
+        }
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import exthost
 from exthost.errors import Refused, SpawnFailed
 from exthost.events import Bus, ContainmentWeakened
-from exthost.process import probe
+from exthost.process import sandbox_probe
 from exthost.sandbox.probe_result import ProbeResult
 from tests.sandbox.confined import EXPLORER
 from tests.sandbox.trials import trial
@@ -29,13 +29,13 @@ def connect(**settings: Any) -> Any:
 @contextlib.contextmanager
 def nothing_known() -> Iterator[None]:
     """Clear the results of the probe, before the block and after it."""
-    before = dict(probe._results)
-    probe._results.clear()
+    before = dict(sandbox_probe._results)
+    sandbox_probe._results.clear()
     try:
         yield
     finally:
-        probe._results.clear()
-        probe._results.update(before)
+        sandbox_probe._results.clear()
+        sandbox_probe._results.update(before)
 
 
 @contextlib.contextmanager
@@ -57,13 +57,13 @@ def next_descriptor() -> int:
 @contextlib.contextmanager
 def refusing(reason: str) -> Iterator[None]:
     """Make the kernel refuse every namespace, for the time of the block."""
-    before = probe._try
-    probe._try = lambda plan: ProbeResult(reason, "allow it")
+    before = sandbox_probe._try
+    sandbox_probe._try = lambda plan: ProbeResult(reason, "allow it")
     try:
         with nothing_known():
             yield
     finally:
-        probe._try = before
+        sandbox_probe._try = before
 
 
 async def a_shortage_is_not_remembered(pids: str, **settings: Any) -> None:
@@ -100,26 +100,26 @@ async def a_host_that_ignores_sigchld_contains_as_usual() -> None:
                 async with connect(restart=NEVER, **settings) as ext:
                     assert ext.enforced["pids"] == "pidns"
                     assert await ext.call("echo", 1) == 1
-                assert time.monotonic() - began < probe._PROBE_SECONDS
+                assert time.monotonic() - began < sandbox_probe._PROBE_SECONDS
     finally:
         signal.signal(signal.SIGCHLD, before)
 
 
 @trial
 async def a_probe_does_not_block_the_loop() -> None:
-    before, ran_in = probe._try, []
+    before, ran_in = sandbox_probe._try, []
 
     def watched(plan: Any) -> ProbeResult:
         ran_in.append(threading.current_thread())
         return before(plan)
 
-    probe._try = watched
+    sandbox_probe._try = watched
     try:
         with nothing_known():
             async with connect(permissions={}) as ext:
                 assert await ext.call("echo", 1) == 1
     finally:
-        probe._try = before
+        sandbox_probe._try = before
     assert ran_in and threading.current_thread() not in ran_in
 
 

@@ -40,7 +40,7 @@ from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.gate import clash
 from exthost.launch.plan import admit, prepare
 from exthost.launch.variables import grant_line, withheld
-from exthost.process import cgroups, probe
+from exthost.process import cgroups, sandbox_probe
 from exthost.process.host_protection import harden
 from exthost.process.spawn_errors import cannot_run
 from exthost.sandbox.probe_result import ProbeResult
@@ -151,8 +151,8 @@ def _unsearched(wanted: Wanted) -> list[Finding]:
 
 def machine() -> dict[str, Any]:
     """Return which sandboxes and limits work on this machine, as data. Tries each of them."""
-    tools = probe.find_tools()
-    (tree, _), strict = probe.probe_pid_namespace(tools), probe.probe_strict(tools)
+    tools = sandbox_probe.find_tools()
+    (tree, _), strict = sandbox_probe.probe_pid_namespace(tools), sandbox_probe.probe_strict(tools)
     base = cgroups.find_base()
     return {
         "bwrap": tools.bwrap,

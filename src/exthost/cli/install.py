@@ -20,7 +20,7 @@ from exthost.cli.package_folders import (
 from exthost.cli.target_specs import read_wanted
 from exthost.cli.toggle_verbs import set_enabled
 from exthost.discovery.configfile import Wanted
-from exthost.discovery.files import is_inside
+from exthost.discovery.untrusted_files import is_inside
 from exthost.errors import Evidence, UsageError
 
 

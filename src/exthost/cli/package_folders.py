@@ -16,10 +16,10 @@ from pathlib import Path
 from exthost.cli.common import plural
 from exthost.config import Config, DiscoverySettings
 from exthost.dialects import find
-from exthost.discovery.files import is_inside
 from exthost.discovery.links import read_links, write_links
 from exthost.discovery.report import Candidate
 from exthost.discovery.search import base_folders, canonical, discover
+from exthost.discovery.untrusted_files import is_inside
 from exthost.errors import Evidence, ManifestError, NotFound, UsageError
 
 # Of no use to an extension that runs, and large.

@@ -21,9 +21,9 @@ from exthost.config import (
 )
 from exthost.dialects import find
 from exthost.dialects.manifest_format import Found, Rejected
-from exthost.discovery.files import read_file
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
+from exthost.discovery.untrusted_files import read_file
 from exthost.errors import ConfigError, Evidence, ManifestError
 from exthost.process.environment import looks_secret
 from exthost.process.host_environ import host_environ

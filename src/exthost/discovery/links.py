@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from exthost.discovery.files import read_file
+from exthost.discovery.untrusted_files import read_file
 from exthost.errors import ManifestError
 
 __all__ = ["LINKS_FILE", "read_links", "write_links"]

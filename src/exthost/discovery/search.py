@@ -16,10 +16,10 @@ from typing import Protocol
 
 from exthost.config.discovery import ON_PATH
 from exthost.dialects.manifest_format import Found, ManifestFormat, Rejected, Remark, Verdict
-from exthost.discovery.files import escape, is_inside, read_file, system_words
 from exthost.discovery.filters import filter_candidates
 from exthost.discovery.links import read_links
 from exthost.discovery.report import Candidate, Diagnostic, Report
+from exthost.discovery.untrusted_files import escape, is_inside, read_file, system_words
 from exthost.discovery.walk import Hit, unsearchable, walk
 from exthost.errors import Evidence, ManifestError
 from exthost.spec import Package, Spec

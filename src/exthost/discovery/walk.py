@@ -17,8 +17,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from exthost.dialects.manifest_format import ManifestFormat
-from exthost.discovery.files import escape, is_inside, system_words
 from exthost.discovery.report import Diagnostic
+from exthost.discovery.untrusted_files import escape, is_inside, system_words
 from exthost.empty_mapping import EMPTY_MAPPING
 
 __all__ = ["Folder", "Hit", "Walked", "unsearchable", "walk"]

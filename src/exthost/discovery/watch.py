@@ -18,10 +18,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from exthost.config import DiscoverySettings
 from exthost.config.discovery import ON_PATH
 from exthost.dialects.manifest_format import ManifestFormat
-from exthost.discovery.files import read_file
 from exthost.discovery.links import read_links
 from exthost.discovery.report import Candidate, Diagnostic
 from exthost.discovery.search import base_folders, discover, roots
+from exthost.discovery.untrusted_files import read_file
 from exthost.discovery.walk import walk
 from exthost.errors import ConfigError, ManifestError
 from exthost.spec import Spec

@@ -18,7 +18,7 @@ from exthost.launch.own_user import with_own_user
 from exthost.launch.program_files import program_files
 from exthost.launch.shared_folders import refuse_state_folder
 from exthost.launch_plan import ExpectedPath, LaunchPlan
-from exthost.process import probe
+from exthost.process import sandbox_probe
 from exthost.process.file_view import ViewRequest, compute_view, system_view, toml_key
 from exthost.process.shown_paths import is_below
 from exthost.sandbox.strict import View
@@ -75,7 +75,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
         return NOT_SANDBOXED
     _check_not_writable(spec, plan, view)
     refuse_state_folder(spec, view.writable, host)
-    tools = probe.find_tools()
+    tools = sandbox_probe.find_tools()
     if tools.uid == 0:
         view = with_own_user(spec.id, view, tools)
     if view.uid is None:

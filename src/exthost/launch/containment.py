@@ -18,7 +18,7 @@ from exthost.errors import Refused
 from exthost.launch.admission import Admission, check_unchanged, shown_files
 from exthost.launch.machine_check import can_enforce, has_pid_namespace, policy_of
 from exthost.launch_plan import Ceiling, Cgroup, ExpectedPath, LaunchPlan, ResourceLimit
-from exthost.process import cgroups, probe
+from exthost.process import cgroups, sandbox_probe
 from exthost.process.procfs import send_buffer_bytes
 from exthost.process.runtimes import installation
 from exthost.process.user_ids import counts_processes
@@ -73,7 +73,7 @@ def _in_sandbox(
     view: View,
     paths: tuple[ExpectedPath, ...],
 ) -> tuple[LaunchPlan, Mapping[str, Any]]:
-    tools, max_memory = probe.find_tools(), policy.max_memory
+    tools, max_memory = sandbox_probe.find_tools(), policy.max_memory
     complete = with_defaults(limits, max_memory)
     of_kernel, total = complete, ceiling(limits, policy)
     if limits.nproc is None and not counts_processes(view.uid):
@@ -103,7 +103,7 @@ def _in_sandbox(
 def _without_sandbox(
     spec: Spec, plan: LaunchPlan, rlimits: tuple[ResourceLimit, ...]
 ) -> tuple[LaunchPlan, Mapping[str, str]]:
-    tools = probe.find_tools()
+    tools = sandbox_probe.find_tools()
     has_namespace, bwrap = has_pid_namespace(spec)
     if has_namespace:
         wrapper = pid_namespace.plan_wrapper(tools.machine, bwrap, rlimits)
@@ -124,7 +124,7 @@ def _is_sandboxed(spec: Spec, view: View) -> bool:
 
 def _plan_cgroup(total: Ceiling) -> Cgroup | None:
     """Return a cgroup for the extension, if a limit needs one and one can be created."""
-    if total == Ceiling() or (init := INIT.get(probe.find_tools().machine)) is None:
+    if total == Ceiling() or (init := INIT.get(sandbox_probe.find_tools().machine)) is None:
         return None
     return cgroup.plan_cgroup(cgroups.find_base(), total, init)
 

@@ -1,15 +1,15 @@
-"""Whether this machine can contain an extension as configured, found out off the event loop.
+"""Finds out whether this machine can contain an extension as configured, off the event loop.
 
-A trial of a sandbox blocks (`process.probe`). On an event loop, `is_known` says whether the answer
-is there without one; if not, `find_out` runs in a thread before the start. What is weaker than
-usual or than configured is never silent: it is refused, or `weaker` says what and why.
+A trial of a sandbox blocks (`process.sandbox_probe`). On an event loop, `is_known` says whether the
+answer is there without one; if not, `find_out` runs in a thread before the start. What is weaker
+than usual or than configured is never silent: it is refused, or `weaker` says what and why.
 """
 
 import asyncio
 
 from exthost.errors import Refused, SpawnFailed
 from exthost.launch.own_user import user_of
-from exthost.process import probe
+from exthost.process import sandbox_probe
 from exthost.sandbox.probe_result import ProbeResult, Tools
 from exthost.spec import Permissions, Spec
 
@@ -23,33 +23,33 @@ def policy_of(spec: Spec) -> Permissions | None:
 
 def is_known(spec: Spec) -> bool:
     """Return whether everything about this machine is known that a start depends on."""
-    tools = probe.find_tools()
+    tools = sandbox_probe.find_tools()
     users = _users(tools) if policy_of(spec) is not None else set()
-    if not all(probe.known_strict(tools, uid) for uid in users):
+    if not all(sandbox_probe.known_strict(tools, uid) for uid in users):
         return False
-    return spec.lifetime == "plain" or probe.known_pid_namespace(tools)
+    return spec.lifetime == "plain" or sandbox_probe.known_pid_namespace(tools)
 
 
 def find_out(spec: Spec) -> None:
     """Run the trials that a start depends on. Raises SpawnFailed for a failure of the moment.
     Blocks: call it in a thread."""
-    tools = probe.find_tools()
+    tools = sandbox_probe.find_tools()
     if policy_of(spec) is not None:
         for uid in _users(tools):
-            _raise_momentary(spec, probe.probe_strict(tools, uid))
+            _raise_momentary(spec, sandbox_probe.probe_strict(tools, uid))
     if spec.lifetime != "plain":
-        _raise_momentary(spec, probe.probe_pid_namespace(tools)[0])
+        _raise_momentary(spec, sandbox_probe.probe_pid_namespace(tools)[0])
 
 
 def can_enforce(spec: Spec, *, as_host: bool = False) -> bool:
     """Return whether the policy can be enforced here. `as_host`: as the host's own user. Raises
     Refused if it cannot, unless the config allows less. What is not known counts as possible: a
     start then runs the sandbox, or fails."""
-    tools = probe.find_tools()
+    tools = sandbox_probe.find_tools()
     uid = None if as_host else user_of("", tools)
-    if not probe.known_strict(tools, uid) and _is_on_loop():
+    if not sandbox_probe.known_strict(tools, uid) and _is_on_loop():
         return True
-    result = probe.probe_strict(tools, uid)
+    result = sandbox_probe.probe_strict(tools, uid)
     if result.works or result.is_momentary:
         return True
     if spec.sandbox == "best-effort" and spec.on_weaker != "refuse":
@@ -71,7 +71,7 @@ def has_pid_namespace(spec: Spec) -> tuple[bool, str]:
     Raises Refused if the config insists on one."""
     if spec.lifetime == "plain":
         return False, ""
-    result, bwrap = probe.probe_pid_namespace(probe.find_tools())
+    result, bwrap = sandbox_probe.probe_pid_namespace(sandbox_probe.find_tools())
     if result.works:
         return True, bwrap
     _raise_momentary(spec, result)
@@ -89,12 +89,12 @@ def weaker(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple[str, str]]:
     """Return what is weaker than usual or than configured, "sandbox" or "lifetime", each with the
     reason. `pids` is what is enforced of the lifetime."""
     found = []
-    tools = probe.find_tools()
+    tools = sandbox_probe.find_tools()
     if policy_of(spec) is not None and not is_sandboxed:
-        reason = probe.probe_strict(tools, user_of("", tools)).reason
+        reason = sandbox_probe.probe_strict(tools, user_of("", tools)).reason
         found.append(("sandbox", f"its permissions are not enforced: {reason}"))
     if spec.lifetime is None and pids == "process group":
-        reason = probe.probe_pid_namespace(tools)[0].reason
+        reason = sandbox_probe.probe_pid_namespace(tools)[0].reason
         found.append(("lifetime", f"its processes can outlive a killed host: {reason}"))
     return found
 

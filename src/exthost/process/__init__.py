@@ -19,7 +19,7 @@ In reading order:
     watchdog         limits over all processes of an extension, sampled
     cgroups          the same limits, enforced by the kernel
     procfs           process trees and memory, read from /proc
-    probe            which namespaces this machine allows, found by trying
+    sandbox_probe    which namespaces this machine allows, found by trying
     file_view        the paths that a sandboxed extension is shown
     runtimes         the files that a program needs to run
     shown_paths      the collection of paths, and the links that lead to them

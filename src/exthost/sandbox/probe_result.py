@@ -1,6 +1,6 @@
 """What was found out about this machine: programs for sandboxes, and whether a sandbox works.
 
-Values only; `process.probe` finds them.
+Values only; `process.sandbox_probe` finds them.
 """
 
 from typing import NamedTuple

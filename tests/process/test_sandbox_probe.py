@@ -6,41 +6,46 @@ from pathlib import Path
 import pytest
 
 from exthost.launch_plan import LaunchPlan
-from exthost.process import probe
+from exthost.process import sandbox_probe
 from exthost.sandbox.probe_result import ProbeResult, Tools
 
-HERE = probe.find_tools()
+HERE = sandbox_probe.find_tools()
 
 
 def test_a_machine_without_our_init_is_told_so() -> None:
     there = Tools(bwrap=HERE.bwrap, machine="riscv64")
-    tree, by = probe.probe_pid_namespace(there)
+    tree, by = sandbox_probe.probe_pid_namespace(there)
     assert not by
-    for told in (tree, probe.probe_strict(there)):
+    for told in (tree, sandbox_probe.probe_strict(there)):
         assert not told.works and "riscv64" in told.reason and "x86_64" in told.fix
 
 
 def test_a_pid_namespace_takes_nobody_elses_program() -> None:
-    assert probe.probe_pid_namespace(HERE) == (ProbeResult(), "")
-    assert probe.probe_pid_namespace(Tools(bwrap="/nowhere/bwrap", machine=HERE.machine))[0].works
+    assert sandbox_probe.probe_pid_namespace(HERE) == (ProbeResult(), "")
+    assert sandbox_probe.probe_pid_namespace(Tools(bwrap="/nowhere/bwrap", machine=HERE.machine))[
+        0
+    ].works
 
 
 def test_where_only_bubblewrap_may_make_namespaces_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    really = probe._try
+    really = sandbox_probe._try
 
     def tried(plan: LaunchPlan) -> ProbeResult:
         assert plan.wrapper is not None
         return really(plan) if plan.wrapper.options else ProbeResult("forbidden", "allow it")
 
-    monkeypatch.setattr(probe, "_try", tried)
+    monkeypatch.setattr(sandbox_probe, "_try", tried)
     # Others than those whose verdicts are kept.
     here, unequipped = HERE._replace(setpriv="/else"), HERE._replace(bwrap="", setpriv="/else")
-    assert probe.probe_pid_namespace(here) == (ProbeResult(), HERE.bwrap)
-    assert probe.probe_pid_namespace(unequipped) == (ProbeResult("forbidden", "allow it"), "")
+    assert sandbox_probe.probe_pid_namespace(here) == (ProbeResult(), HERE.bwrap)
+    assert sandbox_probe.probe_pid_namespace(unequipped) == (
+        ProbeResult("forbidden", "allow it"),
+        "",
+    )
 
 
 def test_a_missing_bubblewrap_is_told_with_how_to_install_it() -> None:
-    told = probe.probe_strict(Tools(bwrap="", machine=HERE.machine))
+    told = sandbox_probe.probe_strict(Tools(bwrap="", machine=HERE.machine))
     assert "not installed" in told.reason and "apt install bubblewrap" in told.fix
 
 
@@ -50,21 +55,24 @@ def test_a_wrapper_that_cannot_make_a_namespace_is_told_in_its_own_words(tmp_pat
         "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"
     )
     script.chmod(0o755)
-    told = probe.probe_strict(Tools(bwrap=str(script), machine=HERE.machine))
+    told = sandbox_probe.probe_strict(Tools(bwrap=str(script), machine=HERE.machine))
     assert "setting up uid map" in told.reason and "user namespaces" in told.fix
 
 
 def test_a_wrapper_that_hangs_is_ended_and_counts_as_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe, "_PROBE_SECONDS", 0.3)
+    monkeypatch.setattr(sandbox_probe, "_PROBE_SECONDS", 0.3)
     script = tmp_path / "bwrap"
     script.write_text("#!/bin/sh\nexec sleep 30\n")
     script.chmod(0o755)
-    told = probe.probe_strict(Tools(bwrap=str(script), machine=HERE.machine))
+    told = sandbox_probe.probe_strict(Tools(bwrap=str(script), machine=HERE.machine))
     assert "had not ended" in told.reason
 
 
 def test_the_variable_goes_before_what_the_system_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXTHOST_BWRAP", "/opt/bwrap")
-    assert probe.find_tools().bwrap == "/opt/bwrap" and probe.find_tools().uid == os.geteuid()
+    assert (
+        sandbox_probe.find_tools().bwrap == "/opt/bwrap"
+        and sandbox_probe.find_tools().uid == os.geteuid()
+    )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from exthost.discovery.files import MANIFEST_BYTES, is_inside, read_file
+from exthost.discovery.untrusted_files import MANIFEST_BYTES, is_inside, read_file
 from exthost.errors import ManifestError
 
 
