@@ -296,6 +296,13 @@ def test_info_leaves_out_what_is_empty_and_shows_values_as_json(tree: Path) -> N
     assert '{"type": "event_sink", "id": "diary"}' in shown and "{'" not in shown
 
 
+def test_a_config_in_the_place_of_a_manifest_is_told_where_it_belongs(tmp_path: Path) -> None:
+    path = tmp_path / "exthost.toml"
+    path.write_text("")
+    done = run("validate", str(path))
+    assert done.returncode == 2 and f"of a config: --config {path}" in done.stderr
+
+
 def test_info_never_shows_what_may_be_a_secret(tree: Path) -> None:
     server = '[mcp_servers.s]\ncommand = "x"\nenv = { A = "hush" }'
     plugin(tree / "secretive", "secretive", more=server)

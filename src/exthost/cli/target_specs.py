@@ -83,7 +83,9 @@ def manifests_at(path: Path) -> Report:
         report = Report(candidates=candidates, diagnostics=diagnostics)
     if not report.candidates and not report.diagnostics:
         names = ", ".join(name for form in find.manifest_formats() for name in form.names)
-        raise NotFound("X1206", f"{path} holds no manifest", help=f"manifests are: {names}")
+        config = f"; of a config: --config {path}" if path.is_file() else ""
+        help = f"manifests are: {names}{config}"
+        raise NotFound("X1206", f"{path} holds no manifest", help=help)
     return report
 
 

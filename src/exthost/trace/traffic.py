@@ -11,6 +11,7 @@ logged and stays subscribed. A slow listener uses a `TraceBuffer`.
 import asyncio
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import count
 from time import time
@@ -25,6 +26,9 @@ from exthost.trace.session_trace import SessionTrace
 __all__ = ["TraceListener", "Traffic"]
 
 _log = logging.getLogger("exthost.trace")
+
+# How long a subscriber of another thread waits for the loop.
+_LOOP_SECONDS = 5.0
 
 TraceListener: TypeAlias = Callable[[TraceRecord], None]
 
@@ -42,10 +46,11 @@ class Traffic:
         self._unsubscribe: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
+        self._from_threads: deque[TraceRecord] = deque()  # of frames that other threads send
 
     def subscribe(self, listener: TraceListener, extension: str = "") -> Callable[[], None]:
         """Call `listener` with each record of this extension, or of every one. Any thread may
-        subscribe.
+        subscribe; the calls that it makes afterwards are recorded.
 
         Return a function that ends the subscription.
         """
@@ -62,8 +67,8 @@ class Traffic:
             self._listeners = tuple(remaining)
             self._update()
 
-        self._run(add)
-        return lambda: self._run(remove)
+        self._run_and_wait(add)
+        return lambda: self._run_and_wait(remove)
 
     def is_traced(self, extension: str) -> bool:
         """Return whether this extension has a listener."""
@@ -77,12 +82,19 @@ class Traffic:
         if self._listeners:
             self._switch(followed)
 
-    def _run(self, function: Callable[..., None], *arguments: Any) -> None:
-        """Call a function on the loop's thread; at once if this is that thread."""
+    def _run_and_wait(self, function: Callable[[], None]) -> None:
+        """Call a function on the loop's thread, and return when it has returned."""
+        is_done = threading.Event()
+
+        def run() -> None:
+            function()
+            is_done.set()
+
         if self._loop is None or self._thread == threading.get_ident():
-            function(*arguments)
+            run()
         elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(function, *arguments)
+            self._loop.call_soon_threadsafe(run)
+            is_done.wait(_LOOP_SECONDS)  # a loop that is blocked, or has stopped, comes later
 
     # -- switching on and off ----------------------------------------------------------------
 
@@ -122,9 +134,23 @@ class Traffic:
     # -- records -----------------------------------------------------------------------------
 
     def _publish_from_any_thread(self, record: TraceRecord) -> None:
-        self._run(self._publish, record)
+        if self._loop is None or self._thread == threading.get_ident():
+            self._publish(record)
+        elif not self._loop.is_closed():
+            self._from_threads.append(record)
+            self._loop.call_soon_threadsafe(self._publish_from_threads)
+
+    def _publish_from_threads(self) -> None:
+        while self._from_threads:
+            self._deliver(self._from_threads.popleft())
 
     def _publish(self, record: TraceRecord) -> None:
+        """Publish a record, after those of other threads: the loop may read the reply to a request
+        before it gets to the request's record."""
+        self._publish_from_threads()
+        self._deliver(record)
+
+    def _deliver(self, record: TraceRecord) -> None:
         for extension, listener in self._listeners:
             if extension in ("", record.extension):
                 try:
