@@ -271,12 +271,37 @@ async def test_on_http_the_end_of_a_session_ends_its_direct_calls(
         assert gone.status_code == 404
 
 
-async def test_on_http_a_client_that_serves_requests_is_asked(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("refuses", [False, True])
+async def test_on_http_a_server_can_ask_the_client_of_a_direct_call(
+    refuses: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    form = {"message": "who?", "requestedSchema": {"type": "object", "properties": {}}}
+    given = {"method": "elicitation/create", "params": form}
     async with in_session(monkeypatch, elicitation={}) as (gateway, headers, _):
-        answer = await gateway.post(calling(1, "ext_server_echo", a=1), **headers)
-        assert answer.headers["content-type"].startswith("text/event-stream")
+        sent = ACCEPT | {
+            "Authorization": "Bearer one",
+            "Mcp-Session-Id": headers["Mcp_Session_Id"],
+        }
+        message = calling(1, "ext_server_ask", **given)
+        async with (
+            asyncio.timeout(SOON),
+            gateway.client.stream("POST", gateway.url, json=message, headers=sent) as answer,
+        ):
+            parts = answer.aiter_text()
+            [asked] = events(await anext(parts))
+            assert (asked["method"], asked["params"]["message"]) == ("elicitation/create", "who?")
+            error = {"code": -1, "message": "no"}
+            outcome = {"error": error} if refuses else {"result": {"action": "decline"}}
+            reply = {"jsonrpc": "2.0", "id": asked["id"], **outcome}
+            unknown = await gateway.post({**reply, "id": "exthost-77"}, **headers)
+            done = await gateway.post(reply, **headers)
+            assert (unknown.status_code, done.status_code) == (202, 202)
+            [result] = events("".join([part async for part in parts]))
+        told = json.loads(text_of(result))
+        if refuses:
+            assert told["error"]["code"] == -1
+        else:
+            assert told["result"] == {"action": "decline"}
 
 
 @pytest.mark.parametrize(

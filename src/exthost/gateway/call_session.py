@@ -10,6 +10,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import NoBackChannelError
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.shared.message import ServerMessageMetadata
+from mcp_types.methods import validate_client_result
 from pydantic import BaseModel
 
 from exthost.gateway.exchanges import Context
@@ -18,6 +19,8 @@ __all__ = ["CallSession", "Caller", "make_context"]
 
 ResultT = TypeVar("ResultT", bound=BaseModel)
 Notify = Callable[[types.ServerNotification], Awaitable[None]]
+Ask = Callable[[str, Any], Awaitable[dict[str, Any]]]
+"""Sends a request to the client, and returns the result. Raises MCPError."""
 
 
 class Caller:
@@ -38,20 +41,23 @@ class Caller:
 
 class CallSession(ServerSession):
     """What `ctx.session` is for such a call. `notify` sends a notification to its client, before
-    the result; `connection` is the package's session that requests to the client are sent by."""
+    the result. Requests are sent by `ask`, or by the session that the package made for the
+    connection; with neither, the client cannot be asked."""
 
     def __init__(
         self,
         caller: Caller,
         progress_token: types.ProgressToken | None,
         notify: Notify,
-        connection: ServerSession | None = None,
+        ask: Ask | None,
+        connection: ServerSession | None,
     ) -> None:
         # The parts of the package's own session are not needed: every method used is overridden.
         self._caller = caller
         self._progress_token = progress_token
         self._send = notify
-        self._back = connection
+        self._ask = ask
+        self._connection_session = connection
 
     @property
     def client_params(self) -> types.InitializeRequestParams | None:
@@ -73,11 +79,19 @@ class CallSession(ServerSession):
         metadata: ServerMessageMetadata | None = None,
         progress_callback: ProgressFnT | None = None,
     ) -> ResultT:
-        if self._back is None:
+        if self._connection_session is not None:
+            return await self._connection_session.send_request(
+                request, result_type, request_read_timeout_seconds, None, progress_callback
+            )
+        if self._ask is None:
             raise NoBackChannelError(request.method)
-        return await self._back.send_request(
-            request, result_type, request_read_timeout_seconds, None, progress_callback
-        )
+        sent = request.model_dump(by_alias=True, mode="json", exclude_none=True)
+        result = await self._ask(sent["method"], sent.get("params"))
+        try:
+            validate_client_result(request.method, self.protocol_version, result)
+        except KeyError:  # its revision does not know this method
+            pass
+        return result_type.model_validate(result, by_name=False)
 
     async def send_notification(
         self,
@@ -105,13 +119,14 @@ def make_context(
     caller: Caller,
     notify: Notify,
     *,
+    ask: Ask | None = None,
     connection: ServerSession | None = None,
     request: Any = None,
 ) -> Context:
     """Return the context of a `tools/call` request; `request` is that of HTTP."""
     token = progress_token_from_params(params) if "_meta" in params else None
     return Context(
-        session=CallSession(caller, token, notify, connection),
+        session=CallSession(caller, token, notify, ask, connection),
         lifespan_context={},
         protocol_version=caller.version,
         method="tools/call",

@@ -1,10 +1,12 @@
 """The response to one tool call on HTTP: a JSON body, or a stream of events if one is needed.
 
-A stream is needed for notifications before the result, and for a call that takes long: comments
-keep its connection open where something between cuts idle ones.
+A stream is needed for messages before the result, and for a call that takes long: comments keep its
+connection open where something between cuts idle ones.
 """
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 import mcp_types as types
 
@@ -39,7 +41,11 @@ class EventStream:
     async def notify(self, notification: types.ServerNotification) -> None:
         """Send a notification."""
         message = notification.model_dump(by_alias=True, mode="json", exclude_none=True)
-        await self._part(_event(jsontext.encode({"jsonrpc": "2.0", **message})))
+        await self.send({"jsonrpc": "2.0", **message})
+
+    async def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message before the reply."""
+        await self._part(_event(jsontext.encode(message)))
 
     async def end(self, body: bytes, status: int) -> None:
         """Send the reply. Its status is that of the response if that is not a stream yet."""

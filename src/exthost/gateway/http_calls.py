@@ -5,14 +5,14 @@ As on stdio (`stdio_calls`), the package opens sessions and serves every other m
 stateless era, is served here. Whatever is missing or unusual is left to the package, which then
 answers it, so that nothing is refused by this module.
 
-The response is a JSON body. It becomes a stream of events when a notification must be sent before
-the result, or when the call takes long. A client of the handshake era that serves requests of
-servers, such as sampling, is left to the package: only that can match its answers.
+The response is a JSON body. It becomes a stream of events when a notification or a request of the
+server must be sent before the result, or when the call takes long.
 """
 
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -39,6 +39,7 @@ from exthost.gateway.call_messages import (
     stateless_caller,
 )
 from exthost.gateway.call_session import Caller, make_context
+from exthost.gateway.client_requests import ANSWER, ClientRequests
 from exthost.gateway.clients import SESSION_HEADER, Client, Clients
 from exthost.gateway.event_stream import EventStream
 from exthost.gateway.exchanges import Context
@@ -71,11 +72,13 @@ class _Request:
 
 
 class _Session:
-    """A session of the handshake era: its calls under way, and when the package last saw it."""
+    """A session of the handshake era: its calls under way, what its client is asked, and when the
+    package last saw it."""
 
-    __slots__ = ("calls", "seen")
+    __slots__ = ("asked", "calls", "seen")
 
     def __init__(self) -> None:
+        self.asked = ClientRequests()
         self.calls: dict[types.RequestId, asyncio.Task[Any]] = {}
         self.seen = 0.0
 
@@ -139,7 +142,7 @@ class HttpCalls:
     ) -> bool:
         """Serve a message; return False if it is for the package."""
         is_call = CALL in body
-        if not is_call and CANCELLED not in body:
+        if not is_call and CANCELLED not in body and ANSWER not in body:
             return False
         message = decode_message(body)
         if message is None:
@@ -152,11 +155,14 @@ class HttpCalls:
         session = headers.get(SESSION_HEADER, "")
         client = self._clients.in_session(session)
         caller = client.caller if client is not None else None
-        if client is None or caller is None or _serves_requests(caller):
+        if client is None or caller is None:
             return False
         known = self._sessions.get(session) or self._open(session, client)
-        if message.get("method") == "notifications/cancelled":
-            return await _cancel(known, message, send)
+        if not is_call:
+            is_taken = known.asked.take(message) or _cancel(known, message)
+            if is_taken:
+                await _accept(send)
+            return is_taken
         if time.monotonic() - known.seen > PACKAGE_SECONDS:
             return False
         return await self._serve_in_session(session, known, caller, headers, message, send)
@@ -190,7 +196,8 @@ class HttpCalls:
         if key in known.calls or types.PROTOCOL_VERSION_META_KEY in (params.get("_meta") or ()):
             return False
         stream = EventStream(send, (SESSION_HEADER.encode(), session.encode()))
-        ctx = make_context(id, params, caller, stream.notify, request=_Request(headers))
+        ask = partial(known.asked.ask, stream.send)
+        ctx = make_context(id, params, caller, stream.notify, ask=ask, request=_Request(headers))
         # The end of the connection cancels nothing in this era: only a message of the client does.
         task = known.calls[key] = asyncio.get_running_loop().create_task(self._answer(ctx))
         try:
@@ -241,7 +248,10 @@ class HttpCalls:
         if isinstance(route, InboundLadderRejection):
             return None
         meta = message["params"]["_meta"]
-        key = jsontext.encode_fast([meta.get(name) for name in ENVELOPE])
+        try:
+            key = jsontext.encode_fast([meta.get(name) for name in ENVELOPE])
+        except (TypeError, ValueError, OverflowError):  # such as a very large number
+            return None
         caller = self._callers.get(key)
         if caller is None:
             caller = stateless_caller(route)
@@ -326,21 +336,14 @@ def _status(task: "asyncio.Task[dict[str, Any]]") -> int:
     return ERROR_CODE_HTTP_STATUS.get(error_data(error, stateless=True).code, 200)
 
 
-def _serves_requests(caller: Caller) -> bool:
-    """Return whether a server may send requests to this client."""
-    declared = caller.capabilities
-    return declared is None or not (
-        declared.sampling is None and declared.elicitation is None and declared.roots is None
-    )
-
-
-async def _cancel(session: _Session, message: dict[str, Any], send: Send) -> bool:
+def _cancel(session: _Session, message: dict[str, Any]) -> bool:
+    """Cancel the call that this message is about, if it is one of ours."""
     id = cancelled_id(message)
     task = session.calls.get(coerce_request_id(id)) if id is not None else None
-    if task is None:
-        return False
-    task.cancel()
+    return task is not None and task.cancel()
+
+
+async def _accept(send: Send) -> None:
     headers = [(b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 202, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
-    return True
