@@ -29,11 +29,11 @@ with atheris.instrument_imports(include=["exthost"]):
         AskHost,
         Exchanges,
         GetOffer,
-        MaybeMore,
+        OneRequest,
+        OneRequestOrMore,
         Operation,
-        Simple,
         TryRequest,
-        expect,
+        result_of,
     )
     from exthost.errors import ExthostError, ProtocolViolation
     from exthost.messages import Failure, Noise, Notification, Reply, Request
@@ -126,13 +126,13 @@ def _operate(dialect: Dialect, frames: list[bytes], context: HandshakeContext) -
 
 def _steps(operation: Operation, params: Any) -> Exchanges:
     """Any operation as a generator of exchanges."""
-    if isinstance(operation, Simple):
+    if isinstance(operation, OneRequest):
         method, asked = operation.request(params)
-        result = expect((yield Request(method, asked)), method)
+        result = result_of((yield Request(method, asked)), method)
         return operation.result(result) if operation.result is not None else result
-    if isinstance(operation, MaybeMore):
+    if isinstance(operation, OneRequestOrMore):
         method, asked = operation.request(params)
-        settled = operation.finish(params, expect((yield Request(method, asked)), method))
+        settled = operation.finish(params, result_of((yield Request(method, asked)), method))
         return (yield from settled) if isinstance(settled, Generator) else settled
     return (yield from operation(params))
 

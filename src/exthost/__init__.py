@@ -12,7 +12,7 @@ from exthost._version import __version__
 if TYPE_CHECKING:
     from exthost import errors as errors
     from exthost import events as events
-    from exthost.connect_command import connect as connect
+    from exthost.connect_function import connect as connect
     from exthost.control.attached_host import attach as attach
     from exthost.events import Bus as Bus
     from exthost.extension.extension import Extension as Extension
@@ -34,7 +34,7 @@ _HOMES = {
     "Tool": "exthost.offer",
     "ToolResult": "exthost.tool_result",
     "attach": "exthost.control.attached_host",
-    "connect": "exthost.connect_command",
+    "connect": "exthost.connect_function",
     "errors": "exthost.errors",
     "events": "exthost.events",
     "sync_connect": "exthost.sync.sync_connection",

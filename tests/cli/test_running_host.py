@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from exthost.cli.status import HEADER, cells
-from exthost.control.address import sockets
+from exthost.control.address import socket_paths
 from exthost.control.protocol import REQUEST_BYTES
 from exthost.control.server import MAX_CLIENTS
 from tests.cli.running import (
@@ -165,7 +165,7 @@ def test_what_a_killed_host_left_is_replaced(folder: Path) -> None:
         assert told(folder, "status")["host"]["pid"] == host.pid
         host.kill()
         host.wait(timeout=RUN_SECONDS)
-    [path] = [path for path in sockets(folder / "exthost.toml", os.environ) if path.exists()]
+    [path] = [path for path in socket_paths(folder / "exthost.toml", os.environ) if path.exists()]
     assert told(folder, "status", code=2)["error"]["code"] == "X1275"
     with running(folder) as host:
         assert told(folder, "status")["host"]["pid"] == host.pid
@@ -173,7 +173,7 @@ def test_what_a_killed_host_left_is_replaced(folder: Path) -> None:
 
 
 def test_the_socket_is_its_users_alone(shared: Shared) -> None:
-    path = sockets(shared.folder / "exthost.toml", os.environ)[0]
+    path = socket_paths(shared.folder / "exthost.toml", os.environ)[0]
     assert path.parent == Path(os.environ["XDG_RUNTIME_DIR"], "exthost")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -237,7 +237,7 @@ def test_too_many_clients_are_told_so_and_leave_room_when_they_go(shared: Shared
 @contextmanager
 def crowd(folder: Path, count: int) -> Iterator[list[socket.socket]]:
     """So many clients of a host, connected."""
-    path = str(sockets(folder / "exthost.toml", os.environ)[0])
+    path = str(socket_paths(folder / "exthost.toml", os.environ)[0])
     clients = [socket.socket(socket.AF_UNIX) for _ in range(count)]
     try:
         for one in clients:

@@ -16,7 +16,7 @@ import pytest
 from exthost import errors
 from exthost.config import Config
 from exthost.control import protocol
-from exthost.control.address import private_folder, sockets
+from exthost.control.address import make_private_folder, socket_paths
 from exthost.control.client import ask
 from exthost.control.protocol import Request
 from exthost.control.server import Control
@@ -147,8 +147,8 @@ async def test_without_a_folder_there_is_no_socket(
 @contextmanager
 def answering(home: Path, answer: bytes) -> Iterator[None]:
     """Something at the host's place that says this and hangs up."""
-    path = sockets(config_in(home), {"EXTHOST_HOME": str(home)})[0]
-    private_folder(path.parent)
+    path = socket_paths(config_in(home), {"EXTHOST_HOME": str(home)})[0]
+    make_private_folder(path.parent)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()

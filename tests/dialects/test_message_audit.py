@@ -1,4 +1,4 @@
-"""Messages against the rules for messages, without a process."""
+"""MessageAudit: the rule that it reports for each faulty frame."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list
         (b'{"jsonrpc":"2.0","id":7,"error":{"code":true,"message":"no"}}', ["error-form"]),
     ],
 )
-def test_a_message_breaks_these_rules(frame: bytes, rules: list[str]) -> None:
+def test_each_frame_is_reported_under_these_rules(frame: bytes, rules: list[str]) -> None:
     assert broken_rules(frame) == rules
 
 
@@ -52,7 +52,7 @@ def test_a_message_over_several_lines_is_one_kind_of_fault() -> None:
     assert set(broken_rules(*lines)) == {"one-line"}
 
 
-def test_a_second_answer_is_one_too_many() -> None:
+def test_a_second_reply_to_a_request_is_reported() -> None:
     frame = b'{"id":7,"result":1}'
     assert broken_rules(frame, frame, conformance=Conformance(has_version=False)) == ["reply-once"]
 

@@ -11,7 +11,7 @@ import pytest
 import exthost
 from exthost.dialects.calls import HookAnswer, HookCall
 from exthost.dialects.nexo.dialect import DIALECT
-from exthost.dialects.steps import MaybeMore, Simple
+from exthost.dialects.steps import OneRequest, OneRequestOrMore
 from exthost.errors import (
     BreakerOpen,
     CallFailed,
@@ -161,7 +161,7 @@ async def test_a_hook_that_answers_nonsense_costs_that_question_alone() -> None:
 def judged(answer: Any) -> HookAnswer:
     """What the host reads in this answer to `before_tool_call`."""
     run = DIALECT.operations["hook"]
-    assert not isinstance(run, Simple | MaybeMore)
+    assert not isinstance(run, OneRequest | OneRequestOrMore)
     steps = run(HookCall("before_tool_call", {}))
     next(steps)
     with pytest.raises(StopIteration) as done:

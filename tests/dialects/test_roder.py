@@ -399,7 +399,7 @@ async def test_a_dispatch_and_a_task_run_to_their_end(tmp_path: Path) -> None:
 
         failed = {"type": "failed", "error": "out of paper"}
         heard = await all_of(task(ext, ["ack"], ["event", TICK], ["event", failed], task_id="7"))
-        assert heard == [types.Output("stdout", "tick"), types.Broken("out of paper")]
+        assert heard == [types.Output("stdout", "tick"), types.WorkFailed("out of paper")]
         (params,) = await said(ext, "tasks/execute")
         assert params.keys() == {"executorId", "executionId", "taskId", "input"}
         await all_of(task(ext, ["ack"], ["event", FINISHED], thread_id="t", workspace_root="/w"))

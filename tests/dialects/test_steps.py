@@ -2,14 +2,14 @@
 
 import pytest
 
-from exthost.dialects.steps import initialized
+from exthost.dialects.steps import handshake_result
 from exthost.errors import HandshakeFailed
 from exthost.messages import Failure
 
 
 def refused(message: str, code: int | None) -> HandshakeFailed:
     with pytest.raises(HandshakeFailed) as caught:
-        initialized(Failure(1, message, code))
+        handshake_result(Failure(1, message, code))
     assert caught.value.code == "X0502"
     return caught.value
 

@@ -21,7 +21,7 @@ from tests.gateway.test_inside import TEXT, about_error, client_of, text
 from tests.gateway.test_relayed_requests import CHILD, server
 from tests.gateway.test_stdio import HELLO, Peer, calling, ended, lines, request
 
-SOON = 150.0
+LONG_SECONDS = 150.0
 
 pytestmark = pytest.mark.more
 HEALTHY = "ext_text_shout"
@@ -39,7 +39,7 @@ async def beside_a_healthy_one(
     async with (
         inside({"extensions": [TEXT, *servers]}) as gateway,
         client_of(gateway, era, **more) as client,
-        asyncio.timeout(SOON),
+        asyncio.timeout(LONG_SECONDS),
     ):
         await tools_of(client, HEALTHY)
         yield gateway, client

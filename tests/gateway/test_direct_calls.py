@@ -17,7 +17,7 @@ from tests.gateway.test_http import ACCEPT
 from tests.gateway.test_http_sessions import Served
 from tests.gateway.test_http_sessions import served as served_on_http
 from tests.gateway.test_relayed_requests import server
-from tests.gateway.test_stdio import SOON, Peer, calling, lines, request
+from tests.gateway.test_stdio import LONG_SECONDS, Peer, calling, lines, request
 
 pytestmark = pytest.mark.more
 
@@ -240,7 +240,7 @@ async def test_on_http_a_call_that_takes_long_becomes_a_stream_that_is_kept_open
         }
         message = calling(1, "ext_server_hang")
         async with (
-            asyncio.timeout(SOON),
+            asyncio.timeout(LONG_SECONDS),
             gateway.client.stream("POST", gateway.url, json=message, headers=sent) as answer,
         ):
             assert answer.headers["content-type"] == "text/event-stream"
@@ -264,7 +264,7 @@ async def test_on_http_the_end_of_a_session_ends_its_direct_calls(
         sent = {"Authorization": "Bearer one", "Mcp-Session-Id": headers["Mcp_Session_Id"]}
         ended = await gateway.client.delete(gateway.url, headers=sent)
         assert ended.status_code == 200
-        async with asyncio.timeout(SOON):
+        async with asyncio.timeout(LONG_SECONDS):
             assert "error" in (await hanging).json()
         await until(lambda: child.stats.in_flight == 0)
         gone = await gateway.post(calling(2, "ext_server_echo", a=1), **headers)
@@ -284,7 +284,7 @@ async def test_on_http_a_server_can_ask_the_client_of_a_direct_call(
         }
         message = calling(1, "ext_server_ask", **given)
         async with (
-            asyncio.timeout(SOON),
+            asyncio.timeout(LONG_SECONDS),
             gateway.client.stream("POST", gateway.url, json=message, headers=sent) as answer,
         ):
             parts = answer.aiter_text()

@@ -33,7 +33,7 @@ from tests.gateway.running import (
 TEXT = str(ROOT / "examples" / "morphir" / "text.py")
 CIGEN = str(ROOT / "tests" / "extensions" / "cigen_child.py")
 MCP = str(ROOT / "tests" / "extensions" / "mcp_child.py")
-SOON = 150.0
+LONG_SECONDS = 150.0
 
 
 class Row(NamedTuple):
@@ -205,11 +205,11 @@ async def cancels_a_long_call(client: Client) -> None:
     waiting = asyncio.ensure_future(
         client.call_tool("ext_climber_wait", {}, progress_callback=on_progress)
     )
-    async with asyncio.timeout(SOON):
+    async with asyncio.timeout(LONG_SECONDS):
         await under_way.wait()
     waiting.cancel()
     await asyncio.wait([waiting])
-    async with asyncio.timeout(SOON):
+    async with asyncio.timeout(LONG_SECONDS):
         told: Any = {"cancelled": [], "waiting": ["at least one"]}
         while told["cancelled"] != told["waiting"]:  # each was told, in the dialect's own words
             told = (await client.call_tool("ext_climber_heard")).structured_content
@@ -220,7 +220,7 @@ async def sees_an_extension_come_and_change(
 ) -> None:
     assert f"ext_{id}_echo" not in await names(client)
     async with told_of_changes(client, era, news) as told:
-        async with asyncio.timeout(SOON):
+        async with asyncio.timeout(LONG_SECONDS):
             plugin(folder / "found" / id, id)
             while f"ext_{id}_echo" not in await names(client):
                 await told()

@@ -23,7 +23,7 @@ from tests.toys import stepper
 
 TEXT_PROGRAM = str(ROOT / "examples" / "morphir" / "text.py")
 TEXT = extension("text", "morphir", "-S", "-E", TEXT_PROGRAM)
-SOON = 150.0
+LONG_SECONDS = 150.0
 
 in_both_eras = pytest.mark.parametrize("era", ERAS)
 
@@ -155,7 +155,7 @@ for line in sys.stdin:
 async def test_the_first_list_waits_for_each_eager_one_and_asks_the_silent(
     era: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool_list, "FIRST_LIST_SECONDS", SOON)
+    monkeypatch.setattr(tool_list, "FIRST_LIST_SECONDS", LONG_SECONDS)
     document = {
         "extensions": [
             extension("slow", "morphir", "-S", "-E", "-c", SLOW),
@@ -189,7 +189,7 @@ async def test_one_extension_that_hangs_delays_nobody(
     hung = extension("hung", "mcp", "-S", "-E", "-c", "import time; time.sleep(1000)")
     others = [extension(f"text{n}", "morphir", "-S", "-E", TEXT_PROGRAM) for n in range(5)]
     async with inside({"extensions": [hung, *others]}) as gateway:
-        async with client_of(gateway, era) as client, asyncio.timeout(SOON):
+        async with client_of(gateway, era) as client, asyncio.timeout(LONG_SECONDS):
             listed = await tools_of(client, *(f"ext_text{n}_shout" for n in range(5)))
             assert not any(name.startswith("ext_hung") for name in listed)
             for n in range(5):
@@ -223,7 +223,7 @@ async def test_clients_are_told_once_when_an_extension_comes_or_goes(era: str) -
     ):
         before = await names(client)
         listener = asyncio.ensure_future(listening(client)) if era == "stateless" else None
-        async with asyncio.timeout(SOON):
+        async with asyncio.timeout(LONG_SECONDS):
             if listener is not None:
                 await told.get()
             await gateway.host.load(TEXT)
@@ -296,7 +296,7 @@ async def test_a_cancelled_call_is_taken_back_from_the_extension(era: str, toys:
         waiting = asyncio.ensure_future(
             client.call_tool("ext_climber_wait", {}, progress_callback=on_progress)
         )
-        async with asyncio.timeout(SOON):
+        async with asyncio.timeout(LONG_SECONDS):
             await under_way.wait()
         waiting.cancel()
         await asyncio.wait([waiting])

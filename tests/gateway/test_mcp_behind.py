@@ -13,7 +13,7 @@ from tests.gateway.running import ERAS, ROOT, extension, inside
 from tests.gateway.test_inside import about_error, client_of, names, text
 
 CHILD = str(ROOT / "tests" / "extensions" / "mcp_child.py")
-SOON = 150.0
+LONG_SECONDS = 150.0
 
 pytestmark = pytest.mark.parametrize(
     ("era", "servers"), [(one, other) for one in ERAS for other in ERAS]
@@ -83,7 +83,7 @@ async def test_tools_that_a_server_adds_are_told_to_clients(era: str, servers: s
     async with (
         inside(server(servers)) as gateway,
         client_of(gateway, era, message_handler=news) as client,
-        asyncio.timeout(SOON),
+        asyncio.timeout(LONG_SECONDS),
     ):
         assert "ext_server_new" not in await names(client)
         listener = asyncio.ensure_future(listening(client)) if era == "stateless" else None

@@ -14,7 +14,7 @@ from tests.gateway.running import ERAS, inside
 from tests.gateway.test_inside import client_of, text
 from tests.gateway.test_relayed_requests import heard, server
 
-SOON = 150.0
+LONG_SECONDS = 150.0
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
@@ -44,7 +44,7 @@ async def test_log_messages_and_updates_reach_those_that_want_them_and_nobody_el
         inside({"extensions": [server("handshake")]}) as gateway,
         client_of(gateway, logging_callback=on_log, message_handler=on_message) as client,
         client_of(gateway, message_handler=on_other) as other,
-        asyncio.timeout(SOON),
+        asyncio.timeout(LONG_SECONDS),
     ):
         await client.set_logging_level("warning")
         await client.subscribe_resource("a:b")
@@ -69,7 +69,7 @@ async def test_roots_are_those_of_the_client_of_the_call_and_changes_are_told(er
     async with (
         inside({"extensions": [server("handshake")]}) as gateway,
         client_of(gateway, era, list_roots_callback=roots) as client,
-        asyncio.timeout(SOON),
+        asyncio.timeout(LONG_SECONDS),
     ):
         answer = json.loads(
             text(await client.call_tool("ext_server_ask", {"method": "roots/list"}))
@@ -92,7 +92,7 @@ async def test_progress_of_resources_and_prompts_reaches_their_client(era: str) 
     async with (
         inside({"extensions": [server("handshake")]}) as gateway,
         client_of(gateway, era) as client,
-        asyncio.timeout(SOON),
+        asyncio.timeout(LONG_SECONDS),
     ):
         await client.list_prompts()
         read = types.ReadResourceRequest(params=types.ReadResourceRequestParams(uri="a:b"))

@@ -20,7 +20,7 @@ from tests.extensions.driving import until
 from tests.gateway.running import ROOT, command, environment, extension, inside, write_config
 
 TEXT = extension("text", "morphir", "-S", "-E", str(ROOT / "examples" / "morphir" / "text.py"))
-SOON = 150.0
+LONG_SECONDS = 150.0
 
 
 def request(id: Any, method: str, **params: Any) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Peer:
 
     async def next(self) -> Any:
         """The next message of the gateway."""
-        async with asyncio.timeout(SOON):
+        async with asyncio.timeout(LONG_SECONDS):
             while b"\n" not in self._heard:
                 await asyncio.sleep(0.002)
                 self._read()
@@ -108,7 +108,7 @@ async def served(*extensions: dict[str, Any]) -> AsyncIterator[tuple[Peer, "asyn
 
 
 async def ended(serving: "asyncio.Task[None]") -> None:
-    async with asyncio.timeout(SOON):
+    async with asyncio.timeout(LONG_SECONDS):
         await serving
 
 
@@ -238,7 +238,7 @@ def test_while_it_serves_stdout_is_the_wire_alone() -> None:
         input="asked\n",
         capture_output=True,
         text=True,
-        timeout=SOON,
+        timeout=LONG_SECONDS,
         env=environment(),
         check=True,
     )
@@ -268,7 +268,7 @@ def test_ctrl_c_and_the_end_of_stdin_end_it_with_no_child_left(
             process.stdin.close()
         else:
             process.send_signal(number)
-        assert process.wait(SOON) == code
+        assert process.wait(LONG_SECONDS) == code
         assert [json.loads(line)["jsonrpc"] for line in process.stdout] in ([], ["2.0"])
 
 
@@ -278,7 +278,11 @@ def test_a_file_will_do_for_stdin(tmp_path: Path) -> None:
     asked.write_bytes(lines(HELLO[0]))
     with asked.open() as file:
         done = subprocess.run(
-            command(config), stdin=file, capture_output=True, timeout=SOON, env=environment()
+            command(config),
+            stdin=file,
+            capture_output=True,
+            timeout=LONG_SECONDS,
+            env=environment(),
         )
     assert done.returncode == 0
     assert json.loads(done.stdout)["id"] == "hello"

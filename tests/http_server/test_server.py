@@ -31,7 +31,7 @@ async def test_half_a_head_is_cut_off_and_honest_clients_are_served(
         "ws": "none",
         "http": server.LimitedProtocol,
     }
-    quiet = server.QuietServer(uvicorn.Config(_hello, **settings))
+    quiet = server.ServerWithoutSignals(uvicorn.Config(_hello, **settings))
     serving = asyncio.ensure_future(quiet.serve(sockets=[listener]))
     whole = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
     try:

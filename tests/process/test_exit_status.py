@@ -1,4 +1,4 @@
-"""The exit of a process: seen by a pidfd, or where there is none by a thread; told in words."""
+"""ExitWatch with a pidfd and with its fallback, a thread; and the text of ExitStatus."""
 
 import asyncio
 import os

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import exthost
-from exthost.control.address import key_of, lock_folder
+from exthost.control.address import config_key, lock_folder
 from exthost.control.server import Control
 from exthost.control.status_report import StatusReport
 from exthost.errors import ExthostError, Refused
@@ -194,7 +194,7 @@ async def one_config_has_one_host_whatever_the_variables_are() -> None:
         finally:
             await first.close()
         await take_place(host, config, places[1])
-        assert not [*lock_folder().glob(f"{key_of(config)}.*")]
+        assert not [*lock_folder().glob(f"{config_key(config)}.*")]
 
 
 async def take_place(host: exthost.Host, config: Path, environ: dict[str, str]) -> None:

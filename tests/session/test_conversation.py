@@ -11,12 +11,12 @@ from exthost.dialects.meanings import Progress
 from exthost.dialects.steps import (
     AskHost,
     GetOffer,
-    MaybeMore,
+    OneRequestOrMore,
     RetireProcess,
     Subscribe,
     TryRequest,
     WaitFor,
-    expect,
+    result_of,
 )
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.errors import CallFailed, ExthostError, UsageError
@@ -43,7 +43,7 @@ from exthost.session.effects import (
 )
 from exthost.session.failures import GivenUp, NotUnderstood, Retired, Violated
 from exthost.session.phase import PHASES, Phase
-from exthost.session.replies import MapResult, MaybeMoreReply
+from exthost.session.replies import MapResult, OneRequestOrMoreReply
 from exthost.wire.framing import Bytes
 from tests.session.talking import (
     BOTH,
@@ -296,7 +296,7 @@ def ended_by_violation(effect: Effect) -> str:
 
 def test_a_handshake_runs_step_by_step_and_its_value_ends_it() -> None:
     def handshake() -> Generator[Any, Any, Offer]:
-        told = expect((yield Request("initialize", 1)), "initialize")
+        told = result_of((yield Request("initialize", 1)), "initialize")
         yield Notification("initialized", None)
         return Offer(name=told)
 
@@ -565,7 +565,7 @@ def test_a_process_that_is_used_up_ends_before_its_call_does(error: Exception | 
 
 # Subscriptions
 
-SUBSCRIPTION = Subscribe(Request("subscribe", "changes"), (1.0,), stale=True)
+SUBSCRIPTION = Subscribe(Request("subscribe", "changes"), (1.0,), refetch_offer=True)
 
 
 def test_a_subscription_is_sent_and_the_generator_goes_on_at_once() -> None:
@@ -598,15 +598,17 @@ def test_the_reply_to_a_subscription_is_its_end(data: bytes, told: Failure | Non
 # -- a reply that asks for more --------------------------------------------------------------
 
 
-def maybe_more() -> MaybeMoreReply:
+def maybe_more() -> OneRequestOrMoreReply:
     def more(params: Any) -> Generator[Any, Any, Any]:
         heard = yield Request("more", params)
-        return expect(heard, "more")
+        return result_of(heard, "more")
 
     def settle(params: Any, result: Any) -> Any:
         return more(params) if result == "more" else result
 
-    return MaybeMoreReply(MaybeMore(lambda params: ("wire", {"with": params}), settle))
+    return OneRequestOrMoreReply(
+        OneRequestOrMore(lambda params: ("wire", {"with": params}), settle)
+    )
 
 
 @pytest.mark.parametrize("dialect", BOTH)

@@ -12,13 +12,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from exthost.dialects.steps import AskHost, MaybeMore, Subscribe, TryRequest
+from exthost.dialects.steps import AskHost, OneRequestOrMore, Subscribe, TryRequest
 from exthost.errors import CallFailed
 from exthost.messages import Reply, Request
 from exthost.session.call import Call
 from exthost.session.effects import Effect, End, Failed, RunHandler, StreamAccepted, Write
 from exthost.session.phase import Phase
-from exthost.session.replies import GeneratorReply, MaybeMoreReply
+from exthost.session.replies import GeneratorReply, OneRequestOrMoreReply
 from tests.session.talking import (
     BOTH,
     BY_ORDER,
@@ -102,8 +102,10 @@ class Talk(RuleBasedStateMachine):
     @is_open
     @rule()
     def call_that_may_ask_for_more(self) -> None:
-        once = MaybeMore(lambda params: ("wire", params), lambda params, result: more(params))
-        call = StubCall("tool", None, MaybeMoreReply(once))
+        once = OneRequestOrMore(
+            lambda params: ("wire", params), lambda params, result: more(params)
+        )
+        call = StubCall("tool", None, OneRequestOrMoreReply(once))
         self.made.append(call)
         self.perform([Write(self.conversation.send(call))])
 

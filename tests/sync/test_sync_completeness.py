@@ -6,7 +6,7 @@ from typing import Any, cast, get_args, get_origin, get_type_hints
 import pytest
 
 import exthost
-from exthost.connect_command import connect
+from exthost.connect_function import connect
 from exthost.dialects import find
 from exthost.dialects.blocking_methods import SyncStream
 from exthost.dialects.facet_placeholder import Facet

@@ -12,7 +12,7 @@ from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.meanings import Log
-from exthost.dialects.steps import Handshake, Outgoing, Simple, expect
+from exthost.dialects.steps import Handshake, OneRequest, Outgoing, result_of
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Notification, Reply, Request
 from exthost.offer import Offer, Tool
@@ -73,7 +73,7 @@ def _codec(role: Role) -> Codec:
 
 def _handshake(context: HandshakeContext) -> Handshake:
     heard = yield Request("initialize", {"serves": sorted(context.handles)})
-    told = expect(heard, "initialize")
+    told = result_of(heard, "initialize")
     yield Notification("initialized", None)
     tools = tuple(Tool(name) for name in told["tools"])
     return Offer(name=told["name"], tools=tools, extra={"learnt": told.get("learnt")})
@@ -105,7 +105,11 @@ DIALECT = Dialect(
     codec=_codec,
     handshake=_handshake,
     operations=MappingProxyType(
-        {"call_tool": Simple(lambda call: ("tool", {"name": call.name, "with": call.arguments}))}
+        {
+            "call_tool": OneRequest(
+                lambda call: ("tool", {"name": call.name, "with": call.arguments})
+            )
+        }
     ),
     streams=MappingProxyType(
         {

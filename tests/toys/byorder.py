@@ -11,7 +11,7 @@ from typing import Any
 from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.steps import Exchanges, Handshake, Simple, expect
+from exthost.dialects.steps import Exchanges, Handshake, OneRequest, result_of
 from exthost.errors import CallFailed, HandshakeFailed, ProtocolViolation, UsageError
 from exthost.messages import Failure, Id, Incoming, Message, Noise, Reply, Request
 from exthost.offer import Offer
@@ -100,7 +100,7 @@ def _codec(role: Role) -> HostCodec | GuestCodec:
 
 def _handshake(context: HandshakeContext) -> Handshake:
     heard = yield Request("hello", {"protocol": 1})
-    told = expect(heard, "hello")
+    told = result_of(heard, "hello")
     if told["protocol"] != 1:
         raise HandshakeFailed("X0505", f"it speaks protocol {told['protocol']}, not 1")
     return Offer(name=told["name"])
@@ -109,15 +109,15 @@ def _handshake(context: HandshakeContext) -> Handshake:
 def _make(params: Any) -> Exchanges:
     """Make two requests: plan, then make what was planned."""
     heard = yield Request("plan", params)
-    plan = expect(heard, "plan")
+    plan = result_of(heard, "plan")
     if "fault" in plan:
         raise CallFailed("X0701", f"the plan has a fault: {plan['fault']}", data=plan)
     heard = yield Request("build", plan)
-    return expect(heard, "build")
+    return result_of(heard, "build")
 
 
-def _verb(verb: str) -> Simple:
-    return Simple(lambda params: (verb, params))
+def _verb(verb: str) -> OneRequest:
+    return OneRequest(lambda params: (verb, params))
 
 
 _VERBS = ("say", "plan", "ping", "hold", "twice", "garble", "overrun", "refuse", "die", "heard")
@@ -129,7 +129,7 @@ DIALECT = Dialect(
     handshake=_handshake,
     methods=MappingProxyType(
         {verb: _verb(verb) for verb in _VERBS}
-        | {"make": _make, "shout": Simple(lambda text: ("say", text), str.upper)}
+        | {"make": _make, "shout": OneRequest(lambda text: ("say", text), str.upper)}
     ),
     closed=True,
     traits=Traits(

@@ -13,7 +13,7 @@ from typing import Any
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.caller import Caller
-from exthost.dialects.steps import Exchanges, WaitFor, expect
+from exthost.dialects.steps import Exchanges, WaitFor, result_of
 from exthost.messages import Notification, Request
 from exthost.shutdown_steps import CloseStdin
 from exthost.spec import Limits, Restart, Spec
@@ -34,7 +34,7 @@ def _check(params: Mapping[str, Any]) -> Exchanges:
 
 def _check_and_count(params: Mapping[str, Any]) -> Exchanges:
     problems = yield from _check(params)
-    documents = expect((yield Request("documents", None)), "documents")
+    documents = result_of((yield Request("documents", None)), "documents")
     return problems, len(documents)
 
 
@@ -54,7 +54,7 @@ class Documents:
         for name, text in self._open.items():
             yield Notification("open", {"name": name, "text": text})
         if "refused" in self._open:
-            expect((yield Request("refuse", None)), "refuse")
+            result_of((yield Request("refuse", None)), "refuse")
 
 
 DIALECT: Dialect = replace(

@@ -8,13 +8,13 @@ from exthost.dialects.steps import (
     AskHost,
     Exchanges,
     GetOffer,
-    MaybeMore,
+    OneRequest,
+    OneRequestOrMore,
     Received,
-    Simple,
     Subscribe,
     TryRequest,
     WaitFor,
-    expect,
+    result_of,
 )
 from exthost.messages import Failure, Notification, Request
 from exthost.offer import Offer
@@ -23,10 +23,10 @@ from exthost.offer import Offer
 async def call_tool(process: CheckedProcess, call: ToolCall, offer: Offer, seconds: float) -> Any:
     """Call a tool and return its result. Raises NoAnswer, CallFailed or ProtocolViolation."""
     operation = process.dialect.operations["call_tool"]
-    if isinstance(operation, Simple | MaybeMore):
+    if isinstance(operation, OneRequest | OneRequestOrMore):
         method, params = operation.request(call)
-        result = expect(await process.request(Request(method, params), seconds), call.name)
-        if isinstance(operation, Simple):
+        result = result_of(await process.request(Request(method, params), seconds), call.name)
+        if isinstance(operation, OneRequest):
             return operation.result(result) if operation.result is not None else result
         value = operation.finish(call, result)
         return await _run(process, value, offer, seconds) if hasattr(value, "send") else value

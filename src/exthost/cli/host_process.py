@@ -19,7 +19,7 @@ from exthost.cli.displays import Display, Quiet
 from exthost.cli.host_service import HostService, ServiceHost
 from exthost.cli.log_handler import WarningHandler
 from exthost.config import Config
-from exthost.control.address import key_of
+from exthost.control.address import config_key
 from exthost.control.requests import Requests
 from exthost.control.server import Control
 from exthost.control.status_report import StatusReport
@@ -120,7 +120,7 @@ class HostProcess:
         return None
 
     def _open_logs(self) -> ExtensionLogs:
-        key = key_of(self._path)
+        key = config_key(self._path)
         return ExtensionLogs(
             self.host.events, lambda extension: log_file(os.environ, key, extension)
         )

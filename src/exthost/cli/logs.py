@@ -19,7 +19,7 @@ from exthost.cli.common import (
     show_json,
 )
 from exthost.cli.target_specs import read_wanted
-from exthost.control.address import key_of
+from exthost.control.address import config_key
 from exthost.errors import NotFound
 from exthost.host.extension_logs import rotated_path
 from exthost.names import nearest
@@ -53,7 +53,7 @@ def _number(text: str) -> int:
 
 def run(args: Args) -> int:
     no_command(args)
-    file = Path(log_file(os.environ, key_of(config_path(args)), args.name))
+    file = Path(log_file(os.environ, config_key(config_path(args)), args.name))
     if not file.exists() and not rotated_path(file).exists():
         _check_name(args)
         say(f"{args.name} has not said anything yet; its log will be {file}")
@@ -68,7 +68,7 @@ def run(args: Args) -> int:
 
 def last_lines(config: str, name: str, count: int) -> list[str]:
     """Return the last lines of an extension's log."""
-    file = Path(log_file(os.environ, key_of(config), name))
+    file = Path(log_file(os.environ, config_key(config), name))
     with closing(_Follower(file)) as follower:
         return [line.decode("utf-8", "replace") for line in follower.last(count)]
 

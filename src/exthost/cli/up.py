@@ -14,7 +14,7 @@ from typing import Any
 
 from exthost.cli import run as run_module
 from exthost.cli.common import Args, given_config, no_command, say, show_json
-from exthost.control.address import key_of, private_folder
+from exthost.control.address import config_key, make_private_folder
 from exthost.control.client import ask
 from exthost.control.protocol import Request
 from exthost.discovery.configfile import read_config
@@ -97,8 +97,8 @@ def _words(args: Args, path: str) -> list[str]:
 
 
 def _output_file(path: str) -> Path:
-    beside = Path(log_file(os.environ, key_of(path), "host"))
-    private_folder(beside.parent)
+    beside = Path(log_file(os.environ, config_key(path), "host"))
+    make_private_folder(beside.parent)
     return beside.with_name("host.out")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from exthost.control import protocol
-from exthost.control.address import ours, sockets
+from exthost.control.address import is_own_folder, socket_paths
 from exthost.control.peer_credentials import is_same_user
 from exthost.control.protocol import REPLY_BYTES, Request
 from exthost.errors import CallTimeout, Evidence, ExtensionGone, NotFound
@@ -101,8 +101,8 @@ def _too_late(timeout: float) -> CallTimeout:
 
 def connect_to_host(config: str, environ: Mapping[str, str], timeout: float) -> socket.socket:
     """Return a socket that is connected to the host of this config. Raises NotFound."""
-    for path in sockets(config, environ):
-        if not ours(path.parent):
+    for path in socket_paths(config, environ):
+        if not is_own_folder(path.parent):
             continue
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:

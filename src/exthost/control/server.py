@@ -16,7 +16,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from exthost.control.address import key_of, lock_folder, private_folder, sockets
+from exthost.control.address import config_key, lock_folder, make_private_folder, socket_paths
 from exthost.control.peer_credentials import is_same_user
 from exthost.control.requests import Requests
 from exthost.control.served_host import ServedHost
@@ -131,9 +131,9 @@ class Control:
 def _place(config: str, environ: Mapping[str, str]) -> Path:
     """Return the first path for the socket whose folder this user owns or can create."""
     refused: Refused | None = None
-    for path in sockets(config, environ):
+    for path in socket_paths(config, environ):
         try:
-            private_folder(path.parent)
+            make_private_folder(path.parent)
         except Refused as error:
             refused = refused or error
         else:
@@ -146,8 +146,8 @@ def _shared_lock(config: str) -> Iterator[Path]:
     """Return the lock that every host of this user takes; None if another user has its folder."""
     folder = lock_folder()
     with contextlib.suppress(Refused):
-        private_folder(folder)
-        yield folder / f"{key_of(config)}.lock"
+        make_private_folder(folder)
+        yield folder / f"{config_key(config)}.lock"
 
 
 def _take(lock: Path, config: str) -> int:

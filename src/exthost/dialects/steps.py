@@ -2,9 +2,9 @@
 
 An operation is one of three things:
 
-    Simple       one request and its reply
-    MaybeMore    one request, whose reply may lead to more
-    a generator  any number of steps
+    OneRequest        one request and its reply
+    OneRequestOrMore  one request, whose reply may lead to more
+    a generator       any number of steps
 
 A generator yields one step at a time and is resumed with the answer to it:
 
@@ -19,7 +19,8 @@ A generator yields one step at a time and is resumed with the answer to it:
 
 It returns the value of the operation, or raises one of the errors in `exthost.errors`. It does no
 I/O and never waits. The session does both, and handles everything else that the child sends in the
-meantime. A handshake is such a generator, and returns an Offer.
+meantime. A handshake is such a generator, too: it returns an Offer, and it may not yield AskHost,
+GetOffer and RetireProcess.
 """
 
 from collections.abc import Callable, Generator
@@ -39,15 +40,15 @@ class GetOffer(NamedTuple):
 
 
 class RetireProcess(NamedTuple):
-    """End the process when this operation is over. Sends nothing. For a child that now expects
-    something that no other operation begins with."""
+    """End the process when this operation is over. Sends nothing. For a child that would misread
+    the next operation, because it still waits for another message of this one."""
 
 
 class TryRequest(NamedTuple):
     """Send a request that some children leave unanswered.
 
-    After `seconds`, or after half of the time limit if that is shorter, the generator is resumed
-    with None. A reply that comes later is dropped.
+    After `seconds`, or after half of the call's time limit if that is shorter, the generator is
+    resumed with None. A reply that comes later is dropped.
     """
 
     request: Request
@@ -57,13 +58,14 @@ class TryRequest(NamedTuple):
 class Subscribe(NamedTuple):
     """Send a request that stays open as long as the session. Nobody waits for its reply.
 
-    When the child ends it without an error, it is sent again after the next of `pauses`, in
-    seconds. `stale` says that the offer may have changed meanwhile, so it is requested again, too.
+    If the child ends it without an error, it is sent again: the first time after `pauses[0]`
+    seconds, then after `pauses[1]`, and so on. After the last pause, or an error, it is given up.
+    `refetch_offer` requests the offer again as well, since changes may have been missed.
     """
 
     request: Request
     pauses: tuple[float, ...] = ()
-    stale: bool = False
+    refetch_offer: bool = False
 
 
 def _any_params(params: Any) -> bool:
@@ -74,10 +76,10 @@ class WaitFor(NamedTuple):
     """Wait for a notification of the child. Sends nothing.
 
     The first notification of this method whose params `matches` accepts resumes the generator.
-    The host handles it as any other, too. One that came before this step is missed, but a generator
-    that sends something and yields this next misses nothing of what follows. After `seconds`, or
-    after half of the time limit if that is shorter, the generator is resumed with None; without
-    `seconds` the time limit of the operation holds.
+    The notification is also handled as usual. One that came before this step is missed, but a
+    generator that sends something and yields this next misses nothing of what follows. After
+    `seconds`, or after half of the call's time limit if that is shorter, the generator is resumed
+    with None; without `seconds` the time limit of the call holds.
     """
 
     method: str
@@ -86,8 +88,8 @@ class WaitFor(NamedTuple):
 
 
 class AskHost(NamedTuple):
-    """Put a request of the child that came inside a reply to the host's own handlers, as if the
-    child had sent it."""
+    """Pass a request that the child put into a reply to the host's own handlers, as if the child
+    had sent it by itself."""
 
     method: str
     params: Any
@@ -100,7 +102,7 @@ Exchanges: TypeAlias = Generator[Step, Received, Any]
 Handshake: TypeAlias = Generator[Outgoing | TryRequest | Subscribe | WaitFor, Received, Offer]
 
 
-class Simple(NamedTuple):
+class OneRequest(NamedTuple):
     """An operation of one request. `request` returns the wire method and its params; `result` maps
     the result."""
 
@@ -108,7 +110,7 @@ class Simple(NamedTuple):
     result: Callable[[Any], Any] | None = None
 
 
-class MaybeMore(NamedTuple):
+class OneRequestOrMore(NamedTuple):
     """An operation whose first reply is usually its last one.
 
     `request` returns the wire method and its params. `finish` takes the params of the operation
@@ -120,18 +122,18 @@ class MaybeMore(NamedTuple):
     finish: Callable[[Any, Any], Any]
 
 
-Operation: TypeAlias = Simple | MaybeMore | Callable[[Any], Exchanges]
+Operation: TypeAlias = OneRequest | OneRequestOrMore | Callable[[Any], Exchanges]
 
 
-def expect(received: Received, method: str) -> Any:
+def result_of(received: Received, method: str) -> Any:
     """Return the result of a reply. Raises CallFailed for an error reply. For use in generators."""
     if isinstance(received, Reply):
         return received.result
     assert isinstance(received, Failure), "the session answers a Request with a Reply or a Failure"
-    raise refusal(received, method)
+    raise call_failed(received, method)
 
 
-def refusal(failure: Failure, method: str) -> CallFailed:
+def call_failed(failure: Failure, method: str) -> CallFailed:
     """Return an error reply of the extension as an exception."""
     code = "" if failure.code is None else f" (code {failure.code})"
     text = failure.message if failure.message.strip() else "it does not say why"
@@ -141,15 +143,15 @@ def refusal(failure: Failure, method: str) -> CallFailed:
         error_code=failure.code,
         error_message=failure.message,
         data=failure.data,
-        help="this is the extension's own answer; its arguments or its log tell why",
+        help="this is the extension's own answer; check the arguments, or the log of the extension",
     )
 
 
-def initialized(received: Received, method: str = "initialize") -> Any:
+def handshake_result(received: Received, method: str = "initialize") -> Any:
     """Return the result of the first request of a handshake. Raises HandshakeFailed for an error
     reply."""
     try:
-        return expect(received, method)
+        return result_of(received, method)
     except CallFailed as refused:
         is_unknown = refused.error_code == METHOD_NOT_FOUND
         raise HandshakeFailed(
@@ -157,6 +159,6 @@ def initialized(received: Received, method: str = "initialize") -> Any:
             f"it refused to initialize: {refused.error_message or 'it does not say why'}",
             help=f"it does not know {method}: does it speak this dialect?"
             if is_unknown
-            else "what follows the colon is its own answer: give it what it misses, in `config` or "
-            "`env` of its entry, or mend its program",
+            else "what follows the colon is its own answer: supply what it asks for in `config` or "
+            "`env` of its entry, or fix the extension",
         ) from None

@@ -1,4 +1,4 @@
-"""From a method or a tool and its arguments to the parts of a call.
+"""Makes the parts of a call from a method or a tool and its arguments.
 
 Knows what the dialect makes of a method, checks the arguments of tools against their schemas, and
 applies the time limits. What it returns are the first four arguments of a `Call`: the method, the
@@ -11,13 +11,19 @@ from typing import Any, TypeAlias
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import ToolCall, tool_as_method
-from exthost.dialects.steps import MaybeMore, Operation, Simple
+from exthost.dialects.steps import OneRequest, OneRequestOrMore, Operation
 from exthost.errors import NotFound, UsageError
 from exthost.extension.misuse import checked_timeout
 from exthost.launch.limits import method_limits_of
 from exthost.offer import Tool
 from exthost.schema import Checker
-from exthost.session.replies import DELIVER, GeneratorReply, MapResult, MaybeMoreReply, ReplyHandler
+from exthost.session.replies import (
+    DELIVER,
+    GeneratorReply,
+    MapResult,
+    OneRequestOrMoreReply,
+    ReplyHandler,
+)
 from exthost.spec import Limits, Spec
 
 _log = logging.getLogger("exthost.extension")
@@ -36,7 +42,7 @@ _NO_TOOLS: dict[str, _Prepared] = {}
 
 
 class CallFactory:
-    """Makes the calls of one extension."""
+    """Makes the `CallParts` of one extension's calls."""
 
     __slots__ = (
         "_call_limit",
@@ -60,16 +66,16 @@ class CallFactory:
         self._dialect = dialect
         self._call_limit = limits.call
         self._method_limits = method_limits_of(spec, dialect)
-        # Without a timeout of the caller's, the limit holds for each request of a call.
+        # In dialects without ids, the default limit is that of each request, not of the whole call.
         self._limits_each_request = dialect.traits.positional
         self._methods = dialect.methods
         self._is_closed = dialect.closed
-        # A tool as it was offered last, the checker of its arguments, and its quick test.
+        # By the name of a tool: the tool, the full check of its arguments, and a quick one.
         self._prepared = _NO_TOOLS
         self._call_tool = dialect.operations.get("call_tool")
         self._tool_handler = _shared_handler(self._call_tool)
         self._tool_request = (
-            self._call_tool.request if isinstance(self._call_tool, Simple) else None
+            self._call_tool.request if isinstance(self._call_tool, OneRequest) else None
         )
         self._tool_is_method = self._tool_request is tool_as_method
         self.tool_limit = self.limit_of("call_tool")
@@ -79,7 +85,7 @@ class CallFactory:
         return self._method_limits.get(method, self._call_limit)
 
     def of_method(self, method: str, params: Any, timeout: float | None) -> CallParts:
-        """Return the call of a method in the dialect's own words."""
+        """Return the call of a method by its name on the wire."""
         if timeout is None:
             limit = self.limit_of(method)
         else:  # the quick check for a usual timeout; NaN is not equal to itself
@@ -104,7 +110,8 @@ class CallFactory:
     def of_operation(
         self, name: str, params: Any, timeout: float | None, shown: str = ""
     ) -> CallParts:
-        """Return the call of a neutral operation; `shown` is its name in errors and events."""
+        """Return the call of an operation that has the same name in every dialect, such as
+        `call_tool`; `shown` is its name in errors and events."""
         operation = self._dialect.operations.get(name)
         if operation is None:
             raise self._no_operation(name)
@@ -126,7 +133,7 @@ class CallFactory:
             fits = passes is not None and passes(arguments)
         except KeyboardInterrupt:
             raise
-        except BaseException:  # a panic of the native code, too: `problems` knows what to do
+        except BaseException:  # a panic of the native code, too: the full check below decides
             fits = False
         if not fits and checker is not None:
             problems = checker.problems(arguments)
@@ -150,7 +157,7 @@ class CallFactory:
         if self._tool_request is not None:
             method, params = self._tool_request(tool_call)
             return method, params, handler, limit
-        return name, tool_call, handler, limit
+        return name, tool_call, handler, limit  # the handler makes the request itself
 
     def _of_tool_operation(
         self, name: str, tool_call: ToolCall, limit: float, is_default: bool
@@ -163,12 +170,12 @@ class CallFactory:
     def _of_operation(
         self, operation: Operation, name: str, params: Any, limit: float, is_default: bool
     ) -> CallParts:
-        if isinstance(operation, Simple):
-            method, tool_call = operation.request(params)
+        if isinstance(operation, OneRequest):
+            method, wire_params = operation.request(params)
             mapped = DELIVER if operation.result is None else MapResult(operation.result)
-            return method, tool_call, mapped, limit
-        if isinstance(operation, MaybeMore):
-            return name, params, MaybeMoreReply(operation), limit
+            return method, wire_params, mapped, limit
+        if isinstance(operation, OneRequestOrMore):
+            return name, params, OneRequestOrMoreReply(operation), limit
         each = is_default and self._limits_each_request
         handler = GeneratorReply(operation(params), limits_each_request=each)
         return name, params, handler, limit
@@ -201,6 +208,6 @@ class CallFactory:
 
 def _shared_handler(operation: Operation | None) -> ReplyHandler | None:
     """Return a handler that serves every call of this operation; None if each needs its own."""
-    if isinstance(operation, Simple):
+    if isinstance(operation, OneRequest):
         return DELIVER if operation.result is None else MapResult(operation.result)
-    return MaybeMoreReply(operation) if isinstance(operation, MaybeMore) else None
+    return OneRequestOrMoreReply(operation) if isinstance(operation, OneRequestOrMore) else None

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from exthost.dialects.steps import MaybeMore, Simple
+from exthost.dialects.steps import OneRequest, OneRequestOrMore
 from exthost.offer import Tool
 from exthost.session.session import Session
 
@@ -45,7 +45,7 @@ class ToolRefresh:
         self._wanted = False
         session = self._session
         operation = session.dialect.operations.get("list_tools")
-        if operation is None or isinstance(operation, Simple | MaybeMore):
+        if operation is None or isinstance(operation, OneRequest | OneRequestOrMore):
             return
         limit = session.limits.call
         assert limit is not None

@@ -11,7 +11,7 @@ order:
     held_calls       calls that wait for input of a stateless client
     tool_list        the tools that clients see, and when
     catalog          resources, templates and prompts of MCP servers
-    subscriptions    who wants to hear of changes of which resource
+    resource_subscriptions  the clients that subscribed to changes of resources
     clients          connected clients of the handshake era
     announcer        notifications: changed lists, updated resources, log messages
     outbox           notifications that go before a result

@@ -26,7 +26,7 @@ from exthost.gateway.catalog import Catalog, Kind, capabilities_of, speaks_state
 from exthost.gateway.clients import Client, Clients, is_at_least
 from exthost.gateway.exchanges import Exchange, Exchanges
 from exthost.gateway.meta import is_stateless, log_level
-from exthost.gateway.subscriptions import ResourceSubscriptions
+from exthost.gateway.resource_subscriptions import ResourceSubscriptions
 from exthost.gateway.tool_list import ToolList
 from exthost.host.host import Host
 from exthost.offer import RegisteredTool
@@ -122,7 +122,7 @@ class Announcer:
             if capability in has:
                 self.changed(capability)
         if extension is not None:
-            self._run(self._subscriptions.renew(event.extension))
+            self._run(self._subscriptions.resubscribe(event.extension))
             self._run(self.set_level(event.extension))
 
     async def _announce(self) -> None:
@@ -182,7 +182,7 @@ class Announcer:
         updated = types.ResourceUpdatedNotification(
             params=types.ResourceUpdatedNotificationParams(uri=uri)
         )
-        for subscriber in self._subscriptions.of(uri):
+        for subscriber in self._subscriptions.subscribers_of(uri):
             if isinstance(subscriber, Client):
                 subscriber.notify(updated)
         self._run(self._bus.publish(ResourceUpdated(uri=uri)))

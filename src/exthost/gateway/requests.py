@@ -23,7 +23,7 @@ from exthost.gateway.exchanges import Context, Exchange, Exchanges
 from exthost.gateway.held_calls import HeldCalls
 from exthost.gateway.meta import is_stateless, sent_trace_context
 from exthost.gateway.relay import Relay, is_question, report_progress
-from exthost.gateway.subscriptions import ResourceSubscriptions
+from exthost.gateway.resource_subscriptions import ResourceSubscriptions
 from exthost.gateway.tool_list import ToolList
 from exthost.host.host import Host
 

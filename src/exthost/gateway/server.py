@@ -31,8 +31,8 @@ from exthost.gateway.held_calls import HeldCalls
 from exthost.gateway.mcp_values import NATIVE
 from exthost.gateway.meta import is_stateless
 from exthost.gateway.requests import Requests
+from exthost.gateway.resource_subscriptions import ResourceSubscriptions
 from exthost.gateway.stdio_calls import CONNECTION
-from exthost.gateway.subscriptions import ResourceSubscriptions
 from exthost.gateway.tool_list import ToolList
 from exthost.host.host import Host
 from exthost.session.inbound import Handler

@@ -15,7 +15,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# How long open streams may last after the end of the host was requested.
+# How long open streams may last after the server was told to stop.
 GRACE_SECONDS = 1
 
 # A client that takes longer to send the head of a request is cut off.
@@ -29,7 +29,7 @@ IDLE_SECONDS = 30
 MAX_CONNECTIONS = 2048
 
 
-class QuietServer(uvicorn.Server):
+class ServerWithoutSignals(uvicorn.Server):
     """A server that leaves signals to the command line."""
 
     @contextlib.contextmanager
@@ -53,7 +53,7 @@ class LimitedProtocol(H11Protocol):
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
             self._stop_timer()
-        elif self._head_timer is None:  # the first part of a further head
+        elif self._head_timer is None:  # the next request on this connection
             self._head_timer = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -84,7 +84,7 @@ async def serve_app(app: Any, listener: socket.socket, *, has_lifespan: bool = F
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    server = QuietServer(config)
+    server = ServerWithoutSignals(config)
     serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
     try:
         await asyncio.shield(serving)

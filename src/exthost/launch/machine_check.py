@@ -25,9 +25,9 @@ def is_known(spec: Spec) -> bool:
     """Return whether everything about this machine is known that a start depends on."""
     tools = sandbox_probe.find_tools()
     users = _users(tools) if policy_of(spec) is not None else set()
-    if not all(sandbox_probe.known_strict(tools, uid) for uid in users):
+    if not all(sandbox_probe.strict_is_known(tools, uid) for uid in users):
         return False
-    return spec.lifetime == "plain" or sandbox_probe.known_pid_namespace(tools)
+    return spec.lifetime == "plain" or sandbox_probe.pid_namespace_is_known(tools)
 
 
 def find_out(spec: Spec) -> None:
@@ -47,10 +47,10 @@ def can_enforce(spec: Spec, *, as_host: bool = False) -> bool:
     start then runs the sandbox, or fails."""
     tools = sandbox_probe.find_tools()
     uid = None if as_host else user_of("", tools)
-    if not sandbox_probe.known_strict(tools, uid) and _is_on_loop():
+    if not sandbox_probe.strict_is_known(tools, uid) and _is_on_loop():
         return True
     result = sandbox_probe.probe_strict(tools, uid)
-    if result.works or result.is_momentary:
+    if result.works or result.is_temporary:
         return True
     if spec.sandbox == "best-effort" and spec.on_weaker != "refuse":
         return False
@@ -106,7 +106,7 @@ def _users(tools: Tools) -> set[int | None]:
 
 
 def _raise_momentary(spec: Spec, result: ProbeResult) -> None:
-    if result.is_momentary:
+    if result.is_temporary:
         raise SpawnFailed(
             "X0405",
             f"its sandbox could not be tried: {result.reason}",

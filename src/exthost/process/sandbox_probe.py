@@ -1,12 +1,12 @@
 """Finds out which sandboxes work on this machine, by running /bin/true in each.
 
-Only a trial tells: the kernel, a sysctl, a security module or a container may forbid user
-namespaces, even if all programs are installed. A success, and a refusal by the kernel, are kept for
-the life of this process. A failure of the moment (no descriptors, no memory, no time) is never
-kept. Any other failure is kept for a short time.
+Only a trial shows whether one works: the kernel, a sysctl, a security module or a container may
+forbid user namespaces, even if all programs are installed. A success, and a refusal by the kernel,
+are kept for the life of this process. A temporary failure (no descriptors, no memory, no time) is
+never kept. Any other failure is kept for a short time.
 
 A trial blocks for milliseconds, and for seconds if the wrapper hangs. So it does not run on an
-event loop: `known_strict` and `known_pid_namespace` return what is known without a trial.
+event loop: `strict_is_known` and `pid_namespace_is_known` say whether there is a result already.
 """
 
 import errno
@@ -29,8 +29,8 @@ from exthost.sandbox.probe_result import ProbeResult, Tools
 
 __all__ = [
     "find_tools",
-    "known_pid_namespace",
-    "known_strict",
+    "pid_namespace_is_known",
+    "strict_is_known",
     "probe_pid_namespace",
     "probe_strict",
 ]
@@ -38,10 +38,11 @@ __all__ = [
 # A wrapper usually takes milliseconds; one that takes this long hangs.
 _PROBE_SECONDS = 5.0
 
-# How long a failure is kept that is neither a refusal by the kernel nor of the moment.
-_KEPT_SECONDS = 60.0
+# How long any other failure is kept: neither a refusal by the kernel nor a temporary one.
+_OTHER_FAILURE_SECONDS = 60.0
 
-# What the kernel answers if it does not allow namespaces, or does not have them.
+# What the kernel answers if it does not allow namespaces, does not have them, or (ENOSPC) allows no
+# more of them: user.max_user_namespaces.
 _REFUSALS = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOSPC)
 
 # What the kernel answers if it is short of something.
@@ -55,7 +56,7 @@ _NO_BWRAP = ProbeResult(
     "install it (apt install bubblewrap, dnf install bubblewrap), or name it in EXTHOST_BWRAP",
 )
 
-# The kind of sandbox → its result, and when that expires.
+# The kind of sandbox, its tools and perhaps a user → the result, and when that expires.
 _results: dict[object, tuple[ProbeResult, float]] = {}
 _lock = threading.Lock()
 
@@ -81,21 +82,22 @@ def _find_tools(bwrap: str, path: str, uid: int) -> Tools:
 
 
 def probe_pid_namespace(tools: Tools) -> tuple[ProbeResult, str]:
-    """Return whether a PID namespace can be made, and the bwrap that makes it; "" if our init
-    does."""
+    """Return whether a PID namespace can be made, and the path of bwrap if that is needed for it;
+    "" if our init (`sandbox/init.c`) makes one by itself."""
     if unsupported := _unsupported(tools):
         return unsupported, ""
     result = _probe(("pid", tools), pid_namespace.plan_probe(tools.machine))
-    if result.works or result.is_momentary or _lacks_bwrap(tools):
+    if result.works or result.is_temporary or _lacks_bwrap(tools):
         return result, ""
     by_bwrap = _probe(("pid by bwrap", tools), pid_namespace.plan_probe(tools.machine, tools.bwrap))
-    if by_bwrap.works or by_bwrap.is_momentary:
+    if by_bwrap.works or by_bwrap.is_temporary:
         return by_bwrap, tools.bwrap
     return result, ""
 
 
 def probe_strict(tools: Tools, uid: int | None = None) -> ProbeResult:
-    """Return whether the strict sandbox works: as the host's user, or for root as user `uid`."""
+    """Return whether the strict sandbox works. `uid` is the user to run as, if the host is root;
+    None is the host's own user."""
     return (
         _unsupported(tools)
         or _lacks_bwrap(tools)
@@ -103,7 +105,7 @@ def probe_strict(tools: Tools, uid: int | None = None) -> ProbeResult:
     )
 
 
-def known_pid_namespace(tools: Tools) -> bool:
+def pid_namespace_is_known(tools: Tools) -> bool:
     """Return whether `probe_pid_namespace` would return without a trial."""
     if _unsupported(tools) is not None:
         return True
@@ -117,7 +119,7 @@ def known_pid_namespace(tools: Tools) -> bool:
     )
 
 
-def known_strict(tools: Tools, uid: int | None = None) -> bool:
+def strict_is_known(tools: Tools, uid: int | None = None) -> bool:
     """Return whether `probe_strict` would return without a trial."""
     lacking = _unsupported(tools) or _lacks_bwrap(tools)
     return lacking is not None or _cached(("strict", tools, uid)) is not None
@@ -133,9 +135,9 @@ def _probe(key: object, plan: LaunchPlan) -> ProbeResult:
     result = _cached(key)
     if result is None:
         result = _try(plan)
-        if not result.is_momentary:
+        if not result.is_temporary:
             lasts = result.works or _is_refusal(result.reason)
-            expires = float("inf") if lasts else time.monotonic() + _KEPT_SECONDS
+            expires = float("inf") if lasts else time.monotonic() + _OTHER_FAILURE_SECONDS
             with _lock:
                 _results[key] = (result, expires)
     return result
@@ -165,9 +167,11 @@ def _try(plan: LaunchPlan) -> ProbeResult:
     try:
         child = Child(plan)
     except SpawnFailed as error:
-        return ProbeResult(error.message, error.help, is_momentary=not error.permanent)
+        return ProbeResult(error.message, error.help, is_temporary=not error.permanent)
     except Exception as error:  # an unexpected error counts as a failure, too
-        return ProbeResult(f"a probe could not be started: {error!r}", "report this as a bug here")
+        return ProbeResult(
+            f"a probe could not be started: {error!r}", "report this as a bug of exthost"
+        )
     try:
         child.close_stdin()
         ended, _, _ = select.select([child.exit_fd], [], [], _PROBE_SECONDS)
@@ -175,15 +179,15 @@ def _try(plan: LaunchPlan) -> ProbeResult:
         status = child.see_exit()
         if not ended:
             reason = f"a probe had not ended after {_PROBE_SECONDS:g} s"
-            return ProbeResult(reason, "try again", is_momentary=True)
+            return ProbeResult(reason, "try again", is_temporary=True)
         if status is not None and status.code == 0:
             return ProbeResult()
         reason = f"a probe failed: {complaint or status}"
         was_killed = status is not None and status.signal is not None
-        is_momentary = _names_error(reason, _SHORTAGES) or (was_killed and not complaint)
-        return ProbeResult(reason, _advice(complaint), is_momentary)
+        is_temporary = _names_error(reason, _SHORTAGES) or (was_killed and not complaint)
+        return ProbeResult(reason, _advice(complaint), is_temporary)
     finally:
-        for _ in range(2):
+        for _ in range(2):  # the first kill asks the init of a namespace to exit
             if child.see_exit() is None:
                 child.kill()
                 select.select([child.exit_fd], [], [], 1.0)

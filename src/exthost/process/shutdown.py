@@ -13,8 +13,8 @@ from exthost.shutdown_steps import CloseStdin, Say, ShutdownStep, Terminate, Wri
 # After SIGKILL a process remains only if it is stuck in the kernel.
 KILL_SECONDS = 5.0
 
-# The first kill of a namespace lets its init exit by itself. A wrapper that hangs before it has
-# made the namespace needs a second kill.
+# In a namespace, the first `kill()` closes a pipe to the first process of it, which then ends all
+# others. If the wrapper hangs before it has made the namespace, the second `kill()` is a SIGKILL.
 CLEAN_KILL_SECONDS = 1.0
 
 
@@ -30,12 +30,13 @@ class Stoppable(Protocol):
 
 
 async def run_steps(steps: Sequence[ShutdownStep], process: Stoppable) -> bool:
-    """Run the steps until the process exits, then kill it. Return False if it survives SIGKILL."""
+    """Run the steps until the process has exited; if none of them ends it, kill it. Return whether
+    it has exited."""
     for step in steps:
-        wait = 0.0
+        wait = 0.0  # seconds, which two of the patterns set
         match step:
-            case Say(message, limit):
-                await process.say(message, limit)
+            case Say(message, reply_seconds):
+                await process.say(message, reply_seconds)
             case Write(data):
                 process.write_raw(data)
             case CloseStdin(wait):

@@ -21,12 +21,12 @@ class Tools(NamedTuple):
 
 class ProbeResult(NamedTuple):
     """Whether a kind of sandbox works here. If not, `reason` says why and `fix` what to do.
-    `is_momentary` is true for failures that say nothing about the machine: no descriptors, no
+    `is_temporary` is true for failures that say nothing about the machine: no descriptors, no
     memory, no time."""
 
     reason: str = ""
     fix: str = ""
-    is_momentary: bool = False
+    is_temporary: bool = False
 
     @property
     def works(self) -> bool:

@@ -2,7 +2,7 @@
 
     DELIVER            return the result unchanged
     MapResult          return the result as a function maps it
-    MaybeMoreReply     map it, or continue with a generator if the reply asks for more
+    OneRequestOrMoreReply     map it, or continue with a generator if the reply asks for more
     GeneratorReply     send the reply into a generator, whose next step is sent to the child
     StreamReply        the reply acknowledges or ends a stream
 
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, NamedTuple
 
-from exthost.dialects.steps import Exchanges, MaybeMore, Received, Step, refusal
+from exthost.dialects.steps import Exchanges, OneRequestOrMore, Received, Step, call_failed
 from exthost.messages import Failure
 from exthost.session.stream_queue import StreamQueue
 
@@ -50,7 +50,7 @@ class ReplyHandler:
 
     def on_failure(self, method: str, failure: Failure) -> Any:
         """Handle a reply with an error."""
-        raise refusal(failure, method)
+        raise call_failed(failure, method)
 
 
 DELIVER = ReplyHandler()
@@ -69,12 +69,12 @@ class MapResult(ReplyHandler):
         return self._map_result(result)
 
 
-class MaybeMoreReply(ReplyHandler):
+class OneRequestOrMoreReply(ReplyHandler):
     """Handles an operation whose first reply is usually its only one."""
 
     __slots__ = ("_finish", "_request")
 
-    def __init__(self, operation: MaybeMore) -> None:
+    def __init__(self, operation: OneRequestOrMore) -> None:
         super().__init__(words_request=True)
         self._request, self._finish = operation
 

@@ -72,7 +72,7 @@ class Subscriptions:
             self._send(subscription)
         finally:
             self._attempt = 0
-        if subscription.stale:
+        if subscription.refetch_offer:
             self._on_stale()  # a change in the meantime was not reported
 
     def _warn(self, subscription: Subscribe, why: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 from exthost.config.extension_settings import ExtensionSettings
-from exthost.connect_command import AnyConnection, make_connection
+from exthost.connect_function import AnyConnection, make_connection
 from exthost.events import Bus
 from exthost.session.inbound import Handler
 from exthost.sync.loop_thread import LoopThread

@@ -12,7 +12,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from exthost.control import protocol
-from exthost.control.address import key_of
+from exthost.control.address import config_key
 from exthost.control.requests import Requests
 from exthost.control.status_report import StatusReport
 from exthost.errors import ExthostError, NotFound, UsageError
@@ -43,7 +43,7 @@ class Endpoints:
         self._host = host
         self._report = report
         self._requests = requests
-        self._key = key_of(config)
+        self._key = config_key(config)
         self.history = History(host)
         self.sampler = RowSampler(host, report, self.history)
         self.recorder = Recorder(host)

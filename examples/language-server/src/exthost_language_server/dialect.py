@@ -11,7 +11,7 @@ from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import JsonRpc, failure_of, noise
 from exthost.dialects.meanings import DialectEvent, Log, Unusable
 from exthost.dialects.options import TEXT
-from exthost.dialects.steps import Handshake, initialized
+from exthost.dialects.steps import Handshake, handshake_result
 from exthost.errors import HandshakeFailed
 from exthost.messages import Failure, Incoming, Notification, Reply, Request
 from exthost.offer import Offer
@@ -72,7 +72,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
         },
         "initializationOptions": context.config,
     }
-    result = initialized((yield Request("initialize", params)))
+    result = handshake_result((yield Request("initialize", params)))
     capabilities = result.get("capabilities") if isinstance(result, dict) else None
     if not isinstance(capabilities, dict):
         raise HandshakeFailed(

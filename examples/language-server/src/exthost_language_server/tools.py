@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from exthost.dialects.calls import ToolCall
-from exthost.dialects.steps import Exchanges, GetOffer, WaitFor, expect
+from exthost.dialects.steps import Exchanges, GetOffer, WaitFor, result_of
 from exthost.errors import ExthostError, UsageError
 from exthost.messages import Notification, Request
 from exthost.offer import Offer, Tool
@@ -127,7 +127,7 @@ def _request(name: str, uri: str, arguments: dict[str, Any]) -> Exchanges:
     params: dict[str, Any] = {"textDocument": {"uri": uri}}
     if "line" in arguments:
         params["position"] = {name: arguments[name] for name in ("line", "character")}
-    return kind.result(expect((yield Request(kind.method, params)), name))
+    return kind.result(result_of((yield Request(kind.method, params)), name))
 
 
 def _diagnostics(uri: str) -> Exchanges:

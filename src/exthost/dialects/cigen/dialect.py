@@ -31,7 +31,14 @@ from exthost.dialects.cigen.codec import EXCHANGES, codec
 from exthost.dialects.cigen.proto.mapping import fields, to_message, unfit
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.options import FLAG, TEXT, some_of
-from exthost.dialects.steps import Exchanges, GetOffer, Handshake, Received, RetireProcess, expect
+from exthost.dialects.steps import (
+    Exchanges,
+    GetOffer,
+    Handshake,
+    Received,
+    RetireProcess,
+    result_of,
+)
 from exthost.errors import CallFailed, HandshakeFailed, UsageError
 from exthost.messages import Request
 from exthost.names import capability_fits
@@ -74,7 +81,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
             "env": {k: v for k, v in context.env.items() if _is_text(k) and _is_text(v)},
         },
     )
-    info = expect(response, "hello")
+    info = result_of(response, "hello")
     if info["protocol"] != PROTOCOL:
         raise HandshakeFailed(
             "X0520",
@@ -205,7 +212,7 @@ def _generate(params: Any) -> Exchanges:
 def _checked(method: str, response: Received, earlier: Sequence[Any] = ()) -> Any:
     """Return the result. Raises CallFailed if its diagnostics have an error. Diagnostics of
     `earlier` exchanges of the call are put before its own."""
-    result = expect(response, method)
+    result = result_of(response, method)
     if "diagnostics" in result:
         result["diagnostics"] = [*earlier, *result["diagnostics"]]
         errors = [

@@ -18,10 +18,10 @@ from exthost.dialects.steps import (
     AskHost,
     Exchanges,
     GetOffer,
-    MaybeMore,
+    OneRequestOrMore,
     Received,
     Subscribe,
-    expect,
+    result_of,
 )
 from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation, UsageError
 from exthost.messages import Failure, Reply, Request
@@ -202,7 +202,7 @@ def error_result(error: ExthostError) -> Any:
 def _final_result(method: str, request: dict[str, Any], response: Received) -> Any:
     """Return the final result. While the server requests input, answer and repeat the request."""
     for _ in range(INPUT_ROUNDS):
-        result = expect(response, method)
+        result = result_of(response, method)
         if type(result) is not dict or result.get("resultType") != "input_required":
             return result
         more: dict[str, Any] = {}
@@ -216,7 +216,7 @@ def _final_result(method: str, request: dict[str, Any], response: Received) -> A
         if not more:
             break
         response = yield Request(method, {**request, **more})
-    result = expect(response, method)
+    result = result_of(response, method)
     if type(result) is dict and result.get("resultType") == "input_required":
         raise ProtocolViolation(
             "X0662",
@@ -250,7 +250,7 @@ def _ask_host(method: str, question: Any) -> Any:
     )
 
 
-def asking(method: str) -> MaybeMore:
+def asking(method: str) -> OneRequestOrMore:
     """Return the operation of a method whose reply may request input."""
 
     def ask(params: Any) -> tuple[str, Any]:
@@ -263,13 +263,13 @@ def asking(method: str) -> MaybeMore:
             return _final_result(method, table(params), Reply(None, result))
         return result
 
-    return MaybeMore(ask, read)
+    return OneRequestOrMore(ask, read)
 
 
 def health(_: Any) -> Exchanges:
     """Send a ping; a stateless server has no ping and gets `server/discover`."""
     method = "server/discover" if (yield from _is_stateless()) else "ping"
-    return expect((yield Request(method, {} if method != "ping" else None)), method)
+    return result_of((yield Request(method, {} if method != "ping" else None)), method)
 
 
 def _is_stateless() -> Any:
@@ -285,7 +285,7 @@ def set_level(params: Any) -> Exchanges:
             "a stateless MCP server is told the log level with each request",
             help='say options = { log_level = "debug" } in the config',
         )
-    return expect((yield Request("logging/setLevel", params)), "logging/setLevel")
+    return result_of((yield Request("logging/setLevel", params)), "logging/setLevel")
 
 
 def subscribe(params: Any) -> Exchanges:
@@ -293,10 +293,10 @@ def subscribe(params: Any) -> Exchanges:
     if (yield from _is_stateless()):
         yield listening({"resourceSubscriptions": [table(params).get("uri")]})
         return {}
-    return expect((yield Request("resources/subscribe", params)), "resources/subscribe")
+    return result_of((yield Request("resources/subscribe", params)), "resources/subscribe")
 
 
 def listening(wanted: dict[str, Any]) -> Subscribe:
     """Return the request that stays open and brings these notifications from a stateless server."""
     request = Request("subscriptions/listen", {"notifications": wanted})
-    return Subscribe(request, LISTEN_PAUSES, stale="toolsListChanged" in wanted)
+    return Subscribe(request, LISTEN_PAUSES, refetch_offer="toolsListChanged" in wanted)

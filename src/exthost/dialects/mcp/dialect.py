@@ -32,7 +32,7 @@ from exthost.dialects.mcp.handshake import fallback, handshake
 from exthost.dialects.mcp.result import MCP_RESULT
 from exthost.dialects.meanings import Log, Meaning, OfferStale, Progress, Unusable
 from exthost.dialects.options import FLAG, TEXT, one_of
-from exthost.dialects.steps import MaybeMore
+from exthost.dialects.steps import OneRequestOrMore
 from exthost.messages import Failure, Notification, Reply, Request
 from exthost.shutdown_steps import CloseStdin, Terminate
 from exthost.spec import Breaker, Limits, Restart
@@ -98,7 +98,7 @@ DIALECT = Dialect(
     fallback=fallback,
     operations=MappingProxyType(
         {
-            "call_tool": MaybeMore(ask_tool, read_tool_result),
+            "call_tool": OneRequestOrMore(ask_tool, read_tool_result),
             "list_tools": list_tools,
             "health": health,
         }

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 from exthost.dialects.caller import Caller
-from exthost.dialects.steps import expect
+from exthost.dialects.steps import result_of
 from exthost.errors import ProtocolViolation
 from exthost.messages import Request
 
@@ -27,7 +27,7 @@ def pages(
     warning."""
     reading = _Pages(method, member)
     while not reading.done:
-        reading.take(expect((yield Request(method, reading.params)), method))
+        reading.take(result_of((yield Request(method, reading.params)), method))
     if reading.warning and warnings is not None:
         warnings.append(reading.warning)
     return reading.items

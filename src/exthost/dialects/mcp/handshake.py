@@ -14,7 +14,7 @@ from typing import Any
 from exthost._version import __version__
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.mcp.calls import listening, shown, table, text, tools
-from exthost.dialects.steps import Handshake, Received, TryRequest, initialized
+from exthost.dialects.steps import Handshake, Received, TryRequest, handshake_result
 from exthost.errors import NOTHING, CallFailed, HandshakeFailed, ProtocolViolation
 from exthost.messages import Failure, Notification, Reply, Request
 from exthost.offer import Offer, Tool
@@ -159,7 +159,7 @@ def _initialize(context: HandshakeContext, *, may_discover: bool) -> Any:
 
 
 def _after_initialize(context: HandshakeContext, response: Received) -> Any:
-    answer = initialized(response)
+    answer = handshake_result(response)
     if type(answer) is not dict or type(answer.get("protocolVersion")) is not str:
         raise HandshakeFailed(
             "X0561",

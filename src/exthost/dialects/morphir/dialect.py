@@ -18,7 +18,14 @@ from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import decoder, noise
 from exthost.dialects.meanings import Log
-from exthost.dialects.steps import Exchanges, Handshake, Operation, Simple, expect, initialized
+from exthost.dialects.steps import (
+    Exchanges,
+    Handshake,
+    OneRequest,
+    Operation,
+    handshake_result,
+    result_of,
+)
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, UsageError
 from exthost.messages import Failure, Id, Incoming, Message, Notification, Reply, Request
 from exthost.offer import Offer, Tool
@@ -128,10 +135,10 @@ def _codec(role: Role) -> HostCodec | GuestCodec:
 
 
 def _handshake(context: HandshakeContext) -> Handshake:
-    initialized((yield Request("initialize", context.config)))
+    handshake_result((yield Request("initialize", context.config)))
     response = yield Request("capabilities", None)
     try:
-        listed = expect(response, "capabilities")
+        listed = result_of(response, "capabilities")
     except CallFailed as refused:
         raise HandshakeFailed(
             "X0503",
@@ -192,7 +199,7 @@ def _health(_: Any) -> Exchanges:
 
 _OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
-        "call_tool": Simple(tool_as_method),
+        "call_tool": OneRequest(tool_as_method),
         "health": _health,
     }
 )

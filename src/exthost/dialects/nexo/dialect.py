@@ -22,7 +22,7 @@ from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import JsonRpc, failure_of, noise, to_json
 from exthost.dialects.meanings import Meaning, Progress, Unusable
 from exthost.dialects.options import FLAG
-from exthost.dialects.steps import Exchanges, Handshake, Operation, expect, initialized
+from exthost.dialects.steps import Exchanges, Handshake, Operation, handshake_result, result_of
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Evidence, HandshakeFailed, ProtocolViolation
 from exthost.messages import Failure, Id, Incoming, Notification, Reply, Request
@@ -75,7 +75,7 @@ def _codec(role: Role) -> Codec:
 
 def _handshake(context: HandshakeContext) -> Handshake:
     about = {"agent_version": context.host_version, "extension_id": context.extension}
-    answer = initialized((yield Request("initialize", about, id=0)))
+    answer = handshake_result((yield Request("initialize", about, id=0)))
     if answer is None:
         answer = {}
     if type(answer) is not dict:
@@ -158,7 +158,7 @@ def _call_tool(call: ToolCall) -> Exchanges:
         again = yield Request(f"tools/{call.name}", arguments)
         if not isinstance(again, Failure) or again.code != _METHOD_NOT_FOUND:
             response = again  # else the first error is the more useful one
-    return expect(response, call.name)
+    return result_of(response, call.name)
 
 
 def _passes_context(call: ToolCall) -> bool:
@@ -171,7 +171,7 @@ def _passes_context(call: ToolCall) -> bool:
 
 
 def _list_tools(_: Any) -> Exchanges:
-    result = expect((yield Request("tools/list", {})), "tools/list")
+    result = result_of((yield Request("tools/list", {})), "tools/list")
     try:
         return _tools(result.get("tools") if type(result) is dict else result, [])
     except HandshakeFailed as bad:
@@ -208,7 +208,7 @@ def _hook(call: HookCall) -> Exchanges:
     `{"abort": "yes"}` has not let the event pass. One that does stop it is believed, whatever else
     is wrong with its answer."""
     method = f"hooks/{call.name}"
-    answer = expect((yield Request(method, _event(call))), method)
+    answer = result_of((yield Request(method, _event(call))), method)
     if answer is None:
         return HookAnswer()
     if type(answer) is not dict:

@@ -1,9 +1,9 @@
-"""roder: JSON-RPC 2.0, one compact object a line, and a manifest that the handshake must repeat.
+"""roder: JSON-RPC 2.0, one object per line, and a manifest that the handshake must repeat.
 
 The manifest declares what an extension provides, so nothing is started before its first use. The
-handshake is one request, `extension/initialize`; its reply must repeat the protocol, id, services
-and checksum of the manifest, checked in that order. Inference turns, dispatches and tasks are
-streams: each event names its stream, and a terminal event ends it. Keys of wrapper objects are
+handshake is one request, `extension/initialize`; its reply must repeat the protocol version, id,
+services and checksum of the manifest, checked in that order. Inference turns, dispatches and tasks
+are streams: each event names its stream, and a terminal event ends it. Keys of wrapper objects are
 camelCase; the objects inside are snake_case and are passed on unchanged. The child sends no
 requests; one that arrives is refused.
 
@@ -27,14 +27,14 @@ from exthost.dialects.roder.facets import HOST_THREAD, Inference, Subagents, Tas
 from exthost.dialects.roder.manifest import API_VERSION, Manifest
 from exthost.dialects.roder.manifest_check import difference, judge_echo
 from exthost.dialects.roder.types import (
-    Broken,
     Failed,
+    WorkFailed,
     inference_event,
     shown,
     subagent_event,
     task_event,
 )
-from exthost.dialects.steps import Exchanges, Handshake, Outgoing, expect, initialized
+from exthost.dialects.steps import Exchanges, Handshake, Outgoing, handshake_result, result_of
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.dialects.value_result import value_text
 from exthost.errors import ExthostError, HandshakeFailed, ProtocolViolation, UsageError
@@ -59,7 +59,7 @@ DISPATCH_SECONDS = 1800.0
 # roder-tools-05: the kind of every error in the result of a tool that did not run.
 ERROR_KIND = "tool_execution_failed"
 
-# A longer limit of a dispatch means no limit.
+# A longer limit of a dispatch is cut to this, about 30 years.
 MOST_SECONDS = 10.0**9
 
 
@@ -114,7 +114,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
             "eventFilter": {"kinds": list(_kinds(context.options))},
         },
     )
-    echo = initialized(response, "extension/initialize")
+    echo = handshake_result(response, "extension/initialize")
     judge_echo(manifest, echo, PROTOCOL_VERSION)
     services = [f"{service['type']} {service['id']}" for service in manifest.services]
     return Offer(
@@ -129,7 +129,7 @@ _SECRET_MEMBER = re.compile(
     r"(?:^|_)(?:token|key|apikey|pat|auth|bearer|session)$|password|secret|credential|private_?key",
     re.IGNORECASE,
 )
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def _without_secrets(value: Any) -> Any:
@@ -138,7 +138,7 @@ def _without_secrets(value: Any) -> Any:
         return {
             name: _without_secrets(item)
             for name, item in value.items()
-            if not _SECRET_MEMBER.search(_HUMP.sub("_", name).replace("-", "_"))
+            if not _SECRET_MEMBER.search(_CAMEL_BOUNDARY.sub("_", name).replace("-", "_"))
         }
     if isinstance(value, list | tuple):
         return [_without_secrets(item) for item in value]
@@ -161,7 +161,7 @@ def _call_tool(call: ToolCall) -> Exchanges:
             "arguments": call.arguments,
         },
     )
-    result = expect(response, call.name)
+    result = result_of(response, call.name)
     if (
         type(result) is not dict
         or type(result.get("content")) is not str
@@ -169,14 +169,15 @@ def _call_tool(call: ToolCall) -> Exchanges:
     ):
         raise ProtocolViolation(
             "X0640",
-            f"its reply to the tool {call.name} must have content, isError and data",
+            f"its reply to the tool {call.name} must have `content`, a string, and `isError`, a "
+            "boolean",
             help='answer with {"content": "text", "isError": false, "data": null}',
         )
     return result if "data" in result else result | {"data": None}
 
 
-# The last event of a stream that failed.
-_FAILURES = (Failed, Broken)
+# The last event of a stream that failed: of a turn, and of a dispatch or task.
+_FAILURES = (Failed, WorkFailed)
 
 
 def _is_error(result: Any) -> bool:
@@ -194,7 +195,7 @@ def _text(result: Any) -> str:
     match result:
         case Failed(message):
             return message
-        case Broken(error):
+        case WorkFailed(error):
             return value_text(error)
     return value_text(result["content"] if _is_tool_result(result) else result)
 
@@ -215,7 +216,7 @@ def _error_result(error: ExthostError) -> Any:
 # -- events ------------------------------------------------------------------------------------
 
 
-def _own_event(params: Any) -> Meaning:
+def _read_extension_event(params: Any) -> Meaning:
     if type(params) is not dict or "payload" not in params:
         return Unusable("extension events that could not be read")
     by, kind, version = (params.get(key) for key in ("extensionId", "eventKind", "schemaVersion"))
@@ -242,10 +243,10 @@ def _sink(spec: Spec) -> EventSink | None:
     manifest, kinds = spec.manifest, _kinds(spec.options)
     if not isinstance(manifest, Manifest) or not manifest.ids("event_sink") or not kinds:
         return None
-    return EventSink(kinds, _forwarded, EVENT_FORWARD_SECONDS)
+    return EventSink(kinds, _event_notification, EVENT_FORWARD_SECONDS)
 
 
-def _forwarded(envelope: Mapping[str, Any]) -> Notification:
+def _event_notification(envelope: Mapping[str, Any]) -> Notification:
     """Return the envelope of an event as the protocol has it, with the thread and the turn of the
     context."""
     context = envelope["context"]
@@ -319,7 +320,7 @@ DIALECT = Dialect(
     handshake=_handshake,
     operations=MappingProxyType({"call_tool": _call_tool}),
     streams=MappingProxyType(_STREAMS),
-    notifications=MappingProxyType({"extension/event": _own_event}),
+    notifications=MappingProxyType({"extension/event": _read_extension_event}),
     facets=MappingProxyType({"inference": Inference, "subagents": Subagents, "tasks": Tasks}),
     result_reader=ResultReader(_is_error, _text, _data, _content),
     error_result=_error_result,

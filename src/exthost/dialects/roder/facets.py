@@ -125,7 +125,7 @@ class Subagents(_Facet):
         parent_turn_id: str | None = None,
         timeout: float | None = None,
     ) -> AbstractAsyncContextManager[Stream]:
-        """Run a subagent, up to Finished or Broken. The default time limit is the request's
+        """Run a subagent, up to Finished or WorkFailed. The default time limit is the request's
         `timeout_seconds`, or half an hour. The dispatch is cancelled if the block is left or the
         time is over."""
         params = {
@@ -162,8 +162,8 @@ class Tasks(_Facet):
         workspace_root: str | None = None,
         timeout: float | None = None,
     ) -> AbstractAsyncContextManager[Stream]:
-        """Run a task, up to Finished or Broken, without a time limit unless `timeout` is set. The
-        task is cancelled if the block is left or the time is over."""
+        """Run a task, up to Finished or WorkFailed, without a time limit unless `timeout` is set.
+        The task is cancelled if the block is left or the time is over."""
         params = {
             "executorId": self._id(executor_id),
             "executionId": str(uuid.uuid4()),

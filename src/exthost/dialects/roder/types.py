@@ -113,7 +113,7 @@ class Finished(Payload):
 
 
 @dataclass(frozen=True, slots=True)
-class Broken(Payload):
+class WorkFailed(Payload):
     """The last event of a dispatch or a task that failed."""
 
     error: Any
@@ -194,8 +194,8 @@ _TURN: Mapping[str, type[Any]] = {
 }
 # The protocol does not define the members of these.
 _SHAPELESS = ("ProviderMetadata",)
-_SUBAGENT: Mapping[str, type[Any]] = {"status": Status, "completed": Finished, "failed": Broken}
-_TASK: Mapping[str, type[Any]] = {"output": Output, "completed": Finished, "failed": Broken}
+_SUBAGENT: Mapping[str, type[Any]] = {"status": Status, "completed": Finished, "failed": WorkFailed}
+_TASK: Mapping[str, type[Any]] = {"output": Output, "completed": Finished, "failed": WorkFailed}
 
 
 def inference_event(method: str, params: Any) -> StreamEvent | None:

@@ -20,7 +20,7 @@ from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import JsonRpc, decoder, noise, to_json
 from exthost.dialects.options import TEXTS
-from exthost.dialects.steps import Exchanges, Handshake, Simple, expect, initialized
+from exthost.dialects.steps import Exchanges, Handshake, OneRequest, handshake_result, result_of
 from exthost.dialects.streams import StreamKind
 from exthost.dialects.synaps import stream_events, types
 from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
@@ -112,7 +112,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
             "config": {} if context.config is None else context.config,
         },
     )
-    answer = initialized(response, "initialize")
+    answer = handshake_result(response, "initialize")
     manifest = context.manifest
     known = manifest if isinstance(manifest, Manifest) else Manifest()
     return offer(answer, granted(manifest, context.options), known.hooks, known.version)
@@ -202,7 +202,7 @@ def _output(event: Mapping[str, Any]) -> str | None:
 
 
 def _hook(call: HookCall) -> Exchanges:
-    answer = expect((yield Request("hook.handle", hook_event(call))), "hook.handle")
+    answer = result_of((yield Request("hook.handle", hook_event(call))), "hook.handle")
     if answer is None or answer == {}:
         return HookAnswer()  # means "continue"
     fields = answer if type(answer) is dict else {}
@@ -328,7 +328,7 @@ DIALECT = Dialect(
     codec=_codec,
     handshake=_handshake,
     # Not a generator: only a simple call is sent again if its process died.
-    operations=MappingProxyType({"call_tool": Simple(_tool_call), "hook": _hook}),
+    operations=MappingProxyType({"call_tool": OneRequest(_tool_call), "hook": _hook}),
     result_reader=_RESULT,
     streams=MappingProxyType(_STREAMS),
     notifications=MappingProxyType(

@@ -10,7 +10,10 @@ from exthost.errors import CallFailed, ExthostError, HandshakeFailed
 from exthost.testing.vectors.expectations import assert_error, assert_offer, meaning, value
 from exthost.testing.vectors.processes import Scripted, operate
 from exthost.testing.vectors.read_vector import ReadVector, fit
-from exthost.testing.vectors.scripts import handshake_without_process, operation_without_process
+from exthost.testing.vectors.script_player import (
+    handshake_without_process,
+    operation_without_process,
+)
 from exthost.testing.vectors.vector import Vector, package_vectors
 from exthost.wire.framing import Skipped
 

@@ -1,4 +1,8 @@
-"""Scripts without a process: the generators of a dialect, driven by what a script says."""
+"""Plays the script of a vector against the generators of a dialect, without a process.
+
+A line of a script is `> message` (host to child), `< message` (child to host) or `! action`, which
+needs a process and is skipped here.
+"""
 
 from collections.abc import Generator
 from dataclasses import replace
@@ -10,32 +14,33 @@ from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.steps import (
     AskHost,
     GetOffer,
-    MaybeMore,
+    OneRequest,
+    OneRequestOrMore,
     RetireProcess,
-    Simple,
     Subscribe,
     TryRequest,
     WaitFor,
 )
 from exthost.errors import CallFailed
-from exthost.messages import Notification, Reply, Request
+from exthost.messages import Failure, Notification, Reply, Request
 from exthost.testing.vector_notation import Stated, parse_message
 from exthost.testing.vectors.vector import Vector
 
-__all__ = ["drive", "handshake_without_process", "operation_without_process"]
+__all__ = ["play_script", "handshake_without_process", "operation_without_process"]
 
 
-def drive(
+def play_script(
     steps: Generator[Any, Any, Any],
     script: list[str],
     offer: Any = None,
     handlers: dict[str, Any] | None = None,
 ) -> Any:
-    """Let a generator of exchanges play the host's part; returns its value or raises its error.
+    """Run the generator as the host: compare each message that it yields with the script, and
+    answer it from the script. Return its value, or raise its error.
 
-    What the session handles beside it (the child's own requests and notifications, and our answers)
-    and what only a process can do is passed over. A `TryRequest` or a `WaitFor` that the script has
-    no answer for stays without one.
+    What a session handles by itself is skipped: requests of the child and our replies to them,
+    notifications that nobody waits for, and `!` lines. A `TryRequest` or a `WaitFor` that the
+    script has no answer for gets none.
     """
     lines = _exchanges(script)
     reply: Any = None
@@ -43,10 +48,10 @@ def drive(
         try:
             step = steps.send(reply)
             while isinstance(step, GetOffer | RetireProcess | AskHost):
-                step = steps.send(_inside(step, offer, handlers or {}))
+                step = steps.send(_session_answer(step, offer, handlers or {}))
         except StopIteration as done:
             _skip_notifications(lines)
-            assert not lines, f"the script has more than was said: {lines}"
+            assert not lines, f"the dialect stopped before these lines of the script: {lines}"
             return done.value
         if isinstance(step, WaitFor):
             reply = _waited_for(step, lines)
@@ -56,7 +61,7 @@ def drive(
         sign, stated = lines.pop(0)
         assert sign == ">", f"said {step} where the child was to say {stated}"
         spoken = step.request if isinstance(step, TryRequest | Subscribe) else step
-        _assert_equal(stated, spoken)
+        _assert_matches(stated, spoken)
         reply = None
         if isinstance(spoken, Request) and not isinstance(step, Subscribe):
             _skip_notifications(lines)
@@ -65,8 +70,8 @@ def drive(
             reply = lines.pop(0)[1].message() if answered else None
 
 
-def _inside(step: Any, offer: Any, handlers: dict[str, Any]) -> Any:
-    """What the session itself answers."""
+def _session_answer(step: Any, offer: Any, handlers: dict[str, Any]) -> Any:
+    """Return what the session answers to a step that sends nothing."""
     if isinstance(step, AskHost):
         request = Request(step.method, step.params)
         known = step.method in handlers
@@ -75,7 +80,7 @@ def _inside(step: Any, offer: Any, handlers: dict[str, Any]) -> Any:
 
 
 def _skip_notifications(lines: list[tuple[str, Stated]]) -> None:
-    """Pass over what the child says and nobody waits for."""
+    """Skip notifications that nobody waits for."""
     while lines and lines[0][0] == "<" and lines[0][1].kind == "Notification":
         lines.pop(0)
 
@@ -98,19 +103,20 @@ def _exchanges(script: list[str]) -> list[tuple[str, Stated]]:
         if sign == "!":
             continue
         stated = parse_message(rest)
-        aside = ("Request",) if sign == "<" else ("Reply", "Failure")
-        if stated.kind not in aside:
+        handled_by_session = ("Request",) if sign == "<" else ("Reply", "Failure")
+        if stated.kind not in handled_by_session:
             remaining.append((sign, stated))
     return remaining
 
 
-def _assert_equal(stated: Stated, message: Any) -> None:
-    """As `fits`, but a generator leaves the numbering to the session."""
+def _assert_matches(stated: Stated, message: Any) -> None:
+    """Compare all members that are stated, except `id`, which the session assigns."""
     fields = {name: value for name, value in stated.fields.items() if name != "id"}
     assert Stated(stated.kind, fields).fits(message), f"expected {stated}, said {message}"
 
 
 def handshake_without_process(vector: Vector) -> Any:
+    """Run the handshake of this vector, and return its Offer."""
     spec = vector.spec()
     context = HandshakeContext(
         extension="scripted",
@@ -121,10 +127,11 @@ def handshake_without_process(vector: Vector) -> Any:
         wire_id=spec.wire_id,
         handles=frozenset(vector.json("handlers", {})),
     )
-    return drive(vector.dialect.handshake(context), vector.row["script"])
+    return play_script(vector.dialect.handshake(context), vector.row["script"])
 
 
 def operation_without_process(vector: Vector) -> Any:
+    """Run the operation of this vector, and return its value."""
     dialect, row = vector.dialect, vector.row
     params = vector.json("params")
     if "operation" in row:
@@ -135,16 +142,19 @@ def operation_without_process(vector: Vector) -> Any:
             params = ToolCall(name, params["arguments"], context, tools.get(name))
     else:
         operation = dialect.methods[row["method"]]
-    if isinstance(operation, Simple):
-        return drive(_one_exchange(operation, params), row["script"])
+    if isinstance(operation, OneRequest):
+        return play_script(_run_one(operation, params), row["script"])
     handlers = vector.json("handlers", {})
-    if isinstance(operation, MaybeMore):
-        return drive(_once(operation, params), row["script"], _offer_before(vector), handlers)
-    return drive(operation(params), row["script"], _offer_before(vector), handlers)
+    if isinstance(operation, OneRequestOrMore):
+        return play_script(
+            _run_one_or_more(operation, params), row["script"], _offer_before(vector), handlers
+        )
+    return play_script(operation(params), row["script"], _offer_before(vector), handlers)
 
 
 def _offer_before(vector: Vector) -> Any:
-    """What the file's first handshake comes to, with this vector's own config and options."""
+    """Return the Offer of the first handshake in the file, run with the config and options of this
+    vector."""
     if vector.first_handshake is None:
         return None
     own = {key: vector.row[key] for key in ("config", "options") if key in vector.row}
@@ -152,16 +162,16 @@ def _offer_before(vector: Vector) -> Any:
     return handshake_without_process(replace(vector, table="handshake", row=first))
 
 
-def _once(operation: MaybeMore, params: Any) -> Generator[Any, Any, Any]:
+def _run_one_or_more(operation: OneRequestOrMore, params: Any) -> Generator[Any, Any, Any]:
     reply = yield Request(*operation.request(params))
-    if type(reply).__name__ == "Failure":
+    if isinstance(reply, Failure):
         raise CallFailed("X0701", reply.message, error_message=reply.message)
     value = operation.finish(params, reply.result)
     return (yield from value) if isinstance(value, Generator) else value
 
 
-def _one_exchange(row: Simple, params: Any) -> Generator[Any, Any, Any]:
-    reply = yield Request(*row.request(params))
-    if type(reply).__name__ == "Failure":
+def _run_one(operation: OneRequest, params: Any) -> Generator[Any, Any, Any]:
+    reply = yield Request(*operation.request(params))
+    if isinstance(reply, Failure):
         raise CallFailed("X0701", reply.message, error_message=reply.message)
-    return row.result(reply.result) if row.result is not None else reply.result
+    return operation.result(reply.result) if operation.result is not None else reply.result

@@ -24,10 +24,10 @@ def connect(
 ) -> AnyConnection:
     """Run `command` as an extension for as long as the `async with` block lasts.
 
-    Without a dialect, `command` is started once for each dialect until one handshake succeeds, for
-    30 seconds at most. `handlers` answer requests of the extension, by method; `events` is the bus
-    that its events are published on. `settings` are the keys of an `[[extensions]]` entry: config,
-    env, cwd, limits, restart …
+    Without a dialect, the dialects are tried in turn, each with a new process of `command`, until
+    one handshake succeeds; the search ends after 30 seconds. `handlers` answer requests of the
+    extension, by method; `events` is the bus that its events are published on. `settings` are the
+    keys of an `[[extensions]]` entry: config, env, cwd, limits, restart …
     """
     return make_connection(command, dialect, settings, handlers=handlers, events=events)
 
@@ -41,7 +41,8 @@ def make_connection(
     events: Bus | None = None,
     shared: bool = False,
 ) -> AnyConnection:
-    """Return the connection for `connect`. `shared`: other threads call the extension, too."""
+    """Return the connection for `connect`. `shared`: other threads may call the
+    extension, as those of `sync_connect` do."""
     spec = connection_spec(command, dialect, settings)
     kind = DetectedConnection if dialect is None else Connection
     return kind(spec, events=events, handlers=handlers, shared=shared)

@@ -1,0 +1,59 @@
+"""The account of subscriptions, with a catalog that is made up."""
+
+from typing import Any, cast
+
+import pytest
+
+from exthost.errors import CallFailed
+from exthost.gateway.catalog import Catalog
+from exthost.gateway.resource_subscriptions import ResourceSubscriptions
+
+URI = "file:///a"
+
+
+class MadeUpServer:
+    """A server that refuses its first requests, and records all of them."""
+
+    id = "server"
+
+    def __init__(self, refusals: int) -> None:
+        self.refusals = refusals
+        self.requests: list[str] = []
+
+    async def call(self, method: str, params: dict[str, Any]) -> None:
+        self.requests.append(method)
+        if self.refusals:
+            self.refusals -= 1
+            raise CallFailed("X0701", "not now")
+
+
+class MadeUpCatalog:
+    def __init__(self, server: MadeUpServer) -> None:
+        self._server = server
+
+    async def servers_of(self, uri: str) -> list[MadeUpServer]:
+        return [self._server]
+
+
+def subscriptions_at(server: MadeUpServer) -> ResourceSubscriptions:
+    return ResourceSubscriptions(cast("Catalog", MadeUpCatalog(server)))
+
+
+async def test_the_first_subscriber_subscribes_at_the_server_and_the_next_do_not() -> None:
+    server = MadeUpServer(refusals=0)
+    subscriptions = subscriptions_at(server)
+    await subscriptions.add(URI, "one")
+    await subscriptions.add(URI, "two")
+    assert server.requests == ["resources/subscribe"]
+    assert subscriptions.subscribers_of(URI) == {"one", "two"}
+
+
+async def test_a_refused_subscription_is_none_and_the_next_one_asks_again() -> None:
+    server = MadeUpServer(refusals=1)
+    subscriptions = subscriptions_at(server)
+    with pytest.raises(CallFailed):
+        await subscriptions.add(URI, "one")
+    assert subscriptions.subscribers_of(URI) == frozenset()
+    await subscriptions.add(URI, "two")
+    assert server.requests == ["resources/subscribe"] * 2
+    assert subscriptions.subscribers_of(URI) == {"two"}
