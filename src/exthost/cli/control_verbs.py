@@ -10,7 +10,6 @@ from exthost.cli.common import (
     show_json,
     timeout_option,
 )
-from exthost.cli.settings_in_force import say_changed
 from exthost.control.client import ask
 from exthost.control.protocol import Request
 
@@ -35,5 +34,8 @@ def run_control_verb(args: Args, verb: str) -> int:
         pids = "".join(f", process {pid}" for pid in row["pids"])
         print(f"{row['id']}: {row['state']}{pids}")
         if verb == "restart":
+            # It reads the config, whose reader takes longer to import than all the rest.
+            from exthost.cli.settings_in_force import say_changed
+
             say_changed(args, args.name)
     return 0
