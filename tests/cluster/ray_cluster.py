@@ -61,7 +61,7 @@ class Nodes:
 
     def drain(self, id: str) -> dict[str, Any]:
         """Have a node emptied; Ray itself ends nothing for years."""
-        from ray._raylet import GcsClient
+        from ray._raylet import GcsClient  # type: ignore[attr-defined,unused-ignore]
         from ray.core.generated import autoscaler_pb2
 
         reason = autoscaler_pb2.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")

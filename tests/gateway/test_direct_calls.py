@@ -9,7 +9,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from exthost.gateway import event_stream, http_calls, stdio
+from exthost.gateway import call_response, http_calls, stdio
 from exthost.gateway.server import Gateway
 from tests.extensions.driving import until
 from tests.gateway.running import STATELESS, inside
@@ -233,7 +233,7 @@ async def test_on_http_a_call_that_takes_long_becomes_a_stream_that_is_kept_open
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with in_session(monkeypatch) as (gateway, headers, inner):
-        monkeypatch.setattr(event_stream, "COMMENT_SECONDS", 0.05)
+        monkeypatch.setattr(call_response, "COMMENT_SECONDS", 0.05)
         sent = ACCEPT | {
             "Authorization": "Bearer one",
             "Mcp-Session-Id": headers["Mcp_Session_Id"],

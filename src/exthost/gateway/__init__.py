@@ -24,5 +24,5 @@ order:
     line_writer      the lines to the client on stdio
     http_calls       tool calls on HTTP, from the body of a request to the response
     client_requests  what servers ask a client of HTTP meanwhile
-    event_stream     that response: a JSON body, or a stream of events
+    call_response    that response: a JSON body, or a stream of events
 """

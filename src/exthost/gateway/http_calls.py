@@ -38,10 +38,10 @@ from exthost.gateway.call_messages import (
     request_id,
     stateless_caller,
 )
+from exthost.gateway.call_response import CallResponse
 from exthost.gateway.call_session import Caller, make_context
 from exthost.gateway.client_requests import ANSWER, ClientRequests
 from exthost.gateway.clients import SESSION_HEADER, Client, Clients
-from exthost.gateway.event_stream import EventStream
 from exthost.gateway.exchanges import Context
 from exthost.http_server.access import Access
 from exthost.http_server.probes import App, Receive, Scope, Send, headers_of
@@ -195,20 +195,20 @@ class HttpCalls:
         key = coerce_request_id(id)
         if key in known.calls or types.PROTOCOL_VERSION_META_KEY in (params.get("_meta") or ()):
             return False
-        stream = EventStream(send, (SESSION_HEADER.encode(), session.encode()))
-        ask = partial(known.asked.ask, stream.send)
-        ctx = make_context(id, params, caller, stream.notify, ask=ask, request=_Request(headers))
+        response = CallResponse(send, (SESSION_HEADER.encode(), session.encode()))
+        ask = partial(known.asked.ask, response.send)
+        ctx = make_context(id, params, caller, response.notify, ask=ask, request=_Request(headers))
         # The end of the connection cancels nothing in this era: only a message of the client does.
         task = known.calls[key] = asyncio.get_running_loop().create_task(self._answer(ctx))
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:  # the server ends
-            stream.close()
+            response.close()
             task.cancel()
             raise
         finally:
             del known.calls[key]
-        await stream.end(_reply(id, task, cancelled=REQUEST_CANCELLED), 200)
+        await response.end(_reply(id, task, cancelled=REQUEST_CANCELLED), 200)
         return True
 
     # -- the stateless era -------------------------------------------------------------------
@@ -226,16 +226,16 @@ class HttpCalls:
         caller = self._stateless_caller(headers, message)
         if caller is None or self._is_refused(params, headers):
             return False
-        stream = EventStream(send)
-        ctx = make_context(id, params, caller, stream.notify, request=_Request(headers))
+        response = CallResponse(send)
+        ctx = make_context(id, params, caller, response.notify, request=_Request(headers))
         task = asyncio.get_running_loop().create_task(self._answer(ctx))
-        reply = asyncio.get_running_loop().create_task(_send_reply(id, task, stream))
+        reply = asyncio.get_running_loop().create_task(_send_reply(id, task, response))
         try:
             while (await receive())["type"] != "http.disconnect":  # also at the end of the response
                 pass
         finally:
             if not reply.done():  # the client is gone, which cancels its call
-                stream.close()
+                response.close()
                 task.cancel()
                 reply.cancel()
             await asyncio.wait([task, reply])
@@ -303,11 +303,11 @@ async def _read_body(receive: Receive) -> bytes | None:
 
 
 async def _send_reply(
-    id: types.RequestId, task: "asyncio.Task[dict[str, Any]]", stream: EventStream
+    id: types.RequestId, task: "asyncio.Task[dict[str, Any]]", response: CallResponse
 ) -> None:
     await asyncio.wait([task])
     reply = _reply(id, task, cancelled=types.CONNECTION_CLOSED, stateless=True)
-    await stream.end(reply, _status(task))
+    await response.end(reply, _status(task))
 
 
 def _reply(

@@ -13,7 +13,7 @@ import mcp_types as types
 from exthost.http_server.probes import Send
 from exthost.wire import jsontext
 
-__all__ = ["EventStream"]
+__all__ = ["CallResponse"]
 
 # A call without a result for this long is answered by a stream, with a comment each time.
 COMMENT_SECONDS = 10.0
@@ -26,7 +26,7 @@ _EVENT_HEADERS = (
 )
 
 
-class EventStream:
+class CallResponse:
     """The response; `headers` are added to those that every response has."""
 
     def __init__(self, send: Send, *headers: tuple[bytes, bytes]) -> None:
@@ -34,6 +34,7 @@ class EventStream:
         self._headers = headers
         self._lock = asyncio.Lock()
         self._is_started = False
+        self._is_ended = False
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(COMMENT_SECONDS, self._comment)
         self._commenting: asyncio.Task[None] | None = None
@@ -51,6 +52,7 @@ class EventStream:
         """Send the reply. Its status is that of the response if that is not a stream yet."""
         self._timer.cancel()
         async with self._lock:
+            self._is_ended = True
             if self._is_started:
                 await self._send({"type": "http.response.body", "body": _event(body)})
                 return
@@ -74,6 +76,8 @@ class EventStream:
 
     async def _part(self, data: bytes) -> None:
         async with self._lock:
+            if self._is_ended:  # a notification or a comment that comes too late
+                return
             if not self._is_started:
                 self._is_started = True
                 headers = [*_EVENT_HEADERS, *self._headers]
