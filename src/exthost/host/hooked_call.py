@@ -23,44 +23,39 @@ class HookedCall:
     def __init__(self, tool: RegisteredTool, hooks: Hooks, context: Mapping[str, Any]) -> None:
         self._tool = tool
         self._hooks = hooks
+        self._context = context
         self._passed_over: tuple[HookFailure, ...] = ()
-        self._event: dict[str, Any] = {
-            "tool_name": tool.name,
-            "tool": tool.tool,
-            "extension_id": tool.extension,
-            "context": context,
-        }
 
     async def run(self, arguments: Any, call: Call) -> ToolResult:
         """Run the hooks and the call. Raises Refused if a hook stops it, and CallFailed for an
         error reply; a result that is marked as an error is returned."""
-        self._event["arguments"] = await self._before({} if arguments is None else arguments)
+        if arguments is None:
+            arguments = {}
+        if self._hooks.may_be_called():
+            arguments = await self._before(arguments)
         began = time.monotonic()
         try:
-            result = await call(self._event["arguments"])
+            result = await call(arguments)
             if result.error_reply is not None:
                 raise result.error_reply
         except ExthostError as error:
-            failure = {"code": error.code, "message": error.message}
-            event = {**self._event, "duration_ms": _milliseconds(began), "error": failure}
-            after = await self._hooks.run("after_tool_call", event)
-            self._passed_over += after.passed_over
+            if self._hooks.may_be_called():
+                failure = {"code": error.code, "message": error.message}
+                await self._after(arguments, began, "error", failure)
             for passed in self._passed_over:
                 error.add_note(f"passed over: {passed}")
             raise
-        event = {**self._event, "duration_ms": _milliseconds(began), "result": result.raw}
-        after = await self._hooks.run("after_tool_call", event)
-        self._passed_over += after.passed_over
-        if after.event["result"] is not result.raw:
-            result = result.with_raw(after.event["result"])
+        if self._hooks.may_be_called():
+            raw = await self._after(arguments, began, "result", result.raw)
+            if raw is not result.raw:
+                result = result.with_raw(raw)
         if self._passed_over:
             result = result.with_warnings(tuple(map(str, self._passed_over)))
         return result
 
     async def _before(self, arguments: Any) -> Any:
         """Return the arguments that the hooks leave."""
-        event = {**self._event, "arguments": arguments}
-        before = await self._hooks.run("before_tool_call", event)
+        before = await self._hooks.run("before_tool_call", self._event(arguments))
         self._passed_over = before.passed_over
         if before.failure is not None:
             raise _unjudged(self._tool.name, before.failure)
@@ -70,6 +65,22 @@ class HookedCall:
             name = self._tool.name
             raise Refused("X0332", f"{name} was stopped by {stopper}{reason}", extension=stopper)
         return before.event["arguments"]
+
+    async def _after(self, arguments: Any, began: float, member: str, value: Any) -> Any:
+        """Return the result, or the error, that the hooks leave."""
+        event = {**self._event(arguments), "duration_ms": _milliseconds(began), member: value}
+        after = await self._hooks.run("after_tool_call", event)
+        self._passed_over += after.passed_over
+        return after.event[member]
+
+    def _event(self, arguments: Any) -> dict[str, Any]:
+        return {
+            "tool_name": self._tool.name,
+            "tool": self._tool.tool,
+            "extension_id": self._tool.extension,
+            "context": self._context,
+            "arguments": arguments,
+        }
 
 
 def _milliseconds(began: float) -> int:

@@ -126,6 +126,12 @@ class Hooks:
         self._told: set[str] = set()
         self.confirm = confirm
 
+    def may_be_called(self) -> bool:
+        """Return whether any extension has a hook, or may turn out to have one."""
+        return any(
+            extension.offer.hooks or extension.may_have_hooks for extension in self._extensions()
+        )
+
     def handlers(self, name: str) -> list[Hooked]:
         """Return the extensions that handle `name`, in order, up to MAX_HANDLERS."""
         offering = [extension for extension in self._extensions() if name in extension.offer.hooks]

@@ -31,8 +31,10 @@ class ToolFinder:
         self._extensions.require_open()
         try:
             tool = self._registry.find(name, capability=capability)
+            if not ask_all or tool.name == name or ":" in name:
+                return tool
             silent = [ext for ext in self._extensions if ext.is_silent]
-            if tool.name == name or ":" in name or not (ask_all and silent):
+            if not silent:
                 return tool
             await asyncio.gather(*(ext.start() for ext in silent), return_exceptions=True)
             return self._registry.find(name, capability=capability)
