@@ -72,7 +72,7 @@ class Calls:
     """Makes and sends the calls of one extension."""
 
     __slots__ = (
-        "_dialect", "_has_error_results", "_queue", "_spec", "_status", "_supervisor", "factory",
+        "_dialect", "has_error_results", "_queue", "_spec", "_status", "_supervisor", "factory",
         "result_reader",
     )  # fmt: skip
 
@@ -89,7 +89,7 @@ class Calls:
         self._dialect = dialect
         self._queue = queue
         self.result_reader = dialect.result_reader
-        self._has_error_results = dialect.result_reader.is_error is not None
+        self.has_error_results = dialect.result_reader.is_error is not None
         self._status = status
         self._supervisor = supervisor
         self.factory = CallFactory(spec, dialect, limits)
@@ -153,7 +153,7 @@ class Calls:
         except RuntimeError as error:
             raise wrong_loop_error(self._queue, error) from None
         result = ToolResult(call.value, self.result_reader)
-        if check and self._has_error_results and result.is_error:
+        if check and self.has_error_results and result.is_error:
             raise self.tool_failed(result, name, call.started_at)
         return result
 

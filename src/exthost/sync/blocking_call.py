@@ -106,7 +106,7 @@ def call_tool(
             raise
         return ToolResult.from_error_reply(error)
     result = ToolResult(raw, calls.result_reader)
-    if check and result.is_error:
+    if check and calls.has_error_results and result.is_error:
         # Only the loop's thread may read the evidence.
         raise loop_thread.run_plain(lambda: calls.tool_failed(result, name, call.started_at))
     return result
