@@ -45,6 +45,7 @@ class SyncHooks:
         self.loop_thread = loop_thread
 
     run = forward(Hooks.run)
+    may_be_called = forward_plain(Hooks.may_be_called)
 
     def handlers(self, name: str) -> list[SyncExtension]:
         """Return the extensions that are asked about `name`, in order."""
