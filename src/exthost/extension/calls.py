@@ -72,7 +72,7 @@ class Calls:
     """Makes and sends the calls of one extension."""
 
     __slots__ = (
-        "_dialect", "has_error_results", "_queue", "_spec", "_status", "_supervisor", "factory",
+        "_dialect", "_queue", "_spec", "_status", "_supervisor", "factory", "has_error_results",
         "result_reader",
     )  # fmt: skip
 
