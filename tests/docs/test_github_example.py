@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import exthost
@@ -100,6 +100,7 @@ VALUE = st.recursive(
 )
 
 
+@example(value={".0": [".inf", ".nan", "...", "./run"]})
 @given(value=st.dictionaries(TEXT, VALUE, min_size=1, max_size=3))
 def test_a_yaml_parser_reads_what_was_written(yaml_text: ModuleType, value: Any) -> None:
     assert yaml.safe_load(yaml_text.to_yaml(value)) == value
