@@ -10,8 +10,8 @@ from typing import Any
 
 __all__ = ["to_yaml"]
 
-# Nothing that YAML reads as anything but text: a letter or a path first, and then no indicator. With
-# a dot first it may be a number, such as .5 and .inf.
+# Nothing that YAML reads as anything but text: a letter or a path first, and then no indicator.
+# With a dot first it may be a number, such as .5 and .inf.
 _PLAIN = re.compile(r"([A-Za-z_/]|\./)[A-Za-z0-9_./@-]*( [A-Za-z0-9_./@-]+)*")
 
 # Words that YAML 1.1 reads as truth values or null; GitHub's own key `on` is among them.
