@@ -262,14 +262,16 @@ def test_ctrl_c_and_the_end_of_stdin_end_it_with_no_child_left(
         process.stdin.write(lines(*HELLO, calling(1, "ext_climber_climb", steps=1)))
         process.stdin.write(lines(calling(2, "ext_climber_wait")))
         process.stdin.flush()
-        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
-        assert [one["id"] for one in answers] == ["hello", 1]
+        # On a slow machine the extension is ready late, and a notification says so in between.
+        messages = map(json.loads, iter(process.stdout.readline, b""))
+        replies = (message["id"] for message in messages if "id" in message)
+        assert [next(replies), next(replies)] == ["hello", 1]
         if number is None:
             process.stdin.close()
         else:
             process.send_signal(number)
         assert process.wait(LONG_SECONDS) == code
-        assert [json.loads(line)["jsonrpc"] for line in process.stdout] in ([], ["2.0"])
+        assert list(replies) in ([], [2])
 
 
 def test_a_file_will_do_for_stdin(tmp_path: Path) -> None:
