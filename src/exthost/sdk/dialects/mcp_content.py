@@ -1,7 +1,7 @@
 """The results of MCP tools and resources: content blocks and structured content.
 
 A tool whose return type is annotated has an output schema and structured content, save one that
-returns text. Structured content is an object in the handshake era, so a value that is none is
+returns text. In the handshake era structured content must be an object, so any other value is
 wrapped in `{"result": …}`, as other servers do.
 """
 
