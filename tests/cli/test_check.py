@@ -54,10 +54,15 @@ def test_a_program_that_cannot_be_started_is_a_fault() -> None:
     assert "no-such-program-anywhere" in start["findings"][0]["message"]
 
 
-def test_the_time_limit_ends_all_checks() -> None:
-    code, report = checked("--timeout", "1ms", *bad("morphir", "silent"))
+@pytest.mark.parametrize("limit", ["1ms", "300ms"])
+def test_a_program_that_never_finishes_its_handshake_is_a_fault(limit: str) -> None:
+    """Not a slow start: nothing shows that it would ever answer."""
+    reads_only = (sys.executable, "-S", "-E", "-c", "import sys; sys.stdin.read()")
+    code, report = checked("--timeout", limit, "--dialect", "morphir", "--", *reads_only)
     assert code == 1
-    assert [one["check"] for one in report["checks"] if one["status"] == "fault"] == ["time"]
+    (fault,) = [one for one in report["checks"] if one["status"] == "fault"]
+    assert fault["check"] == "time"
+    assert "did not finish its handshake" in fault["findings"][0]["message"]
 
 
 def test_a_manifest_with_a_mistake_is_a_fault(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ async def run_checks(spec: Spec, environ: Mapping[str, str], settings: Settings)
         async with asyncio.timeout(settings.seconds):
             default_reason = await _check(starter, settings, conformance, ledger)
     except TimeoutError:
-        _record_timeout(ledger, settings.seconds, starter.all_starts_seconds)
+        _record_timeout(ledger, settings.seconds, starter)
         default_reason = "out of time"
     else:
         ledger.mark_checked("time", time.perf_counter() - began)
@@ -43,9 +43,13 @@ async def run_checks(spec: Spec, environ: Mapping[str, str], settings: Settings)
     return Report(spec.id, spec.dialect, ledger.outcomes(default_reason), seconds)
 
 
-def _record_timeout(ledger: Ledger, seconds: float, start_seconds: float) -> None:
+def _record_timeout(ledger: Ledger, seconds: float, starter: Starter) -> None:
     """Record that the time was too short. It is no fault if starts took most of it: a program that
-    starts slowly may still keep to every rule."""
+    starts slowly may still keep to every rule. It is one if no start ever succeeded."""
+    if not starter.has_connected:
+        ledger.add_finding("time", f"it did not finish its handshake in {seconds:g} s")
+        return
+    start_seconds = starter.all_starts_seconds
     if start_seconds < seconds / 2:
         ledger.add_finding("time", f"the checks did not finish in {seconds:g} s")
         return

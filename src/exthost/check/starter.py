@@ -49,6 +49,7 @@ class Starter:
         self.latest: CheckedProcess | None = None  # the process that was started last
         self.start_seconds = 0.0  # how long the slowest start took
         self.all_starts_seconds = 0.0  # how long all starts took
+        self.has_connected = False  # whether a handshake has succeeded
 
     async def start(self) -> CheckedProcess:
         """Start a process, without a handshake. Raises one of our errors."""
@@ -87,6 +88,7 @@ class Starter:
         try:
             offer = await process.shake_hands(steps, self._handshake_seconds)
             self.start_seconds = max(self.start_seconds, time.perf_counter() - began)
+            self.has_connected = True
             return offer
         except (NoAnswer, ExthostError):
             if (problem := process.unfinished_frame()) is not None:
