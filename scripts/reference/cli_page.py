@@ -34,7 +34,7 @@ def cli_page() -> str:
     for verb in VERBS:
         module = importlib.import_module(f"exthost.cli.{verb}")
         parser = argparse.ArgumentParser(prog=f"exthost {verb}", add_help=False)
-        module.options(parser)
+        module.add_options(parser)
         arguments = [action for action in parser._actions if action.help != argparse.SUPPRESS]
         parts += [
             f"## {verb}",

@@ -1,7 +1,7 @@
 """The command line: data goes to stdout, messages to stderr, and the exit code is the outcome.
 
 Each verb is a module of its name (`verbs.py` lists them) with the same two functions:
-`options(parser)` and `run(args) -> int`. Only the module of the verb that is run is imported.
+`add_options(parser)` and `run(args) -> int`. Only the module of the verb that is run is imported.
 `exthost --help` imports none of them, because asyncio alone takes longer to import than everything
 that the help needs. What verbs share, in reading order:
 
@@ -15,7 +15,7 @@ that the help needs. What verbs share, in reading order:
     config_edit          `add`, `remove`, `mcp import`; toggle_verbs: `enable`, `disable`
     package_folders      `install`, `uninstall`
     control_verbs        `start`, `stop`, `restart`
-    host_process         `run`, `up`, `gateway`: one host with its services (host_service,
+    host_process         `run`, `up`, `gateway`: one host with its services (background_service,
                          mcp_service, web_service, otel_export; their options are in http_options)
     displays, live_table what `run` shows; live_controls, live_keys: the keys of its table
     top_layout           the table of `run` and `top`; top_rates, table_selection, terminal

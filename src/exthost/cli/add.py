@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from exthost.cli.common import Args, config_option, config_path, show_json
+from exthost.cli.common import Args, add_config_option, config_path, show_json
 from exthost.cli.config_edit import read_text, tell_reload, write_config
 from exthost.config import spec_from_mapping
 from exthost.config.entry_edit import add_entry_in_toml
@@ -18,11 +18,11 @@ from exthost.discovery.configfile import config_in
 from exthost.errors import UsageError
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="what to call it")
     parser.add_argument("--dialect", metavar="D", help="what it speaks (default: morphir)")
     parser.add_argument("--lazy", action="store_true", help="start it at its first use")
-    config_option(parser)
+    add_config_option(parser)
 
 
 def run(args: Args) -> int:

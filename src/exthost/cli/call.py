@@ -19,17 +19,22 @@ from typing import Any
 
 from exthost.cli.common import (
     Args,
-    config_option,
-    dialect_option,
-    launch_options,
-    sandbox_options,
+    add_config_option,
+    add_dialect_option,
+    add_launch_options,
+    add_sandbox_options,
+    add_timeout_option,
+    add_trace_option,
     say,
     show_json,
     show_text,
-    timeout_option,
-    trace_option,
 )
-from exthost.cli.running_host import is_path_of_another, running_host, show_event, standalone_option
+from exthost.cli.running_host import (
+    add_standalone_option,
+    is_path_of_another,
+    running_host,
+    show_event,
+)
 from exthost.cli.start_note import start_note
 from exthost.cli.started_extension import print_events, started, traced
 from exthost.cli.stream_display import StreamDisplay
@@ -54,7 +59,7 @@ from exthost.wire.lines import BOM
 ERROR_RESULT = 1
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.usage = "exthost call [OPTIONS] [TARGET] NAME [k=v …] [-- COMMAND ARGS…]"
     parser.add_argument("words", nargs="+", metavar="NAME", help="see above")
     parser.add_argument("--args", metavar="JSON", help="all arguments as JSON; - reads stdin")
@@ -82,13 +87,13 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--text", action="store_true", help="print the text of the result, as a model reads it"
     )
-    timeout_option(parser)
-    launch_options(parser)
-    config_option(parser)
-    dialect_option(parser)
-    sandbox_options(parser)
-    standalone_option(parser)
-    trace_option(parser)
+    add_timeout_option(parser)
+    add_launch_options(parser)
+    add_config_option(parser)
+    add_dialect_option(parser)
+    add_sandbox_options(parser)
+    add_standalone_option(parser)
+    add_trace_option(parser)
 
 
 def run(args: Args) -> int:

@@ -21,10 +21,10 @@ from exthost.check.run import run_checks
 from exthost.check.settings import CHECK_SECONDS, REPLY_SECONDS, Settings
 from exthost.cli.common import (
     Args,
-    config_option,
-    dialect_option,
-    launch_options,
-    sandbox_options,
+    add_config_option,
+    add_dialect_option,
+    add_launch_options,
+    add_sandbox_options,
     say,
     seconds_argument,
     show_json,
@@ -55,7 +55,7 @@ class CheckArgs(Args):
     call: list[str]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
     parser.add_argument("--junit", metavar="FILE", help="also write the report as JUnit XML")
     parser.add_argument("--verbose", action="store_true", help="show what was not checked, and why")
@@ -81,10 +81,10 @@ def options(parser: argparse.ArgumentParser) -> None:
         default=REPLY_SECONDS,
         help=f"how long one reply, or an exit, may take (default: {REPLY_SECONDS:g}s)",
     )
-    launch_options(parser)
-    config_option(parser)
-    dialect_option(parser)
-    sandbox_options(parser)
+    add_launch_options(parser)
+    add_config_option(parser)
+    add_dialect_option(parser)
+    add_sandbox_options(parser)
 
 
 def run(args: CheckArgs) -> int:

@@ -97,7 +97,7 @@ def verb_parser(verb: str) -> tuple[Any, argparse.ArgumentParser]:
     parser = _Parser(prog=f"exthost {verb}", description=module.__doc__, add_help=True)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--json", action="store_true", help="machine-readable output")
-    module.options(parser)
+    module.add_options(parser)
     return module, parser
 
 
@@ -135,7 +135,7 @@ def no_command(args: Args) -> None:
         )
 
 
-def config_option(parser: argparse.ArgumentParser) -> None:
+def add_config_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config", metavar="FILE", help=f"the config to use (default: ./{DEFAULT_CONFIG})"
     )
@@ -158,13 +158,13 @@ def given_config(args: Args) -> str:
     return config_path(args)
 
 
-def dialect_option(parser: argparse.ArgumentParser) -> None:
+def add_dialect_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dialect", metavar="D", help="the dialect of `-- COMMAND`; detected if it is left out"
     )
 
 
-def sandbox_options(parser: argparse.ArgumentParser) -> None:
+def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sandbox",
         choices=("strict", "best-effort", "off"),
@@ -178,7 +178,7 @@ def sandbox_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def launch_options(parser: argparse.ArgumentParser) -> None:
+def add_launch_options(parser: argparse.ArgumentParser) -> None:
     """`-e` and `--cwd`, of the verbs that start one extension."""
     parser.add_argument(
         "-e",
@@ -203,7 +203,7 @@ def _variable(text: str) -> tuple[str, str]:
     return name, os.environ[name]
 
 
-def start_timeout_option(parser: argparse.ArgumentParser) -> None:
+def add_start_timeout_option(parser: argparse.ArgumentParser) -> None:
     """`--timeout` of a verb that starts an extension and calls nothing."""
     parser.add_argument(
         "--timeout",
@@ -214,7 +214,7 @@ def start_timeout_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def trace_option(parser: argparse.ArgumentParser) -> None:
+def add_trace_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace",
         metavar="FILE",
@@ -222,7 +222,7 @@ def trace_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def timeout_option(parser: argparse.ArgumentParser) -> None:
+def add_timeout_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",
         metavar="T",

@@ -20,7 +20,7 @@ SHELLS = ("bash", "zsh", "fish")
 _NAMES = "exthost list 2>/dev/null | tail -n +2 | cut -d' ' -f1"
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
 
 

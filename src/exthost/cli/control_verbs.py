@@ -4,11 +4,11 @@ import argparse
 
 from exthost.cli.common import (
     Args,
-    config_option,
+    add_config_option,
+    add_timeout_option,
     config_path,
     no_command,
     show_json,
-    timeout_option,
 )
 from exthost.control.client import ask
 from exthost.control.protocol import Request
@@ -17,10 +17,10 @@ from exthost.control.protocol import Request
 WAIT_SECONDS = 120.0
 
 
-def control_options(parser: argparse.ArgumentParser) -> None:
+def add_control_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="which extension")
-    timeout_option(parser)
-    config_option(parser)
+    add_timeout_option(parser)
+    add_config_option(parser)
 
 
 def run_control_verb(args: Args, verb: str) -> int:

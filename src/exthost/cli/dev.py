@@ -22,15 +22,15 @@ from exthost.cli.call import read_arguments
 from exthost.cli.check import read_call
 from exthost.cli.common import (
     Args,
-    config_option,
-    dialect_option,
+    add_config_option,
+    add_dialect_option,
+    add_launch_options,
+    add_sandbox_options,
+    add_start_timeout_option,
     json_text,
-    launch_options,
     note_shown,
-    sandbox_options,
     say,
     show_text,
-    start_timeout_option,
     tell_error,
 )
 from exthost.cli.key_reader import KeyReader
@@ -57,7 +57,7 @@ class DevArgs(Args):
     watch: list[str]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
     parser.add_argument("--call", metavar="TOOL", help="call this tool after each start")
     parser.add_argument(
@@ -67,11 +67,11 @@ def options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a file or folder to watch as well; may be repeated",
     )
-    start_timeout_option(parser)
-    launch_options(parser)
-    config_option(parser)
-    dialect_option(parser)
-    sandbox_options(parser)
+    add_start_timeout_option(parser)
+    add_launch_options(parser)
+    add_config_option(parser)
+    add_dialect_option(parser)
+    add_sandbox_options(parser)
 
 
 def run(args: DevArgs) -> int:

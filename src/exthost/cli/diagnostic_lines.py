@@ -11,7 +11,7 @@ from exthost.cli.common import (
 from exthost.discovery.report import Diagnostic
 
 
-def all_option(parser: argparse.ArgumentParser) -> None:
+def add_all_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="every mistake of a manifest")
 
 

@@ -2,9 +2,9 @@
 stay, and so does all else that the config says of it."""
 
 from exthost.cli.common import Args
-from exthost.cli.toggle_verbs import toggle, toggle_options
+from exthost.cli.toggle_verbs import add_toggle_options, toggle
 
-options = toggle_options
+add_options = add_toggle_options
 
 
 def run(args: Args) -> int:

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from exthost.cli.colour import painted
 from exthost.cli.common import (
     Args,
-    config_option,
+    add_config_option,
     escape_controls,
     no_command,
     plural,
     say,
     show_json,
 )
-from exthost.cli.diagnostic_lines import all_option, select_diagnostics
+from exthost.cli.diagnostic_lines import add_all_option, select_diagnostics
 from exthost.cli.extension_summary import (
     enforcement,
     missing_sandbox_warning,
@@ -76,11 +76,11 @@ class Finding(NamedTuple):
     details: tuple[str, ...] = ()
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
     parser.add_argument("--runtime", action="store_true", help="start each, and tell how it went")
-    config_option(parser)
-    all_option(parser)
+    add_config_option(parser)
+    add_all_option(parser)
 
 
 def run(args: Args) -> int:

@@ -8,11 +8,11 @@ import time
 
 from exthost.cli.common import (
     Args,
-    config_option,
+    add_config_option,
+    add_timeout_option,
     config_path,
     no_command,
     show_json,
-    timeout_option,
 )
 from exthost.control.client import ask
 from exthost.control.protocol import Request
@@ -24,9 +24,9 @@ WAIT_SECONDS = 120.0
 _HELLO_SECONDS = 10.0
 
 
-def options(parser: argparse.ArgumentParser) -> None:
-    timeout_option(parser)
-    config_option(parser)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_timeout_option(parser)
+    add_config_option(parser)
 
 
 def run(args: Args) -> int:

@@ -1,9 +1,9 @@
 """Switch an extension on in the config, for every host that is started from then on."""
 
 from exthost.cli.common import Args
-from exthost.cli.toggle_verbs import toggle, toggle_options
+from exthost.cli.toggle_verbs import add_toggle_options, toggle
 
-options = toggle_options
+add_options = add_toggle_options
 
 
 def run(args: Args) -> int:

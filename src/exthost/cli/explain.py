@@ -12,7 +12,7 @@ from exthost.errors import NotFound, UsageError
 from exthost.names import nearest
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("code", nargs="?", metavar="CODE", help="such as X0401, or CallTimeout")
 
 

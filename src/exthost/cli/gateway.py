@@ -13,12 +13,12 @@ new one, shown on stderr. Ctrl-C or the end of stdin ends it: once drains, twice
 import argparse
 from collections.abc import Sequence
 
-from exthost.cli.common import Args, config_option, given_config, no_command
+from exthost.cli.background_service import BackgroundService
+from exthost.cli.common import Args, add_config_option, given_config, no_command
 from exthost.cli.displays import Display, Lines
 from exthost.cli.host_process import HostProcess
-from exthost.cli.host_service import HostService
 from exthost.cli.http_options import DEFAULT_HOST
-from exthost.cli.mcp_service import check_http_options, http_options, mcp_services
+from exthost.cli.mcp_service import add_http_options, check_http_options, mcp_services
 from exthost.cli.verb_loop import run_long_lived
 from exthost.config import Config
 from exthost.control.status_report import StatusReport
@@ -26,12 +26,12 @@ from exthost.discovery.configfile import read_config
 from exthost.host.host import Host
 
 
-def options(parser: argparse.ArgumentParser) -> None:
-    http_options(parser)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_http_options(parser)
     parser.add_argument(
         "--host", metavar="ADDRESS", help=f"with --http: listen here (default: {DEFAULT_HOST})"
     )
-    config_option(parser)
+    add_config_option(parser)
 
 
 def run(args: Args) -> int:
@@ -44,7 +44,7 @@ def run(args: Args) -> int:
 
 
 async def _serve(
-    path: str, config: Config, services: Sequence[HostService], plain_names: bool
+    path: str, config: Config, services: Sequence[BackgroundService], plain_names: bool
 ) -> int:
     def make_display(host: Host, _: StatusReport) -> Display:
         return Lines(host)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
+from exthost.cli.background_service import BackgroundService, ServiceContext
 from exthost.cli.common import error_details
 from exthost.cli.diagnostic_lines import tell_diagnostics
 from exthost.cli.displays import Display, Quiet
-from exthost.cli.host_service import HostService, ServiceHost
 from exthost.cli.log_handler import WarningHandler
 from exthost.config import Config
 from exthost.control.address import config_key
@@ -48,7 +48,7 @@ class HostProcess:
         path: str,
         config: Config,
         make_display: MakeDisplay,
-        services: Sequence[HostService] = (),
+        services: Sequence[BackgroundService] = (),
         *,
         may_be_second: bool = False,
         plain_names: bool = False,
@@ -146,7 +146,7 @@ class HostProcess:
             opening = self._gateway.open()
         else:
             opening = loop.create_task(self.host.__aenter__())
-        served = ServiceHost(
+        served = ServiceContext(
             self._path,
             self.host,
             self.report,

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.cli.common import Args, config_option, in_line, no_command, one_line, show_json
+from exthost.cli.common import Args, add_config_option, in_line, no_command, one_line, show_json
 from exthost.cli.extension_summary import (
     enforcement,
     limit_words,
@@ -29,9 +29,9 @@ from exthost.process.environment import looks_secret
 from exthost.spec import Spec
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
-    config_option(parser)
+    add_config_option(parser)
 
 
 def run(args: Args) -> int:

@@ -9,20 +9,20 @@ from typing import Any
 
 from exthost.cli.common import (
     Args,
-    config_option,
-    dialect_option,
+    add_config_option,
+    add_dialect_option,
+    add_launch_options,
+    add_sandbox_options,
+    add_start_timeout_option,
+    add_trace_option,
     escape_controls,
     in_line,
-    launch_options,
-    sandbox_options,
     say,
     show_json,
     show_table,
-    start_timeout_option,
-    trace_option,
 )
 from exthost.cli.extension_summary import limit_words, missing_sandbox_warning, path_lines
-from exthost.cli.running_host import is_path_of_another, running_host, standalone_option
+from exthost.cli.running_host import add_standalone_option, is_path_of_another, running_host
 from exthost.cli.started_extension import started
 from exthost.cli.target_specs import find_spec
 from exthost.cli.verb_loop import run_async
@@ -32,15 +32,15 @@ from exthost.errors import NotFound, UsageError
 from exthost.spec import Spec
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
-    config_option(parser)
-    dialect_option(parser)
-    sandbox_options(parser)
-    start_timeout_option(parser)
-    launch_options(parser)
-    standalone_option(parser)
-    trace_option(parser)
+    add_config_option(parser)
+    add_dialect_option(parser)
+    add_sandbox_options(parser)
+    add_start_timeout_option(parser)
+    add_launch_options(parser)
+    add_standalone_option(parser)
+    add_trace_option(parser)
 
 
 def run(args: Args) -> int:

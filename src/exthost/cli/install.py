@@ -8,7 +8,7 @@ Its manifest is checked first, and nothing is started. A linked extension runs f
 import argparse
 from pathlib import Path
 
-from exthost.cli.common import Args, config_option, no_command, say, show_json
+from exthost.cli.common import Args, add_config_option, no_command, say, show_json
 from exthost.cli.config_edit import tell_reload
 from exthost.cli.package_folders import (
     check_copy,
@@ -34,13 +34,13 @@ class InstallArgs(Args):
     dry_run: bool
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="FOLDER", help="the folder of an extension")
     parser.add_argument("--link", action="store_true", help="link to the folder; copy nothing")
     parser.add_argument("--enable", action="store_true", help="take it off the list `disabled`")
     parser.add_argument("--update", action="store_true", help="replace the one that is there")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
-    config_option(parser)
+    add_config_option(parser)
 
 
 def run(args: InstallArgs) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from exthost.cli.common import (
     Args,
-    config_option,
+    add_config_option,
     no_command,
     say,
     say_empty,
@@ -15,7 +15,7 @@ from exthost.cli.common import (
     show_table,
 )
 from exthost.cli.diagnostic_lines import (
-    all_option,
+    add_all_option,
     diagnostic_row,
     select_diagnostics,
     tell_diagnostics,
@@ -26,10 +26,10 @@ from exthost.extension.lifecycle import State
 from exthost.spec import Spec
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
-    config_option(parser)
-    all_option(parser)
+    add_config_option(parser)
+    add_all_option(parser)
     parser.add_argument("--disabled", action="store_true", help="only those that are switched off")
 
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from exthost.cli.common import (
     Args,
-    config_option,
+    add_config_option,
     config_path,
     escape_controls,
     no_command,
@@ -31,7 +31,7 @@ LINES = 200
 _LOOK_SECONDS = 0.2
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="which extension")
     parser.add_argument("-f", "--follow", action="store_true", help="keep printing new lines")
     parser.add_argument(
@@ -42,7 +42,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"how many of the last lines (default: {LINES}; 0: none)",
     )
-    config_option(parser)
+    add_config_option(parser)
 
 
 def _number(text: str) -> int:

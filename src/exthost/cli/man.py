@@ -31,7 +31,7 @@ _VARIABLES = (
 )
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     pass
 
 

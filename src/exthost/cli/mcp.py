@@ -18,7 +18,7 @@ from typing import Any
 
 from exthost.cli.common import (
     Args,
-    config_option,
+    add_config_option,
     config_path,
     no_command,
     plural,
@@ -39,7 +39,7 @@ from exthost.spec import Spec
 _SECTION = "mcp_servers"
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("import",), help="what to do")
     parser.add_argument(
         "names", metavar="SERVER", nargs="*", help="only the servers of these names"
@@ -56,7 +56,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--with-secrets", action="store_true", help="copy the values of secrets into the config"
     )
-    config_option(parser)
+    add_config_option(parser)
 
 
 def run(args: Args) -> int:

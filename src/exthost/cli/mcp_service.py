@@ -1,24 +1,25 @@
-"""The MCP service of a host: its options, and where it is served (stdin and stdout, or HTTP).
+"""The MCP service of a host: its command line options, and its two transports, stdio and HTTP.
 
-`run` and `gateway` share it. The packages of the gateway are imported only if a service is wanted.
+The commands `run` and `gateway` use it. The packages of the gateway are imported only if the
+options request the service.
 """
 
 import argparse
-import importlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from exthost.cli.background_service import BackgroundService, ServiceContext
 from exthost.cli.common import Args, say, show_json
-from exthost.cli.host_service import HostService, ServiceHost
 from exthost.cli.http_options import DEFAULT_HOST, find_token, read_address, warn_if_public
-from exthost.errors import ConfigError, UsageError
+from exthost.cli.optional_import import import_optional
+from exthost.errors import UsageError
 from exthost.http_server.listener import listen, url
 from exthost.http_server.token import Tokens
 
 
-def http_options(parser: argparse.ArgumentParser) -> None:
+def add_http_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--http",
         metavar="ADDR",
@@ -43,33 +44,34 @@ def http_options(parser: argparse.ArgumentParser) -> None:
 
 
 def read_origin(text: str) -> str:
-    """Return an origin as browsers send it: scheme, host, and port unless it is the usual one.
-    Raises ArgumentTypeError."""
-    wrong = argparse.ArgumentTypeError(
+    """Return an origin as browsers send it: scheme, host, and the port unless it is the default
+    port of the scheme. Raises ArgumentTypeError."""
+    origin_error = argparse.ArgumentTypeError(
         f"{text!r} is not an origin: write https://example.org or http://localhost:5173"
     )
     try:
         parts = urlsplit(text)
         is_bare = parts.path in ("", "/") and not parts.query and not parts.fragment
-        if parts.scheme not in _USUAL_PORTS or not parts.hostname or "@" in text or not is_bare:
-            raise wrong
+        if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or "@" in text or not is_bare:
+            raise origin_error
         host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        port = "" if parts.port in (None, _USUAL_PORTS[parts.scheme]) else f":{parts.port}"
-    except ValueError:  # not a port
-        raise wrong from None
+        port = "" if parts.port in (None, _DEFAULT_PORTS[parts.scheme]) else f":{parts.port}"
+    except ValueError:  # the port is not a number, or out of range
+        raise origin_error from None
     if "*" in host:
-        raise wrong
+        raise origin_error
     return f"{parts.scheme}://{host}{port}"
 
 
-_USUAL_PORTS = {"http": 80, "https": 443}
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def check_http_options(args: Args, host: str | None = None) -> None:
-    """Raise UsageError for options that are about HTTP where there is none."""
-    is_on_http = args.http is not None or getattr(args, "web", None) is not None
+    """Raise UsageError for options of HTTP if no service uses HTTP. `host` is the `--host` option
+    of `gateway`."""
+    uses_http = args.http is not None or getattr(args, "web", None) is not None
     needs_mcp = host is not None or args.origins
-    if (args.token_file is not None and not is_on_http) or (needs_mcp and args.http is None):
+    if (args.token_file is not None and not uses_http) or (needs_mcp and args.http is None):
         raise UsageError(
             "X1366",
             "--host, --allow-origin and --token-file are about HTTP",
@@ -80,54 +82,50 @@ def check_http_options(args: Args, host: str | None = None) -> None:
 @contextmanager
 def mcp_services(
     args: Args, *, on_stdio: bool, host: str | None = None
-) -> Iterator[list[HostService]]:
-    """Yield the services that the options request, each with its open socket or descriptors."""
+) -> Iterator[list[BackgroundService]]:
+    """Yield the MCP services that the options request, each with its open socket or file
+    descriptors. `host` overrides the host in `--http`."""
     with ExitStack() as stack:
-        services: list[HostService] = []
+        services: list[BackgroundService] = []
         if args.http is not None:
             address = args.http
             listen_on = host or address.host or DEFAULT_HOST
-            services.append(stack.enter_context(_http(args, listen_on, address.port)))
+            services.append(stack.enter_context(_open_http_service(args, listen_on, address.port)))
         if on_stdio:
-            services.append(stack.enter_context(_stdio()))
+            services.append(stack.enter_context(_open_stdio_service()))
         yield services
 
 
-def _module(name: str) -> Any:
+def _import_gateway_module(name: str) -> Any:
     """Return a module of the gateway. Raises ConfigError if its packages are not installed."""
-    try:
-        return importlib.import_module(f"exthost.gateway.{name}")
-    except ImportError as error:
-        raise ConfigError(
-            "X0165",
-            f"the gateway is not installed: {error.name or error} is missing",
-            help="pip install 'exthost[gateway]'",
-        ) from None
+    return import_optional(
+        f"exthost.gateway.{name}", code="X0165", feature="the gateway", extra="gateway"
+    )
 
 
 @contextmanager
-def _stdio() -> Iterator[HostService]:
-    stdio = _module("stdio")
+def _open_stdio_service() -> Iterator[BackgroundService]:
+    stdio = _import_gateway_module("stdio")
 
-    async def serve(served: ServiceHost) -> None:
-        await stdio.serve(served.mcp_server, wire)
+    async def serve(context: ServiceContext) -> None:
+        await stdio.serve(context.mcp_server, wire)
 
     with stdio.claimed() as wire:
-        yield HostService(serve, is_mcp=True)
+        yield BackgroundService(serve, is_mcp=True)
 
 
 @contextmanager
-def _http(args: Args, host: str, port: int) -> Iterator[HostService]:
-    http = _module("http")
+def _open_http_service(args: Args, host: str, port: int) -> Iterator[BackgroundService]:
+    http = _import_gateway_module("http")
     token = find_token(args)
 
-    async def serve(served: ServiceHost) -> None:
+    async def serve(context: ServiceContext) -> None:
         await http.serve(
-            served.mcp_server,
+            context.mcp_server,
             listener,
             host,
             Tokens(token),
-            served.probes,
+            context.probes,
             origins=args.origins,
         )
 
@@ -139,4 +137,4 @@ def _http(args: Args, host: str, port: int) -> Iterator[HostService]:
             say(f"serving MCP on {address}")
             say(f"token: {'in ' + token.source if token.source else token.text}")
         warn_if_public(host)
-        yield HostService(serve, is_mcp=True, is_http=True)
+        yield BackgroundService(serve, is_mcp=True, is_http=True)

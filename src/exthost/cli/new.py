@@ -17,7 +17,7 @@ class NewArgs(Args):
     lang: str
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="of the extension, and of its folder")
     parser.add_argument("--dialect", required=True, choices=NAMES, help="what it speaks")
     parser.add_argument(

@@ -1,18 +1,27 @@
-"""`--otel`: a span of each call, sent by OTLP to where the usual variables of OpenTelemetry say.
+"""The option `--otel`: exports one OpenTelemetry span for each call, over OTLP.
 
-The packages are imported only if it is wanted.
+The standard `OTEL_*` environment variables configure where spans are sent. The packages of
+OpenTelemetry are imported only if the option is given.
 """
 
 import argparse
 import asyncio
-import importlib
 
+from exthost.cli.background_service import BackgroundService, ServiceContext
 from exthost.cli.common import Args
-from exthost.cli.host_service import HostService, ServiceHost
-from exthost.errors import ConfigError
+from exthost.cli.optional_import import import_optional
+
+# `exthost.otel` imports the SDK and the exporter later, when it makes the tracer provider. They are
+# imported at the start as well, so that a missing package is reported before the host runs.
+_MODULES = (
+    "exthost.otel",
+    "opentelemetry.sdk.trace",
+    "opentelemetry.sdk.trace.export",
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+)
 
 
-def otel_options(parser: argparse.ArgumentParser) -> None:
+def add_otel_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--otel",
         action="store_true",
@@ -20,29 +29,24 @@ def otel_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def otel_services(args: Args) -> list[HostService]:
-    """Return the service that exports spans, if `--otel` is given. Raises ConfigError."""
+def otel_services(args: Args) -> list[BackgroundService]:
+    """Return the service that exports spans, or an empty list without `--otel`. Raises ConfigError
+    if OpenTelemetry is not installed."""
     if not args.otel:
         return []
-    try:
-        otel = importlib.import_module("exthost.otel")
-        for name in ("sdk.trace", "sdk.trace.export", "exporter.otlp.proto.http.trace_exporter"):
-            importlib.import_module(f"opentelemetry.{name}")
-    except ImportError as error:
-        raise ConfigError(
-            "X0168",
-            f"OpenTelemetry is not installed: {error.name or error} is missing",
-            help="pip install 'exthost[otel]'",
-        ) from None
+    otel, *_ = [
+        import_optional(module, code="X0168", feature="OpenTelemetry", extra="otel")
+        for module in _MODULES
+    ]
 
-    async def serve(served: ServiceHost) -> None:
-        loop = asyncio.get_running_loop()
+    async def serve(context: ServiceContext) -> None:
         provider = otel.otlp_provider()
-        spans = otel.CallSpans(served.host.events, provider)
+        spans = otel.CallSpans(context.host.events, provider)
         try:
-            await loop.create_future()
+            # Spans are exported by callbacks of events, so this task only waits to be cancelled.
+            await asyncio.get_running_loop().create_future()
         finally:
             spans.close()
-            await asyncio.to_thread(provider.shutdown)  # sends what is left
+            await asyncio.to_thread(provider.shutdown)  # sends the spans that are still buffered
 
-    return [HostService(serve)]
+    return [BackgroundService(serve)]

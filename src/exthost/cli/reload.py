@@ -9,12 +9,12 @@ import sys
 
 from exthost.cli.common import (
     Args,
-    config_option,
+    add_config_option,
+    add_timeout_option,
     config_path,
     no_command,
     show_json,
     tell_error,
-    timeout_option,
 )
 from exthost.cli.control_verbs import WAIT_SECONDS
 from exthost.cli.host_process import reload_summary
@@ -22,9 +22,9 @@ from exthost.control.client import ask
 from exthost.control.protocol import Request, read_error
 
 
-def options(parser: argparse.ArgumentParser) -> None:
-    timeout_option(parser)
-    config_option(parser)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_timeout_option(parser)
+    add_config_option(parser)
 
 
 def run(args: Args) -> int:

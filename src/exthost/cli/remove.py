@@ -7,7 +7,7 @@ entry to remove: `exthost disable` switches it off.
 import argparse
 from pathlib import Path
 
-from exthost.cli.common import Args, config_option, given_config, no_command, show_json
+from exthost.cli.common import Args, add_config_option, given_config, no_command, show_json
 from exthost.cli.config_edit import read_text, tell_reload, write_config
 from exthost.config.entry_edit import remove_entry_in_toml
 from exthost.discovery.configfile import read_config
@@ -15,9 +15,9 @@ from exthost.errors import NotFound
 from exthost.names import nearest
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="which extension")
-    config_option(parser)
+    add_config_option(parser)
 
 
 def run(args: Args) -> int:

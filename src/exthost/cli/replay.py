@@ -14,7 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from exthost.cli.common import Args, escape_controls, plural, say, show_json, timeout_option
+from exthost.cli.common import Args, add_timeout_option, escape_controls, plural, say, show_json
 from exthost.errors import Evidence, UsageError
 from exthost.replay.pipe_replay import play_child, play_host
 from exthost.replay.script import Script, find_script
@@ -26,7 +26,7 @@ DIFFERS = 1
 WAIT_SECONDS = 30.0
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.usage = "exthost replay [OPTIONS] FILE [-- COMMAND ARGS…]"
     parser.add_argument("file", metavar="FILE", help="the recording; - reads it from stdin")
     parser.add_argument(
@@ -46,7 +46,7 @@ def options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a member that may differ, wherever it is; may be repeated",
     )
-    timeout_option(parser)
+    add_timeout_option(parser)
 
 
 def run(args: Args) -> int:

@@ -13,14 +13,14 @@ end of the terminal, unless nohup says otherwise. Any other SIGHUP has it read t
 import argparse
 from collections.abc import Sequence
 
-from exthost.cli.common import Args, config_option, given_config, no_command
+from exthost.cli.background_service import BackgroundService
+from exthost.cli.common import Args, add_config_option, given_config, no_command
 from exthost.cli.displays import Display, display_for
 from exthost.cli.host_process import HostProcess
-from exthost.cli.host_service import HostService
-from exthost.cli.mcp_service import check_http_options, http_options, mcp_services
-from exthost.cli.otel_export import otel_options, otel_services
+from exthost.cli.mcp_service import add_http_options, check_http_options, mcp_services
+from exthost.cli.otel_export import add_otel_options, otel_services
 from exthost.cli.verb_loop import run_long_lived
-from exthost.cli.web_service import web_options, web_services
+from exthost.cli.web_service import add_web_options, web_services
 from exthost.config import Config
 from exthost.control.status_report import StatusReport
 from exthost.discovery.configfile import read_config
@@ -28,15 +28,15 @@ from exthost.errors import UsageError
 from exthost.host.host import Host
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mcp-stdio", action="store_true", help="serve MCP on stdin and stdout, whose end ends it"
     )
     parser.add_argument("--quiet", action="store_true", help="show no events, only messages")
-    http_options(parser)
-    web_options(parser)
-    otel_options(parser)
-    config_option(parser)
+    add_http_options(parser)
+    add_web_options(parser)
+    add_otel_options(parser)
+    add_config_option(parser)
 
 
 def run(args: Args) -> int:
@@ -56,7 +56,9 @@ def run(args: Args) -> int:
         )
 
 
-async def _supervise(args: Args, path: str, config: Config, services: Sequence[HostService]) -> int:
+async def _supervise(
+    args: Args, path: str, config: Config, services: Sequence[BackgroundService]
+) -> int:
     def make_display(host: Host, report: StatusReport) -> Display:
         return display_for(args, host, report)
 

@@ -24,7 +24,7 @@ _NO_EXTENSION = "X1205"
 _NO_HOST = "X1275"
 
 
-def standalone_option(parser: argparse.ArgumentParser) -> None:
+def add_standalone_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--standalone",
         action="store_true",

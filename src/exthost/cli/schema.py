@@ -13,7 +13,7 @@ from exthost.cli.common import Args, no_command, show_json
 from exthost.config.json_schema import json_schema
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     pass
 
 

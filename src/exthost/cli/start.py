@@ -1,9 +1,9 @@
 """Start an extension of a running host that is stopped, failed or idle; wait until it is ready."""
 
 from exthost.cli.common import Args
-from exthost.cli.control_verbs import control_options, run_control_verb
+from exthost.cli.control_verbs import add_control_options, run_control_verb
 
-options = control_options
+add_options = add_control_options
 
 
 def run(args: Args) -> int:

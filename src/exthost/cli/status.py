@@ -7,14 +7,14 @@ from typing import Any
 
 from exthost.cli.common import (
     Args,
-    config_option,
+    add_config_option,
+    add_timeout_option,
     config_path,
     escape_controls,
     no_command,
     say,
     show_json,
     show_table,
-    timeout_option,
 )
 from exthost.control.client import ask
 from exthost.control.protocol import Request
@@ -24,10 +24,10 @@ WAIT_SECONDS = 10.0
 HEADER = ("ID", "DIALECT", "STATE", "HEALTH", "PID", "UP", "RESTARTS", "CALLS", "LAST ERROR")
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="only this extension")
-    timeout_option(parser)
-    config_option(parser)
+    add_timeout_option(parser)
+    add_config_option(parser)
 
 
 def run(args: Args) -> int:

@@ -1,9 +1,9 @@
 """Stop an extension of a running host; nothing starts it until `exthost start` does."""
 
 from exthost.cli.common import Args
-from exthost.cli.control_verbs import control_options, run_control_verb
+from exthost.cli.control_verbs import add_control_options, run_control_verb
 
-options = control_options
+add_options = add_control_options
 
 
 def run(args: Args) -> int:

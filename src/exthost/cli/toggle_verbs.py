@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from exthost.cli.common import Args, config_option, config_path, no_command, show_json
+from exthost.cli.common import Args, add_config_option, config_path, no_command, show_json
 from exthost.cli.target_specs import read_wanted
 from exthost.config import Config
 from exthost.config.toggle import set_disabled_in_toml, set_disabled_in_yaml, set_enabled_in_toml
@@ -22,9 +22,9 @@ from exthost.names import nearest
 _YAML = (".yaml", ".yml")
 
 
-def toggle_options(parser: argparse.ArgumentParser) -> None:
+def add_toggle_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="which extension")
-    config_option(parser)
+    add_config_option(parser)
 
 
 def toggle(args: Args, on: bool) -> int:

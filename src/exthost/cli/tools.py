@@ -11,15 +11,15 @@ from typing import Any
 
 from exthost.cli.common import (
     Args,
-    config_option,
-    dialect_option,
+    add_config_option,
+    add_dialect_option,
     say,
     say_empty,
     show_json,
     show_table,
 )
 from exthost.cli.diagnostic_lines import tell_diagnostics
-from exthost.cli.running_host import is_path_of_another, running_host, standalone_option
+from exthost.cli.running_host import add_standalone_option, is_path_of_another, running_host
 from exthost.cli.started_extension import detect_dialect
 from exthost.cli.target_specs import find_spec, read_wanted
 from exthost.cli.verb_loop import run_once
@@ -32,15 +32,15 @@ from exthost.host.model_tools import FORMS, Form, model_tool
 from exthost.spec import Spec
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
     parser.add_argument("--start", action="store_true", help="start the extensions and ask them")
     parser.add_argument(
         "--format", choices=FORMS, help="print them as this API wants them; --start asks for all"
     )
-    config_option(parser)
-    dialect_option(parser)
-    standalone_option(parser)
+    add_config_option(parser)
+    add_dialect_option(parser)
+    add_standalone_option(parser)
 
 
 def run(args: Args) -> int:

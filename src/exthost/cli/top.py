@@ -18,7 +18,7 @@ import threading
 import time
 from typing import Any
 
-from exthost.cli.common import Args, config_option, config_path, no_command, say, show_json
+from exthost.cli.common import Args, add_config_option, config_path, no_command, say, show_json
 from exthost.cli.table_selection import TableSelection
 from exthost.cli.terminal import Terminal
 from exthost.cli.top_layout import arrange, order_rows, table_lines
@@ -39,8 +39,8 @@ LOOK = Request("status", params={"measure": True})
 KEYS = "↑↓ select · r restart · s stop · l log · t traffic · / filter · q quit"
 
 
-def options(parser: argparse.ArgumentParser) -> None:
-    config_option(parser)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_config_option(parser)
 
 
 def run(args: Args) -> int:

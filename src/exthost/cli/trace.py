@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from exthost.cli.common import Args, config_option, config_path, no_command, plural, say
+from exthost.cli.common import Args, add_config_option, config_path, no_command, plural, say
 from exthost.cli.traffic_lines import traffic_line
 from exthost.control.client import HostClient
 from exthost.control.protocol import Request
@@ -23,13 +23,13 @@ from exthost.trace.trace_format import LineMaker
 CONNECT_SECONDS = 10.0
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="only this extension")
     parser.add_argument("--save", metavar="FILE", help="write a recording instead of showing it")
     parser.add_argument(
         "--count", type=int, default=0, metavar="N", help="end after so many messages"
     )
-    config_option(parser)
+    add_config_option(parser)
 
 
 def run(args: Args) -> int:

@@ -8,7 +8,7 @@ An entry of the config is taken out with `exthost remove`.
 import argparse
 from pathlib import Path
 
-from exthost.cli.common import Args, config_option, no_command, show_json
+from exthost.cli.common import Args, add_config_option, no_command, show_json
 from exthost.cli.config_edit import tell_reload
 from exthost.cli.package_folders import delete
 from exthost.cli.target_specs import read_wanted
@@ -26,10 +26,10 @@ class UninstallArgs(Args):
     yes: bool
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="which extension")
     parser.add_argument("--yes", action="store_true", help="really delete it")
-    config_option(parser)
+    add_config_option(parser)
 
 
 def run(args: UninstallArgs) -> int:

@@ -17,9 +17,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from exthost.cli.common import Args, config_option, config_path, no_command, say, show_json
-from exthost.cli.mcp_service import check_http_options, http_options
-from exthost.cli.web_service import web_options
+from exthost.cli.common import Args, add_config_option, config_path, no_command, say, show_json
+from exthost.cli.mcp_service import add_http_options, check_http_options
+from exthost.cli.web_service import add_web_options
 from exthost.errors import UsageError
 
 # As long as extensions may take to get ready, and to drain.
@@ -27,16 +27,16 @@ START_SECONDS = 300
 STOP_SECONDS = 90
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--user", action="store_true", help="a unit for your own service manager, without root"
     )
     parser.add_argument(
         "--run-as", metavar="USER", help="who runs the host (default: you, unless you are root)"
     )
-    http_options(parser)
-    web_options(parser)
-    config_option(parser)
+    add_http_options(parser)
+    add_web_options(parser)
+    add_config_option(parser)
 
 
 def run(args: Args) -> int:

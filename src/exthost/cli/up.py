@@ -28,9 +28,9 @@ _LOOK_SECONDS = 0.05
 _HELLO_SECONDS = 10.0
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-d", "--detach", action="store_true", help="in the background")
-    run_module.options(parser)
+    run_module.add_options(parser)
 
 
 def run(args: Args) -> int:

@@ -8,9 +8,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from exthost.cli.common import Args, config_option, no_command, say, show_json, show_table
+from exthost.cli.common import Args, add_config_option, no_command, say, show_json, show_table
 from exthost.cli.diagnostic_lines import (
-    all_option,
+    add_all_option,
     diagnostic_row,
     select_diagnostics,
     tell_diagnostics,
@@ -23,10 +23,10 @@ from exthost.launch.plan import check_host_version
 from exthost.spec import Spec
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a folder or a manifest")
-    config_option(parser)
-    all_option(parser)
+    add_config_option(parser)
+    add_all_option(parser)
 
 
 def run(args: Args) -> int:

@@ -1,23 +1,22 @@
-"""The page of a host, `--web`: its option, and its socket.
+"""The option `--web`: serves the host's web page on an HTTP socket.
 
-The packages of the page are imported only if it is wanted.
+The packages of the page are imported only if the option is given.
 """
 
 import argparse
-import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import quote
 
+from exthost.cli.background_service import BackgroundService, ServiceContext
 from exthost.cli.common import Args, say, show_json
-from exthost.cli.host_service import HostService, ServiceHost
 from exthost.cli.http_options import DEFAULT_HOST, find_token, read_address, warn_if_public
-from exthost.errors import ConfigError
+from exthost.cli.optional_import import import_optional
 from exthost.http_server.listener import listen, url
 from exthost.http_server.token import Tokens
 
 
-def web_options(parser: argparse.ArgumentParser) -> None:
+def add_web_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--web",
         metavar="ADDR",
@@ -27,29 +26,23 @@ def web_options(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def web_services(args: Args) -> Iterator[list[HostService]]:
-    """Yield the service of the page, with its open socket; nothing without `--web`."""
+def web_services(args: Args) -> Iterator[list[BackgroundService]]:
+    """Yield the service that serves the page on an open socket, or an empty list without `--web`.
+    Raises ConfigError if the packages of the page are not installed."""
     if args.web is None:
         yield []
         return
-    try:
-        page = importlib.import_module("exthost.web.page_server")
-    except ImportError as error:
-        raise ConfigError(
-            "X0167",
-            f"the page is not installed: {error.name or error} is missing",
-            help="pip install 'exthost[web]'",
-        ) from None
+    page = import_optional("exthost.web.page_server", code="X0167", feature="the page", extra="web")
     host = args.web.host or DEFAULT_HOST
     token = find_token(args)
 
-    async def serve(served: ServiceHost) -> None:
+    async def serve(context: ServiceContext) -> None:
         await page.serve(
-            served.host,
-            served.report,
-            served.requests,
-            served.probes,
-            config=served.path,
+            context.host,
+            context.report,
+            context.requests,
+            context.probes,
+            config=context.config_path,
             listener=listener,
             address=host,
             tokens=Tokens(token),
@@ -64,4 +57,4 @@ def web_services(args: Args) -> Iterator[list[HostService]]:
         else:
             say(f"page: {address}?token={quote(token.text)}")
         warn_if_public(host)
-        yield [HostService(serve, is_http=True)]
+        yield [BackgroundService(serve, is_http=True)]
