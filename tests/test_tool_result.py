@@ -17,7 +17,7 @@ from exthost.tool_result import (
     TextBlock,
     ToolResult,
     UnknownBlock,
-    tool_failed,
+    tool_error,
 )
 
 VALUE_DIALECTS = ("morphir", "nexo", "synaps", "cigen")
@@ -239,7 +239,7 @@ def test_an_error_reply_is_a_failed_result_with_its_message_code_and_data() -> N
     assert (result.text, result.data) == ("no", [1])
     assert result.content == (TextBlock("no"),)
     assert result.raw == {"code": -1, "message": "no", "data": [1]}
-    assert tool_failed(result, "t") is error
+    assert tool_error(result, "t") is error
 
 
 def test_an_error_reply_without_words_reads_as_our_own_message() -> None:
@@ -250,7 +250,7 @@ def test_an_error_reply_without_words_reads_as_our_own_message() -> None:
 def test_a_result_marked_as_an_error_becomes_an_error_with_all_of_it() -> None:
     raw = {"content": [TEXT], "isError": True}
     seen = Evidence(stderr=("a trace",))
-    error = tool_failed(read("mcp", raw), "t", extension="e", evidence=seen)
+    error = tool_error(read("mcp", raw), "t", extension="e", evidence=seen)
     assert isinstance(error, CallFailed) and error.code == "X0702"
     assert (error.message, error.error_message, error.extension) == ("t failed: a", "a", "e")
     assert error.data is raw and error.evidence is seen and "check=False" in error.help
@@ -258,7 +258,7 @@ def test_a_result_marked_as_an_error_becomes_an_error_with_all_of_it() -> None:
 
 
 def test_the_message_of_a_failed_tool_is_short_and_never_empty() -> None:
-    long = tool_failed(read("roder", {"content": "x" * 9000, "isError": True}), "t")
+    long = tool_error(read("roder", {"content": "x" * 9000, "isError": True}), "t")
     assert len(long.message) < 600 and len(long.error_message) == 9000
-    silent = tool_failed(read("mcp", {"content": [], "isError": True}), "t")
+    silent = tool_error(read("mcp", {"content": [], "isError": True}), "t")
     assert silent.message == "t failed: it does not say why"

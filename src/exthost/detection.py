@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from exthost.connection import Connection, command_id
 from exthost.dialects import find
-from exthost.errors import NOTHING, HandshakeFailed
+from exthost.errors import NO_EVIDENCE, HandshakeFailed
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import OpenedByWith
@@ -157,7 +157,7 @@ class DetectedConnection(OpenedByWith):
 
     def _not_found(self) -> HandshakeFailed:
         id = command_id(self._spec.argv)
-        evidence = self._errors[-1].evidence if self._errors else NOTHING
+        evidence = self._errors[-1].evidence if self._errors else NO_EVIDENCE
         if self._errors and all(error.process_ended for error in self._errors):
             times = f"{len(self._errors)} times, once for each dialect"
             return HandshakeFailed(

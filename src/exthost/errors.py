@@ -52,7 +52,7 @@ class Evidence:
         }
 
 
-NOTHING = Evidence()
+NO_EVIDENCE = Evidence()
 
 
 def _shortened(lines: tuple[str, ...]) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class ExthostError(Exception):
         *,
         extension: str = "",
         help: str = "",
-        evidence: Evidence = NOTHING,
+        evidence: Evidence = NO_EVIDENCE,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -175,7 +175,7 @@ class SpawnFailed(ExthostError, OSError):
         permanent: bool = False,
         extension: str = "",
         help: str = "",
-        evidence: Evidence = NOTHING,
+        evidence: Evidence = NO_EVIDENCE,
     ) -> None:
         super().__init__(code, message, extension=extension, help=help, evidence=evidence)
         self.permanent = permanent
@@ -201,7 +201,7 @@ class HandshakeFailed(ExthostError):
         has_read: bool = True,
         extension: str = "",
         help: str = "",
-        evidence: Evidence = NOTHING,
+        evidence: Evidence = NO_EVIDENCE,
     ) -> None:
         super().__init__(code, message, extension=extension, help=help, evidence=evidence)
         self.permanent = permanent
@@ -230,7 +230,7 @@ class CallFailed(ExthostError):
         data: Any = None,
         extension: str = "",
         help: str = "",
-        evidence: Evidence = NOTHING,
+        evidence: Evidence = NO_EVIDENCE,
     ) -> None:
         super().__init__(code, message, extension=extension, help=help, evidence=evidence)
         self.error_code = error_code

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from exthost.errors import NOTHING, CallFailed, Evidence, ExthostError
+from exthost.errors import NO_EVIDENCE, CallFailed, Evidence, ExthostError
 
 __all__ = [
     "AudioBlock",
@@ -26,7 +26,7 @@ __all__ = [
     "TextBlock",
     "ToolResult",
     "UnknownBlock",
-    "tool_failed",
+    "tool_error",
 ]
 
 # How much of a result's text an error message and a repr show; `error_message` has all of it.
@@ -215,8 +215,8 @@ class _AnnotatedResult(ToolResult):
         return self._warnings
 
 
-def tool_failed(
-    result: ToolResult, tool: str, *, extension: str = "", evidence: Evidence = NOTHING
+def tool_error(
+    result: ToolResult, tool: str, *, extension: str = "", evidence: Evidence = NO_EVIDENCE
 ) -> CallFailed:
     """Return the error for a result of this tool that is marked as an error."""
     if result.error_reply is not None:

@@ -26,7 +26,7 @@ from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, NotFound, UsageError
 from exthost.names import nearest
 from exthost.offer import RegisteredTool
-from exthost.tool_result import ResultReader, ToolResult, tool_failed
+from exthost.tool_result import ResultReader, ToolResult, tool_error
 
 __all__ = ["AttachedExtension", "AttachedHost", "attach"]
 
@@ -222,7 +222,7 @@ class AttachedHost:
         reader = self._readers.get(answer["dialect"]) or self.result_reader(answer["dialect"])
         result = ToolResult(answer["raw"], reader)
         if check and reader.is_error is not None and result.is_error:
-            raise tool_failed(result, name, extension=extension)
+            raise tool_error(result, name, extension=extension)
         return result
 
 

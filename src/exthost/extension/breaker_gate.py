@@ -7,7 +7,7 @@ so a call that succeeds costs nothing. Only while probes are sent is every resul
 
 from collections.abc import Callable
 
-from exthost.errors import NOTHING, BreakerOpen, CallFailed, ExthostError
+from exthost.errors import NO_EVIDENCE, BreakerOpen, CallFailed, ExthostError
 from exthost.extension.breaker import Circuit, Phase, counts
 from exthost.extension.call_queue import CallQueue
 from exthost.spec import Breaker
@@ -127,7 +127,7 @@ class BreakerGate:
             extension=self._queue.extension,
             help=f"a fresh process is tried by the first call after {seconds_left:.1f} s; "
             "restart() tries at once",
-            evidence=cause.evidence if cause is not None else NOTHING,
+            evidence=cause.evidence if cause is not None else NO_EVIDENCE,
         )
         error.seconds_left = seconds_left
         return error

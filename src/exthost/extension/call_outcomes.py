@@ -15,7 +15,7 @@ from exthost.events import Bus, CallEnded, CallStarted
 from exthost.session.awaitable_call import AwaitableCall, WakeBatch
 from exthost.session.call import Call
 from exthost.session.effects import Completions
-from exthost.tool_result import ResultReader, ToolResult, tool_failed
+from exthost.tool_result import ResultReader, ToolResult, tool_error
 
 _log = logging.getLogger("exthost.events")
 
@@ -140,7 +140,7 @@ class CallOutcomes:
     def _failure(self, call: Call, value: Any) -> ExthostError:
         assert self._reader is not None
         try:
-            return tool_failed(
+            return tool_error(
                 ToolResult(value, self._reader), call.method, extension=self._extension
             )
         except ExthostError as error:  # its text cannot be read

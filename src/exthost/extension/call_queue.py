@@ -24,7 +24,7 @@ from exthost.process.after_fork import disown_in_copies
 from exthost.session.awaitable_call import WakeBatch
 from exthost.session.call import Call
 from exthost.session.effects import Completions
-from exthost.session.failures import used_after_fork
+from exthost.session.failures import used_after_fork_error
 from exthost.session.replies import GeneratorReply
 from exthost.session.session import Session
 
@@ -388,4 +388,4 @@ class CallQueue:
         self.is_forked = True
         self._forget_sessions()
         self.waiting = _NO_CALLS
-        self.closed = lambda _: used_after_fork()
+        self.closed = lambda _: used_after_fork_error()

@@ -2,7 +2,7 @@
 
 from exthost.errors import CallFailed, ExthostError
 from exthost.session.call import Call
-from exthost.session.failures import failed_twice
+from exthost.session.failures import failed_twice_error
 from exthost.session.replies import GeneratorReply
 
 
@@ -25,5 +25,5 @@ def final_error(extension: str, call: Call, error: ExthostError) -> ExthostError
         if isinstance(error, CallFailed):
             call.session.diagnostics.add_advice(error)
     if call.first_error is not None and not isinstance(error, CallFailed):
-        error = failed_twice(call.first_error, error)
+        error = failed_twice_error(call.first_error, error)
     return error

@@ -11,7 +11,14 @@ from typing import Any
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer, HookCall
 from exthost.dialects.meanings import OnProgress
-from exthost.errors import NOTHING, CallFailed, CallTimeout, ExtensionGone, ExthostError, NotFound
+from exthost.errors import (
+    NO_EVIDENCE,
+    CallFailed,
+    CallTimeout,
+    ExtensionGone,
+    ExthostError,
+    NotFound,
+)
 from exthost.events import Bus
 from exthost.extension.call_factory import CallFactory
 from exthost.extension.call_queue import CallQueue
@@ -26,10 +33,10 @@ from exthost.offer import Tool
 from exthost.session.awaitable_call import AwaitableCall
 from exthost.session.call import Call
 from exthost.session.callback_call import CallbackCall, OnEnd
-from exthost.session.failures import copy_error, failed_twice
+from exthost.session.failures import copy_error, failed_twice_error
 from exthost.session.session import Session
 from exthost.spec import Limits, Spec
-from exthost.tool_result import ToolResult, tool_failed
+from exthost.tool_result import ToolResult, tool_error
 
 # States in which a start is under way or a call would cause one.
 _UNDERWAY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
@@ -154,7 +161,7 @@ class Calls:
             raise wrong_loop_error(self._queue, error) from None
         result = ToolResult(call.value, self.result_reader)
         if check and self.has_error_results and result.is_error:
-            raise self.tool_failed(result, name, call.started_at)
+            raise self.tool_error(result, name, call.started_at)
         return result
 
     def start_tool(
@@ -187,12 +194,12 @@ class Calls:
             session.diagnostics.drain_stderr()
             session.diagnostics.flush()
 
-    def tool_failed(self, result: ToolResult, name: str, started_at: float = 0.0) -> CallFailed:
+    def tool_error(self, result: ToolResult, name: str, started_at: float = 0.0) -> CallFailed:
         """Return the error for a result of this tool that is marked as an error. `started_at`: when
         its call began, if that is known."""
         sessions = self._queue.sessions
-        evidence = sessions[0].diagnostics.evidence_since(started_at) if sessions else NOTHING
-        error = tool_failed(result, name, extension=self._spec.id, evidence=evidence)
+        evidence = sessions[0].diagnostics.evidence_since(started_at) if sessions else NO_EVIDENCE
+        error = tool_error(result, name, extension=self._spec.id, evidence=evidence)
         if sessions:
             sessions[0].diagnostics.add_advice(error)
         return error
@@ -231,7 +238,7 @@ class Calls:
         except CallFailed:
             raise
         except ExthostError as second:
-            raise failed_twice(first, second) from None
+            raise failed_twice_error(first, second) from None
         return answer
 
     def tool(self, name: str) -> Tool:

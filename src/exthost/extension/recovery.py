@@ -20,7 +20,7 @@ from exthost.extension.restart import Again, GiveUp, OnDemand, event_of
 from exthost.extension.restart_tracker import RestartTracker
 from exthost.extension.startup import Starter
 from exthost.extension.status import Status
-from exthost.extension.unavailable import given_up
+from exthost.extension.unavailable import given_up_error
 from exthost.session.failures import copy_error
 
 _log = logging.getLogger("exthost.extension")
@@ -165,7 +165,7 @@ class Recovery:
         """Start no process and fail every call, until a restart is requested."""
         self._status.cause = cause
         self._status.move(event, reason or cause.message)
-        self._queue.close(lambda method: given_up(cause, reason))
+        self._queue.close(lambda method: given_up_error(cause, reason))
 
     def open_breaker(self, waiting: Callable[[str], ExthostError] | None = None) -> None:
         """Reject calls after too many failures; calls in flight may end. `waiting` returns the

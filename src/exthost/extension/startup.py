@@ -27,7 +27,7 @@ from exthost.offer import NO_OFFER, Offer, Tool
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
 from exthost.process.host_environ import host_environ
-from exthost.session.handshake import greet, shake_hands, timed_out
+from exthost.session.handshake import greet, shake_hands, start_timeout_error
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.spec import HostEnvRef, Limits, Spec
@@ -225,7 +225,7 @@ class Start:
         except TimeoutError:
             if self.session is not None:
                 assert limit is not None
-                raise self._with_advice(timed_out(self.session, limit)) from None
+                raise self._with_advice(start_timeout_error(self.session, limit)) from None
             raise HandshakeFailed(
                 "X0507",
                 f"it was not ready within {limit:g} s",

@@ -30,7 +30,11 @@ from exthost.extension.processes import Processes
 from exthost.extension.recovery import Recovery
 from exthost.extension.startup import Start, Starter
 from exthost.extension.status import Status
-from exthost.extension.unavailable import not_ready, old_process_goes_on, stopped
+from exthost.extension.unavailable import (
+    kept_old_process_error,
+    not_ready_error,
+    stopped_error,
+)
 from exthost.extension.wakeup import Wakeup
 from exthost.session.failures import copy_error
 from exthost.session.session import Session
@@ -133,7 +137,7 @@ class Supervisor:
             return self._queue.closed(what)
         if status.cause is not None:
             return copy_error(status.cause)
-        return not_ready(self._queue.extension, what, status.state.value)
+        return not_ready_error(self._queue.extension, what, status.state.value)
 
     # -- the task ----------------------------------------------------------------------------
 
@@ -244,7 +248,7 @@ class Supervisor:
             self._starter.admit()
         except Refused as refused:
             if status.state is State.READY:
-                self._commands.complete_restarts(old_process_goes_on(refused))
+                self._commands.complete_restarts(kept_old_process_error(refused))
             else:
                 self.recovery.refuse(refused)
             return
@@ -310,7 +314,7 @@ class Supervisor:
                 _log.warning("[%s] the old process goes on: %s", id, error.message)
                 self.recovery.restarts.forgive()
                 if not self._commands.restart:
-                    self._commands.complete_restarts(old_process_goes_on(error))
+                    self._commands.complete_restarts(kept_old_process_error(error))
             else:
                 self.recovery.on_worker_lost(error)
         elif is_last and not self.processes.starting:
@@ -386,4 +390,4 @@ class Supervisor:
         status = self._status
         if status.state not in (State.STOPPED, State.DRAINING) and status.cause is not None:
             return copy_error(status.cause)
-        return stopped(self._queue.extension, method)
+        return stopped_error(self._queue.extension, method)

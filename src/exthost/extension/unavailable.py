@@ -4,7 +4,7 @@ from exthost.errors import ExtensionGone, ExthostError
 from exthost.session.failures import copy_error
 
 
-def not_ready(extension: str, what: str, state: str) -> ExthostError:
+def not_ready_error(extension: str, what: str, state: str) -> ExthostError:
     """Return the error of a use that found no process."""
     return ExtensionGone(
         "X1007",
@@ -14,7 +14,7 @@ def not_ready(extension: str, what: str, state: str) -> ExthostError:
     )
 
 
-def stopped(extension: str, method: str) -> ExthostError:
+def stopped_error(extension: str, method: str) -> ExthostError:
     """Return the error of a call that came after the stop."""
     return ExtensionGone(
         "X1006",
@@ -24,7 +24,7 @@ def stopped(extension: str, method: str) -> ExthostError:
     )
 
 
-def given_up(cause: ExthostError, reason: str) -> ExthostError:
+def given_up_error(cause: ExthostError, reason: str) -> ExthostError:
     """Return the cause for a call that came too late, with the reason for no further start."""
     error = copy_error(cause)
     if reason and isinstance(cause, ExtensionGone):
@@ -33,7 +33,7 @@ def given_up(cause: ExthostError, reason: str) -> ExthostError:
     return error
 
 
-def old_process_goes_on(cause: ExthostError) -> ExthostError:
+def kept_old_process_error(cause: ExthostError) -> ExthostError:
     """Return why there is no fresh process, for whoever requested one."""
     error = copy_error(cause)
     error.help = f"the old process goes on as before; {cause.help}".rstrip("; ")

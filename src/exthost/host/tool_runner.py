@@ -10,7 +10,7 @@ from exthost.host.hooked_call import HookedCall
 from exthost.host.hooks import Hooks
 from exthost.host.tool_finder import ToolFinder
 from exthost.offer import RegisteredTool
-from exthost.tool_result import ToolResult, tool_failed
+from exthost.tool_result import ToolResult, tool_error
 
 __all__ = ["ToolRunner"]
 
@@ -80,5 +80,5 @@ class ToolRunner:
     def _tool_failed(self, result: ToolResult, tool: RegisteredTool) -> CallFailed:
         extension = self._extensions.get(tool.extension)
         if extension is None:  # unloaded while a hook looked at the result
-            return tool_failed(result, tool.tool, extension=tool.extension)
-        return extension.calls.tool_failed(result, tool.tool)
+            return tool_error(result, tool.tool, extension=tool.extension)
+        return extension.calls.tool_error(result, tool.tool)

@@ -170,7 +170,7 @@ class Conversation:
                 message = item
                 if type(item) is not tuple:
                     if type(item) is Broken:
-                        raise failures.unreadable(item, self.dialect.name)
+                        raise failures.unreadable_output_error(item, self.dialect.name)
                     message = item if type(item) is Skipped else decode(item)
                     if type(message) is not tuple:
                         completed = []
@@ -265,7 +265,7 @@ class Conversation:
             failure = reply if isinstance(reply, Failure) else None
             effects.append(SubscriptionEnded(reply.id, failure))
         elif self._by_order:
-            raise failures.not_a_message(Noise(b"", "an answer that nobody asked for"))
+            raise failures.not_a_message_error(Noise(b"", "an answer that nobody asked for"))
         else:
             is_old = type(id) is int and id < self.requests.next_id
             effects.append(
@@ -274,7 +274,7 @@ class Conversation:
 
     def _handle_noise(self, noise: Noise, effects: list[Effect]) -> None:
         if self._by_order:
-            raise failures.not_a_message(noise)
+            raise failures.not_a_message_error(noise)
         effects.append(Stray(noise.data, noise.why))
         id = self._codec.reply_id_in_prefix(noise.data[:_SEARCHED_BYTES])
         if id is not None and (call := self.pending.get(id)) is not None:
@@ -292,7 +292,9 @@ class Conversation:
         if call is not None:
             if call.on_reply.stream is not None:
                 self._stream_table.leave(call.on_reply.stream, "its answer was too large", effects)
-            effects.append(Failed(call, failures.reply_too_long(why, call.method, skipped.head)))
+            effects.append(
+                Failed(call, failures.reply_too_long_error(why, call.method, skipped.head))
+            )
 
     def _handle_notification(
         self, notification: Notification, size: int, effects: list[Effect]

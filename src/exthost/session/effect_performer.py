@@ -133,7 +133,9 @@ class EffectPerformer:
         room = stream.room(size, lambda: self._others_wait(stream))
         if room is Room.OVERRUN:
             self._session.leave_stream(stream, "its events were not read")
-            self._owner.fail(stream.call, failures.stream_overrun(self._diagnostics.extension))
+            self._owner.fail(
+                stream.call, failures.stream_overrun_error(self._diagnostics.extension)
+            )
             return
         stream.push(event, size)
         if room is Room.PAUSE and not is_last:

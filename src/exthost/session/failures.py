@@ -128,7 +128,7 @@ class NotUnderstood(NamedTuple):
     exception: Exception
 
     def error(self, seen: Observations, method: str) -> ExthostError:
-        return with_evidence(not_understood(self.exception), seen)
+        return with_evidence(not_understood_error(self.exception), seen)
 
 
 EndCause: TypeAlias = (
@@ -152,7 +152,7 @@ def _gone(
 # -- mistakes of a child or a consumer -------------------------------------------------------
 
 
-def unreadable(broken: Broken, dialect: str) -> ProtocolViolation:
+def unreadable_output_error(broken: Broken, dialect: str) -> ProtocolViolation:
     """Return the error for bytes after which the next frame cannot be found."""
     return ProtocolViolation(
         "X0601",
@@ -162,7 +162,7 @@ def unreadable(broken: Broken, dialect: str) -> ProtocolViolation:
     )
 
 
-def not_a_message(noise: Noise) -> ProtocolViolation:
+def not_a_message_error(noise: Noise) -> ProtocolViolation:
     """Return the error for a frame that is not a message, in a dialect where that is fatal."""
     return ProtocolViolation(
         "X0602",
@@ -172,7 +172,7 @@ def not_a_message(noise: Noise) -> ProtocolViolation:
     )
 
 
-def reply_too_long(why: str, method: str, head: bytes) -> ProtocolViolation:
+def reply_too_long_error(why: str, method: str, head: bytes) -> ProtocolViolation:
     """Return the error for a reply over the size limit."""
     return ProtocolViolation(
         "X0603",
@@ -182,7 +182,7 @@ def reply_too_long(why: str, method: str, head: bytes) -> ProtocolViolation:
     )
 
 
-def not_understood(exception: Exception) -> ProtocolViolation:
+def not_understood_error(exception: Exception) -> ProtocolViolation:
     """Return the error for an exception in the dialect's code that read the child's output."""
     return ProtocolViolation(
         "X0604",
@@ -191,7 +191,7 @@ def not_understood(exception: Exception) -> ProtocolViolation:
     )
 
 
-def wrong_acknowledgement(method: str) -> ProtocolViolation:
+def wrong_acknowledgement_error(method: str) -> ProtocolViolation:
     """Return the error for an acknowledgement that names another stream."""
     return ProtocolViolation(
         "X0605",
@@ -200,7 +200,7 @@ def wrong_acknowledgement(method: str) -> ProtocolViolation:
     )
 
 
-def stream_overrun(extension: str) -> UsageError:
+def stream_overrun_error(extension: str) -> UsageError:
     """Return the error for a stream that is not read while other calls wait behind it."""
     return UsageError(
         "X1306",
@@ -210,7 +210,7 @@ def stream_overrun(extension: str) -> UsageError:
     )
 
 
-def used_after_fork() -> UsageError:
+def used_after_fork_error() -> UsageError:
     """Return the error for a call in a fork of the process that opened the host."""
     return UsageError(
         "X1317",
@@ -230,7 +230,7 @@ def copy_error(error: ExthostError) -> ExthostError:
     return copy
 
 
-def failed_twice(first: ExthostError, second: ExthostError) -> ExthostError:
+def failed_twice_error(first: ExthostError, second: ExthostError) -> ExthostError:
     """Return the error of a call that was sent to two processes and got no reply from either."""
     error = copy_error(second)
     error.message = f"{first.message}; sent once more: {second.message}"

@@ -184,7 +184,7 @@ def _explain_half_read(session: Session, error: HandshakeFailed) -> None:
         error.evidence = replace(error.evidence, bytes=shown)
 
 
-def timed_out(session: Session, seconds: float) -> HandshakeFailed:
+def start_timeout_error(session: Session, seconds: float) -> HandshakeFailed:
     """Return the error of a handshake that took longer than the whole start may take. The host has
     killed the process since, which is no evidence."""
     error = _failed(session, CallTimeout("X0801", ""), seconds)

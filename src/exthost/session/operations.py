@@ -61,7 +61,7 @@ class Operations:
         except Exception as error:  # the dialect's code failed on what the child wrote
             _log.exception("the %s dialect could not follow its own operation", self._dialect.name)
             self._retire(call, handler, effects)
-            effects.append(Failed(call, failures.not_understood(error)))
+            effects.append(Failed(call, failures.not_understood_error(error)))
         else:
             self._retire(call, handler, effects)
             effects.append([(call, outcome)])
@@ -141,7 +141,7 @@ class Operations:
         if isinstance(error, ExthostError):
             return Failed(call, error)
         _log.error("the %s dialect could not read a reply", self._dialect.name, exc_info=error)
-        return Failed(call, failures.not_understood(error))
+        return Failed(call, failures.not_understood_error(error))
 
     def _retire(self, call: Call, handler: GeneratorReply, effects: list[Effect]) -> None:
         """End the process if the call left it unusable. This must come before the end of the call,

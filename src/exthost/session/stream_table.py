@@ -126,12 +126,12 @@ class StreamTable:
                 if kind.ends == "reply":
                     result = result if kind.result is None else kind.result(result)
                 elif kind.acknowledged is not None and not kind.acknowledged(call.params, result):
-                    raise failures.wrong_acknowledgement(call.method)
+                    raise failures.wrong_acknowledgement_error(call.method)
         except Exception as error:
             self.close(stream)
             if not isinstance(error, ExthostError):  # the dialect's code failed
                 _log.exception("the reply to a stream could not be read")
-                error = failures.not_understood(error)
+                error = failures.not_understood_error(error)
             effects.append(Failed(call, error))
             return
         if kind.ends == "reply":

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from exthost.errors import UsageError
 from exthost.event_loop import new_event_loop
-from exthost.session.failures import used_after_fork
+from exthost.session.failures import used_after_fork_error
 
 __all__ = ["LOOP_SECONDS", "LoopThread", "not_open"]
 
@@ -40,7 +40,7 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             raise UsageError("X1314", "a blocking call from the host's own loop would never return")
         if self.is_copy:
-            raise used_after_fork()
+            raise used_after_fork_error()
         if self.loop.is_closed():
             raise not_open()
 

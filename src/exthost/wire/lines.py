@@ -196,16 +196,16 @@ class Lines:
 
     def wrap(self, payload: bytes) -> bytes:
         if len(payload) > self._cap:
-            raise too_large(len(payload), self._cap)
+            raise too_large_error(len(payload), self._cap)
         return payload + b"\n"
 
     def frame_parts(self, size: int) -> tuple[bytes, bytes]:
         if size > self._cap:
-            raise too_large(size, self._cap)
+            raise too_large_error(size, self._cap)
         return b"", b"\n"
 
 
-def too_large(
+def too_large_error(
     size: int,
     cap: int,
     help: str = "send less at a time, or raise limits.max_message for this extension",

@@ -13,7 +13,7 @@ from exthost.wire.framing import (
     Item,
     NoReadBuffer,
 )
-from exthost.wire.lines import too_large
+from exthost.wire.lines import too_large_error
 
 _PREFIX_BYTES = 4
 
@@ -81,5 +81,5 @@ class Prefixed(NoReadBuffer):
 
     def frame_parts(self, size: int) -> tuple[bytes, bytes]:
         if size > self._cap:
-            raise too_large(size, self._cap, _SEND_LESS)
+            raise too_large_error(size, self._cap, _SEND_LESS)
         return size.to_bytes(_PREFIX_BYTES, "big"), b""

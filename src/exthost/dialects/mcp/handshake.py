@@ -15,7 +15,7 @@ from exthost._version import __version__
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.mcp.calls import listening, shown, table, text, tools
 from exthost.dialects.steps import Handshake, Received, TryRequest, handshake_result
-from exthost.errors import NOTHING, CallFailed, HandshakeFailed, ProtocolViolation
+from exthost.errors import NO_EVIDENCE, CallFailed, HandshakeFailed, ProtocolViolation
 from exthost.messages import Failure, Notification, Reply, Request
 from exthost.offer import Offer, Tool
 
@@ -177,7 +177,7 @@ def _after_initialize(context: HandshakeContext, response: Received) -> Any:
 
 
 def _not_stateless(response: Received) -> HandshakeFailed:
-    evidence = shown(response.message) if isinstance(response, Failure) else NOTHING
+    evidence = shown(response.message) if isinstance(response, Failure) else NO_EVIDENCE
     return HandshakeFailed(
         "X0563",
         'it does not speak the stateless era of MCP, which options.era = "stateless" requires',
