@@ -159,7 +159,7 @@ def test_each_open_call_expires_at_its_deadline_and_none_earlier(
         assert set(session.pending.values()) | set(queue.waiting) == set(open_calls)
     loop.advance(10_000)
     assert all(call.ended for call in calls)
-    assert queue.outcomes.results + queue.outcomes.losses["timeout"] == len(calls)
+    assert queue.outcomes.results + queue.outcomes.unsuccessful["timeout"] == len(calls)
     assert loop.armed() == [] and not queue.waiting and not session.pending
 
 

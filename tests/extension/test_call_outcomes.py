@@ -48,14 +48,14 @@ async def test_a_result_that_is_marked_as_an_error_counts_as_an_error() -> None:
     bus.subscribe(CallEnded, lambda event: ended.append(event.outcome))
     assert complete(queue, PASSED, FAILED, FAILED) == [PASSED, FAILED, FAILED]
     assert ended == ["result", "error", "error"]
-    assert (queue.outcomes.results, queue.outcomes.losses["error"]) == (2, 3)
-    assert queue.outcomes.refusals == 3  # its own answers: the process has served
+    assert (queue.outcomes.results, queue.outcomes.unsuccessful["error"]) == (2, 3)
+    assert queue.outcomes.error_replies == 3  # its own answers: the process has served
 
 
 async def test_where_no_result_is_an_error_a_member_of_that_name_means_nothing() -> None:
     queue = queue_of(VALUE_RESULT)
     complete(queue, FAILED)
-    assert (queue.outcomes.results, queue.outcomes.losses["error"]) == (1, 0)
+    assert (queue.outcomes.results, queue.outcomes.unsuccessful["error"]) == (1, 0)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ async def test_a_stream_whose_last_event_says_that_it_failed_is_an_error(
 ) -> None:
     queue = queue_of(RODER.result_reader)
     complete(queue, last)
-    assert (queue.outcomes.results, queue.outcomes.losses["error"]) == (1 - errors, errors)
+    assert (queue.outcomes.results, queue.outcomes.unsuccessful["error"]) == (1 - errors, errors)
 
 
 @pytest.mark.parametrize(("last", "text"), [(Failed("no"), "no"), (WorkFailed("no"), "no")])

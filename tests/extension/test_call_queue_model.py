@@ -215,7 +215,7 @@ class Accounting(RuleBasedStateMachine):
     @rule()
     def somebody_comes_again(self) -> None:
         self.closed = False
-        self.queue.closed = None
+        self.queue.make_closed_error = None
 
     # -- what must hold ------------------------------------------------------------------------
 
@@ -235,8 +235,8 @@ class Accounting(RuleBasedStateMachine):
         ended = [one.outcome for one in self.made if one.place == "ended"]
         assert self.queue.outcomes.results == ended.count("result")
         for outcome in OUTCOMES[1:]:
-            assert self.queue.outcomes.losses[outcome] == ended.count(outcome)
-        assert self.queue.outcomes.refusals == ended.count("error")
+            assert self.queue.outcomes.unsuccessful[outcome] == ended.count(outcome)
+        assert self.queue.outcomes.error_replies == ended.count("error")
         assert [call.params for call in self.queue.waiting] == [one.n for one in self.waiting]
         if self.watched:
             assert self.told == [len(self.made), len(ended)]

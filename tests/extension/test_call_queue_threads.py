@@ -67,7 +67,7 @@ async def test_a_call_that_joins_the_queue_as_it_closes_is_told_so() -> None:
     queue.submit_threadsafe(call)
     await until(lambda: call.ended)
     assert isinstance(call.outcome, ExtensionGone) and call.ends == 1
-    assert queue.outcomes.losses == {"gone": 1} and not queue.waiting
+    assert queue.outcomes.unsuccessful == {"gone": 1} and not queue.waiting
 
 
 async def test_a_call_that_joins_the_queue_as_the_last_answer_leaves_is_sent() -> None:
@@ -86,7 +86,7 @@ async def test_a_call_that_joins_the_queue_as_the_last_answer_leaves_is_sent() -
     await until(lambda: len(puppet.heard()) == 2)
     puppet.die()
     await until(lambda: second.ended)
-    assert queue.outcomes.results == 1 and queue.outcomes.losses == {"gone": 1}
+    assert queue.outcomes.results == 1 and queue.outcomes.unsuccessful == {"gone": 1}
     assert first.ends == second.ends == 1
 
 
@@ -115,7 +115,7 @@ async def test_a_call_that_is_sent_as_its_session_ends_is_refused_and_not_forgot
     session.lock = EndsAtLock(session)  # type: ignore[assignment]
     with pytest.raises(ExtensionGone):
         queue.submit_threadsafe(call_of(queue, 1))
-    assert not session.pending and not queue.outcomes.losses
+    assert not session.pending and not queue.outcomes.unsuccessful
     await until(session.lifetime.released.done)
 
 
@@ -133,7 +133,7 @@ async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_an
 
         def from_a_thread(start: int) -> None:
             for n in range(start, start + 100):
-                call = CountedCall(*ext.calls.factory.of_method("echo", n, 60), ext.queue)
+                call = CountedCall(*ext.calls.factory.for_method("echo", n, 60), ext.queue)
                 try:
                     ext.queue.submit_threadsafe(call)
                 except ExtensionGone:  # not accepted any more

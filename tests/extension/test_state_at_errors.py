@@ -151,7 +151,11 @@ async def test_the_failed_start_of_a_probe_is_told_and_the_breaker_is_open_then(
     async with exthost.connect([str(program)], name="x", breaker=breaker, dialect="morphir") as ext:
         await failing(ext.call("leave", {"code": 1}))
         program.write_text("#!/bin/sh\nexit 3\n")
-        await until(lambda: ext._supervisor.recovery.gate.may_probe() and ext.queue.closed is None)
+        await until(
+            lambda: (
+                ext._supervisor.recovery.gate.may_probe() and ext.queue.make_closed_error is None
+            )
+        )
         try:
             await ext.call("echo")
         except HandshakeFailed:

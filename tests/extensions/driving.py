@@ -15,12 +15,12 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import ExthostError
 from exthost.events import Bus, CallEnded, CallStarted, StateChanged
-from exthost.extension.call_outcomes import LOSSES
+from exthost.extension.call_outcomes import UNSUCCESSFUL_OUTCOMES
 from exthost.extension.extension import Extension
 from exthost.shutdown_steps import CloseStdin, Terminate
 
 HOSTILE = Path(__file__).parent / "hostile.py"
-OUTCOMES = ("result", *LOSSES)
+OUTCOMES = ("result", *UNSUCCESSFUL_OUTCOMES)
 
 
 def with_ladder(*waits: float) -> Dialect:

@@ -25,7 +25,7 @@ from hypothesis.stateful import (
 from exthost.config import spec_from_mapping
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import ExthostError
-from exthost.extension.call_outcomes import LOSSES
+from exthost.extension.call_outcomes import UNSUCCESSFUL_OUTCOMES
 from exthost.extension.extension import Extension
 from exthost.process import sandbox_probe
 from tests.extensions.puppet import Puppet
@@ -305,7 +305,9 @@ class Supervision(RuleBasedStateMachine):
         stats = self.ext.stats
         assert stats.waiting == len(self.model.waiting)
         assert stats.in_flight >= len(self.model.sent)  # a handshake is in flight, too
-        assert stats.calls == stats.result + sum(getattr(stats, loss) for loss in LOSSES)
+        assert stats.calls == stats.result + sum(
+            getattr(stats, loss) for loss in UNSUCCESSFUL_OUTCOMES
+        )
 
     def _close(self) -> None:
         closing = self.loop.create_task(self.ext.close())

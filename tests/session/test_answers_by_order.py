@@ -116,7 +116,7 @@ async def test_those_beside_a_call_that_was_given_up_are_told_why_they_were_lost
         with pytest.raises(ExtensionGone) as caught:
             await outcome_of(call)
         assert caught.value.code == "X1003" and "given up" in caught.value.message
-    assert stage.queue.outcomes.losses == {"cancelled": 1, "gone": 2}
+    assert stage.queue.outcomes.unsuccessful == {"cancelled": 1, "gone": 2}
     stage.end()
     await ticks()
 

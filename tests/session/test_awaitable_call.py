@@ -78,12 +78,12 @@ async def test_a_cancelled_caller_is_accounted_for_at_once_and_only_once() -> No
     call = _call(queue)
     task = await _as_task(call)
     task.cancel("enough")
-    assert queue.outcomes.losses["cancelled"] == 1
+    assert queue.outcomes.unsuccessful["cancelled"] == 1
     queue.complete([(call, 1)])  # its answer comes in the same tick
     with pytest.raises(asyncio.CancelledError) as caught:
         await asyncio.wait_for(task, 30)
     assert caught.value.args == ("enough",)
-    assert (queue.outcomes.results, queue.outcomes.losses["cancelled"]) == (0, 1)
+    assert (queue.outcomes.results, queue.outcomes.unsuccessful["cancelled"]) == (0, 1)
 
 
 async def test_a_caller_that_is_cancelled_after_its_answer_came_is_cancelled_all_the_same() -> None:
@@ -94,7 +94,7 @@ async def test_a_caller_that_is_cancelled_after_its_answer_came_is_cancelled_all
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(task, 30)
-    assert (queue.outcomes.results, queue.outcomes.losses["cancelled"]) == (1, 0)
+    assert (queue.outcomes.results, queue.outcomes.unsuccessful["cancelled"]) == (1, 0)
 
 
 async def test_what_is_read_in_the_step_of_a_task_wakes_its_callers_after_that_step() -> None:

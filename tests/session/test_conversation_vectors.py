@@ -512,13 +512,13 @@ def operation_call(vector: Vector, spec: Spec) -> Call:
     params = vector.json("params")
     factory = CallFactory(spec, vector.dialect, Limits(call=60.0))
     if "operation" not in vector.row:
-        parts = factory.of_method(vector.row["method"], params, None)
+        parts = factory.for_method(vector.row["method"], params, None)
     else:
         name = vector.row["operation"]
         if name == "call_tool":
             tools = {tool.name: tool for tool in spec.tools}
             tool, context = params["name"], params.get("context", {})
             params = ToolCall(tool, params["arguments"], context, tools.get(tool), spec)
-        parts = factory.of_operation(name, params, None)
+        parts = factory.for_operation(name, params, None)
     method, params, handler, _ = parts
     return StubCall(method, params, handler)

@@ -238,7 +238,7 @@ class Requests:
 
         context = params.get("context") or EMPTY_MAPPING
         calls = extension.calls
-        call = calls.start_tool(
+        call = calls.start_tool_with_callback(
             tool, params.get("arguments"), params.get("timeout"), context, on_end
         )
         return None if call is None else StartedCall(calls, call)

@@ -35,7 +35,7 @@ class BreakerGate:
         self.circuit = Circuit()
         self.last: ExthostError | None = None
         if settings is not None:
-            queue.on_trouble = self._on_trouble
+            queue.on_failure = self._on_trouble
             if settings.count_error_replies:
                 queue.outcomes.on_error_result = self._on_trouble
 
@@ -84,7 +84,7 @@ class BreakerGate:
         queue, settings = self._queue, self._settings
         if settings is not None and not self.is_half_open:
             answered = queue.outcomes.results + (
-                0 if settings.count_error_replies else queue.outcomes.refusals
+                0 if settings.count_error_replies else queue.outcomes.error_replies
             )
             if answered > self._answered:
                 self.circuit = self.circuit.succeeded(settings)

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from exthost.extension.call_queue import CallQueue, WhyClosed
+from exthost.extension.call_queue import CallQueue, ErrorFactory
 from exthost.extension.commands import Commands
 from exthost.extension.processes import LATE_CALL_SECONDS, Processes
 
@@ -11,7 +11,7 @@ _CHECK_SECONDS = 0.02
 
 
 async def drain_calls(
-    queue: CallQueue, processes: Processes, commands: Commands, why_closed: WhyClosed
+    queue: CallQueue, processes: Processes, commands: Commands, why_closed: ErrorFactory
 ) -> None:
     """Return when the calls under way have ended, or the patience of the stop command is over, or
     a restart replaces that command.

@@ -13,7 +13,7 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.calls import ToolCall, tool_as_method
 from exthost.dialects.steps import OneRequest, OneRequestOrMore, Operation
 from exthost.errors import NotFound, UsageError
-from exthost.extension.misuse import checked_timeout
+from exthost.extension.misuse import check_timeout
 from exthost.launch.limits import method_limits_of
 from exthost.offer import Tool
 from exthost.schema import Checker
@@ -84,19 +84,17 @@ class CallFactory:
         """Return the time limit of a method or operation."""
         return self._method_limits.get(method, self._call_limit)
 
-    def of_method(self, method: str, params: Any, timeout: float | None) -> CallParts:
+    def for_method(self, method: str, params: Any, timeout: float | None) -> CallParts:
         """Return the call of a method by its name on the wire."""
         if timeout is None:
             limit = self.limit_of(method)
         else:  # the quick check for a usual timeout; NaN is not equal to itself
             limit = (
-                timeout
-                if type(timeout) is float and timeout == timeout
-                else checked_timeout(timeout)
+                timeout if type(timeout) is float and timeout == timeout else check_timeout(timeout)
             )
         operation = self._methods.get(method)
         if operation is not None:
-            return self._of_operation(operation, method, params, limit, timeout is None)
+            return self._for_operation(operation, method, params, limit, timeout is None)
         if self._is_closed:
             known = ", ".join(self._dialect.methods)
             raise NotFound(
@@ -107,7 +105,7 @@ class CallFactory:
             )
         return method, params, DELIVER, limit
 
-    def of_operation(
+    def for_operation(
         self, name: str, params: Any, timeout: float | None, shown: str = ""
     ) -> CallParts:
         """Return the call of an operation that has the same name in every dialect, such as
@@ -115,10 +113,10 @@ class CallFactory:
         operation = self._dialect.operations.get(name)
         if operation is None:
             raise self._no_operation(name)
-        limit = self.limit_of(name) if timeout is None else checked_timeout(timeout)
-        return self._of_operation(operation, shown or name, params, limit, timeout is None)
+        limit = self.limit_of(name) if timeout is None else check_timeout(timeout)
+        return self._for_operation(operation, shown or name, params, limit, timeout is None)
 
-    def of_tool(
+    def for_tool(
         self, tool: Tool, arguments: Any, timeout: float | None, context: Mapping[str, Any]
     ) -> CallParts:
         """Return the call of a tool. Raises UsageError if the arguments do not fit its schema."""
@@ -143,9 +141,7 @@ class CallFactory:
             limit = self.tool_limit
         else:  # the quick check for a usual timeout; NaN is not equal to itself
             limit = (
-                timeout
-                if type(timeout) is float and timeout == timeout
-                else checked_timeout(timeout)
+                timeout if type(timeout) is float and timeout == timeout else check_timeout(timeout)
             )
         handler = self._tool_handler
         if self._tool_is_method and handler is not None:  # nothing to be translated
@@ -153,21 +149,21 @@ class CallFactory:
         # Not ToolCall(…), which takes twice as long and is made for each call.
         tool_call = _new_tuple(ToolCall, (name, arguments, context, tool, self._spec))
         if handler is None:
-            return self._of_tool_operation(name, tool_call, limit, timeout is None)
+            return self._for_tool_operation(name, tool_call, limit, timeout is None)
         if self._tool_request is not None:
             method, params = self._tool_request(tool_call)
             return method, params, handler, limit
         return name, tool_call, handler, limit  # the handler makes the request itself
 
-    def _of_tool_operation(
+    def _for_tool_operation(
         self, name: str, tool_call: ToolCall, limit: float, is_default: bool
     ) -> CallParts:
         """Return the call of a tool whose calls each need a handler of their own."""
         if self._call_tool is None:
             raise self._no_operation("call_tool")
-        return self._of_operation(self._call_tool, name, tool_call, limit, is_default)
+        return self._for_operation(self._call_tool, name, tool_call, limit, is_default)
 
-    def _of_operation(
+    def _for_operation(
         self, operation: Operation, name: str, params: Any, limit: float, is_default: bool
     ) -> CallParts:
         if isinstance(operation, OneRequest):

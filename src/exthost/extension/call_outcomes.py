@@ -20,9 +20,9 @@ from exthost.tool_result import ResultReader, ToolResult, tool_error
 _log = logging.getLogger("exthost.events")
 
 # The outcomes of a call besides a result.
-LOSSES = ("error", "timeout", "cancelled", "gone")
+UNSUCCESSFUL_OUTCOMES = ("error", "timeout", "cancelled", "gone")
 # Shared by all extensions without a loss. It stays empty.
-_NO_LOSSES: Counter[str] = Counter()
+_NONE_UNSUCCESSFUL: Counter[str] = Counter()
 
 # Makes an event in half the time of a call of its class.
 _new_event: Callable[..., Any] = tuple.__new__
@@ -45,11 +45,11 @@ class CallOutcomes:
         "_now",
         "_reader",
         "_wakes",
-        "losses",
+        "error_replies",
         "on_answer",
         "on_error_result",
-        "refusals",
         "results",
+        "unsuccessful",
     )
 
     def __init__(
@@ -61,8 +61,8 @@ class CallOutcomes:
         self._now = now
         self._wakes = wakes
         self.results = 0
-        self.losses = _NO_LOSSES
-        self.refusals = 0  # of the errors, those that the extension itself answered with
+        self.unsuccessful = _NONE_UNSUCCESSFUL
+        self.error_replies = 0  # of the errors, those that the extension itself answered with
         self._reader: ResultReader | None = None
         self._is_error: Callable[[Any], bool] | None = None  # None: no result is an error
         # Called for each result, only while the breaker lets probes through.
@@ -129,8 +129,8 @@ class CallOutcomes:
         """Count results that are marked as errors: as errors, not as results. Return how many of
         them are failures for the breaker."""
         self.results -= len(failed)
-        self.refusals += len(failed)
-        self._add_losses("error", len(failed))
+        self.error_replies += len(failed)
+        self._add_unsuccessful("error", len(failed))
         if self.on_error_result is None:
             return 0
         for call, value in failed:
@@ -176,15 +176,15 @@ class CallOutcomes:
     def reject(self, call: Call, error: ExthostError) -> None:
         """Count an error and pass it on."""
         if isinstance(error, CallFailed) and not call.internal:
-            self.refusals += 1
+            self.error_replies += 1
         call.reject(error)
-        self.lose(call, _OUTCOMES.get(type(error).__name__, "error"))
+        self.record_unsuccessful(call, _OUTCOMES.get(type(error).__name__, "error"))
 
-    def lose(self, call: Call, outcome: str) -> None:
+    def record_unsuccessful(self, call: Call, outcome: str) -> None:
         """Count a call that ended without a result."""
         if call.internal:
             return
-        self._add_losses(outcome, 1)
+        self._add_unsuccessful(outcome, 1)
         if CallEnded in self._kinds:
             seconds = self._now() - call.started_at
             self._bus.publish(
@@ -199,7 +199,7 @@ class CallOutcomes:
                 )
             )
 
-    def _add_losses(self, outcome: str, count: int) -> None:
-        if self.losses is _NO_LOSSES:
-            self.losses = Counter()
-        self.losses[outcome] += count
+    def _add_unsuccessful(self, outcome: str, count: int) -> None:
+        if self.unsuccessful is _NONE_UNSUCCESSFUL:
+            self.unsuccessful = Counter()
+        self.unsuccessful[outcome] += count

@@ -28,7 +28,7 @@ from exthost.session.failures import used_after_fork_error
 from exthost.session.replies import GeneratorReply
 from exthost.session.session import Session
 
-WhyClosed = Callable[[str], ExthostError]
+ErrorFactory = Callable[[str], ExthostError]
 """From the name of a method to the error of a call of it."""
 
 # The shared empty queue of all extensions whose calls never had to wait. It stays empty.
@@ -40,9 +40,10 @@ class CallQueue:
 
     __slots__ = (
         "__weakref__", "_capacity", "_choice", "_concurrency", "_holds", "_is_pumping",
-        "_listeners", "_live", "_one", "bus", "closed", "deadlines", "extension", "is_forked",
-        "is_pool", "is_serial", "is_shared", "loop", "max_in_flight", "now", "on_busy", "on_needed",
-        "on_session_ended", "on_trouble", "outcomes", "retry_once", "sessions", "waiting", "wakes",
+        "_listeners", "_live", "_one", "bus", "deadlines", "extension", "is_forked", "is_pool",
+        "is_serial", "is_shared", "loop", "make_closed_error", "max_in_flight", "now", "on_busy",
+        "on_failure", "on_needed", "on_session_ended", "outcomes", "retry_once", "sessions",
+        "waiting", "wakes",
     )  # fmt: skip
 
     def __init__(
@@ -85,13 +86,13 @@ class CallQueue:
         self.deadlines = Deadlines(loop, self.now, self._open_calls, self.expire)
         self.is_forked = False  # this process is a copy of the one that started the extension
         # Set while no process will come. It makes the error of a call.
-        self.closed: WhyClosed | None = None
+        self.make_closed_error: ErrorFactory | None = None
         # A call waits, and there is no process: one may be started.
         self.on_needed: Callable[[], None] | None = None
         # Every process of a pool is busy.
         self.on_busy: Callable[[], None] | None = None
         # A call of a living process failed with this.
-        self.on_trouble: Callable[[ExthostError], None] | None = None
+        self.on_failure: Callable[[ExthostError], None] | None = None
         # A session ended; its calls fail right after this.
         self.on_session_ended: Callable[[Session], None] | None = None
         disown_in_copies(self)
@@ -143,8 +144,8 @@ class CallQueue:
         return session
 
     def _enqueue(self, call: Call) -> None:
-        if self.closed is not None:
-            raise self.closed(call.method)
+        if self.make_closed_error is not None:
+            raise self.make_closed_error(call.method)
         self._wait(call)
         self.loop.call_soon_threadsafe(self._look_after_waiting)
 
@@ -156,8 +157,8 @@ class CallQueue:
     def _look_after_waiting(self) -> None:
         """Send or fail calls that another thread enqueued in the moment in which the last reply
         came or the queue was closed."""
-        if self.closed is not None:
-            self.fail_waiting(self.closed)
+        if self.make_closed_error is not None:
+            self.fail_waiting(self.make_closed_error)
         elif self.sessions:
             self.pump()
         elif self.waiting and self.on_needed is not None:
@@ -241,7 +242,7 @@ class CallQueue:
             self._choice.add(session)
         else:
             self._one = session
-        self.closed = None
+        self.make_closed_error = None
         self.pump()
 
     def stop_sending(self, session: Session) -> None:
@@ -264,17 +265,17 @@ class CallQueue:
 
     def _requeue_or_fail(self, call: Call, error: ExthostError) -> None:
         """Let a call whose process died wait again if it may be sent twice; otherwise fail it."""
-        if self.retry_once and self.closed is None and may_resend(call):
+        if self.retry_once and self.make_closed_error is None and may_resend(call):
             call.first_error = error
             self._wait(call)
             self.waiting.move_to_end(call, last=False)
         else:
             self.fail(call, error)
 
-    def close(self, why: WhyClosed) -> None:
+    def close(self, why: ErrorFactory) -> None:
         """Fail all waiting calls, and every later call: no process will come."""
         self._forget_sessions()
-        self.closed = why
+        self.make_closed_error = why
         self.fail_waiting(why)
 
     def _forget_sessions(self) -> None:
@@ -283,7 +284,7 @@ class CallQueue:
         if self._choice is not None:
             self._choice.clear()
 
-    def fail_waiting(self, why: WhyClosed) -> None:
+    def fail_waiting(self, why: ErrorFactory) -> None:
         """Fail every call that waits."""
         while self.waiting:
             call, _ = self.waiting.popitem(last=False)
@@ -315,8 +316,8 @@ class CallQueue:
         """Report an error before the caller sees it, so that its next call finds the new state. An
         error that also ended the session is counted with the session."""
         is_of_living = call.session is not None and call.session.cause is None
-        if self.on_trouble is not None and is_of_living and not call.internal:
-            self.on_trouble(error)
+        if self.on_failure is not None and is_of_living and not call.internal:
+            self.on_failure(error)
 
     def _reject(self, call: Call, error: ExthostError) -> None:
         self.outcomes.reject(call, final_error(self.extension, call, error))
@@ -332,7 +333,7 @@ class CallQueue:
         if call.session is not None:
             call.session.abandon(call, why)
             self._freed(call.session)
-        self.outcomes.lose(call, "cancelled")
+        self.outcomes.record_unsuccessful(call, "cancelled")
         if self.waiting:
             self.pump()
 
@@ -388,4 +389,4 @@ class CallQueue:
         self.is_forked = True
         self._forget_sessions()
         self.waiting = _NO_CALLS
-        self.closed = lambda _: used_after_fork_error()
+        self.make_closed_error = lambda _: used_after_fork_error()

@@ -23,7 +23,7 @@ from exthost.events import Bus
 from exthost.extension.call_factory import CallFactory
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.lifecycle import State
-from exthost.extension.misuse import checked_timeout, wrong_loop_error
+from exthost.extension.misuse import check_timeout, wrong_loop_error
 from exthost.extension.policy import pool_of
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
@@ -113,7 +113,7 @@ class Calls:
         if not wait:
             self.require_session(method)
         queue = self._queue
-        wire_method, wire_params, handler, limit = self.factory.of_method(method, params, timeout)
+        wire_method, wire_params, handler, limit = self.factory.for_method(method, params, timeout)
         call = AwaitableCall(wire_method, wire_params, handler, limit, queue)
         if on_progress is not None:
             call.on_progress = on_progress
@@ -145,7 +145,7 @@ class Calls:
                 await self._wait_for_start(timeout)
             tool = self.tool(name)
         queue = self._queue
-        method, params, handler, limit = self.factory.of_tool(tool, arguments, timeout, context)
+        method, params, handler, limit = self.factory.for_tool(tool, arguments, timeout, context)
         call = AwaitableCall(method, params, handler, limit, queue)
         call.context = context
         if on_progress is not None:
@@ -164,7 +164,7 @@ class Calls:
             raise self.tool_error(result, name, call.started_at)
         return result
 
-    def start_tool(
+    def start_tool_with_callback(
         self,
         name: str,
         arguments: Any,
@@ -174,10 +174,10 @@ class Calls:
     ) -> Call | None:
         """Call a tool without a task: `on_end` gets its value or its error. Return None if no
         process serves yet; `call_tool` waits for one. Raises what keeps it from being sent."""
-        tool = self.known_tool(name)
+        tool = self.find_announced_tool(name)
         if tool is None or not self._queue.sessions:
             return None
-        parts = self.factory.of_tool(tool, arguments, timeout, context)
+        parts = self.factory.for_tool(tool, arguments, timeout, context)
         call = CallbackCall(*parts, self._queue, on_end)
         call.context = context
         self._queue.submit(call)
@@ -204,9 +204,11 @@ class Calls:
             sessions[0].diagnostics.add_advice(error)
         return error
 
-    async def operate(self, name: str, params: Any, timeout: float | None, shown: str = "") -> Any:
+    async def run_operation(
+        self, name: str, params: Any, timeout: float | None, shown: str = ""
+    ) -> Any:
         """Run one of the neutral operations; `shown` is its name in errors and events."""
-        parts = self.factory.of_operation(name, params, timeout, shown)
+        parts = self.factory.for_operation(name, params, timeout, shown)
         call = AwaitableCall(*parts, self._queue)
         self._queue.submit(call)
         try:
@@ -221,20 +223,20 @@ class Calls:
         """Run a hook. If its process dies, the hook is sent once more to the next process, within
         the same time limit."""
         now = self._queue.loop.time
-        limit = self.factory.limit_of("hook") if timeout is None else checked_timeout(timeout)
+        limit = self.factory.limit_of("hook") if timeout is None else check_timeout(timeout)
         deadline = now() + limit
         params = HookCall(name, event)
         answer: HookAnswer
         try:
-            answer = await self.operate("hook", params, timeout, name)
+            answer = await self.run_operation("hook", params, timeout, name)
         except ExtensionGone as error:
-            if self._queue.closed is not None:  # no other process will come
+            if self._queue.make_closed_error is not None:  # no other process will come
                 raise
             first = error
         else:
             return answer
         try:
-            answer = await self.operate("hook", params, max(0.0, deadline - now()), name)
+            answer = await self.run_operation("hook", params, max(0.0, deadline - now()), name)
         except CallFailed:
             raise
         except ExthostError as second:
@@ -248,7 +250,7 @@ class Calls:
             return tool
         may_change = self._dialect.traits.tools != "manifest"  # the next process may offer it
         if may_change and self._status.state is not State.READY and self._status.cause is not None:
-            closed = self._queue.closed
+            closed = self._queue.make_closed_error
             raise copy_error(self._status.cause) if closed is None else closed(name)
         near = nearest(name, self._status.tools)
         raise NotFound(
@@ -260,11 +262,11 @@ class Calls:
 
     async def _wait_for_start(self, timeout: float | None) -> None:
         """Wait until the extension is ready or cannot get ready, within the time of the call."""
-        self._supervisor.need()
-        limit = self.factory.tool_limit if timeout is None else checked_timeout(timeout)
+        self._supervisor.request_start()
+        limit = self.factory.tool_limit if timeout is None else check_timeout(timeout)
         try:
             async with asyncio.timeout(limit):
-                await self._supervisor.settle()
+                await self._supervisor.wait_until_settled()
         except TimeoutError:
             pass  # the call that follows raises the error
 
@@ -300,11 +302,11 @@ class Calls:
         """Return a session that serves, or raise the error that says why none does."""
         sessions = self._queue.sessions
         if not sessions:
-            self._supervisor.need_probe()
-            raise self._supervisor.absence(what)
+            self._supervisor.request_probe()
+            raise self._supervisor.not_running_error(what)
         return sessions[0]
 
-    def known_tool(self, name: str) -> Tool | None:
+    def find_announced_tool(self, name: str) -> Tool | None:
         """Return the tool of this name, if the extension itself offers it. A manifest may name
         tools without their schemas, and arguments are not sent unchecked."""
         status = self._status

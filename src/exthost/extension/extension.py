@@ -22,7 +22,7 @@ from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
 from exthost.extension.facets import attach_facets, find_facet
 from exthost.extension.lifecycle import Health, State, health, serves
-from exthost.extension.misuse import checked_timeout
+from exthost.extension.misuse import check_timeout
 from exthost.extension.startup import Spawn, Starter
 from exthost.extension.stats import Counts, Stats, Totals, build_stats
 from exthost.extension.status import Status
@@ -102,7 +102,7 @@ class Extension(FacetAttributes):
             bus,
             offer_is_known=dialect.traits.tools == "manifest",
             on_change=on_change,
-            is_published=not replaces,
+            publishes_changes=not replaces,
         )
         self._supervisor = Supervisor(self._starter, self.queue, self._status)
         self.calls = Calls(spec, dialect, limits, self.queue, self._status, self._supervisor)
@@ -151,7 +151,7 @@ class Extension(FacetAttributes):
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
         """Request the list of tools, if the dialect has such a request, and return it. The tools of
         the extension stay as they are."""
-        tools: tuple[Tool, ...] = await self.calls.operate(
+        tools: tuple[Tool, ...] = await self.calls.run_operation(
             "list_tools", None, timeout, "list_tools"
         )
         return tools
@@ -167,7 +167,7 @@ class Extension(FacetAttributes):
         """Request a health report, if the dialect has such a request, and return it. `health` shows
         the report until the next one, or until another process serves."""
         try:
-            answer = await self.calls.operate("health", None, timeout, "health")
+            answer = await self.calls.run_operation("health", None, timeout, "health")
         except CallTimeout:
             self._status.reported_health = Health.UNHEALTHY
             raise
@@ -199,7 +199,7 @@ class Extension(FacetAttributes):
         `timeout` limits the whole stream, up to its last event.
         """
         limit = self.calls.factory.limit_of(method)
-        whole = None if timeout is None else checked_timeout(timeout)
+        whole = None if timeout is None else check_timeout(timeout)
         return make_stream(self.queue, self.dialect, method, params, limit, whole)
 
     # -- life --------------------------------------------------------------------------------
@@ -216,8 +216,8 @@ class Extension(FacetAttributes):
     async def start(self) -> Self:
         """Start the extension and return when it is ready. Raise the error that prevented it."""
         if self._status.state is not State.READY:
-            self._supervisor.need()
-            await self._supervisor.settle()
+            self._supervisor.request_start()
+            await self._supervisor.wait_until_settled()
         self._require_ready()
         return self
 
@@ -355,7 +355,7 @@ class Extension(FacetAttributes):
 
     def knows(self, tool: str) -> bool:
         """Return whether the extension itself offers this tool, and not only its manifest."""
-        return self.calls.known_tool(tool) is not None
+        return self.calls.find_announced_tool(tool) is not None
 
     @property
     def is_silent(self) -> bool:
@@ -369,7 +369,7 @@ class Extension(FacetAttributes):
 
     def absence(self, what: str) -> ExthostError:
         """Return the error for `what`, which the extension cannot serve now."""
-        return self._supervisor.absence(what)
+        return self._supervisor.not_running_error(what)
 
     @property
     def stats(self) -> Stats:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from exthost.errors import UsageError
 
 
-def checked_timeout(timeout: Any) -> float:
+def check_timeout(timeout: Any) -> float:
     """Return the timeout of a caller. Raises UsageError for anything but a number.
 
     NaN is refused as well: a deadline with it would never pass.

@@ -131,7 +131,7 @@ class Processes:
 
     def _answered(self) -> int:
         """Return how many calls the extension answered, with a result or an error of its own."""
-        return self._queue.outcomes.results + self._queue.outcomes.refusals
+        return self._queue.outcomes.results + self._queue.outcomes.error_replies
 
     def _next_id(self) -> int:
         return max([self._last_id, *(session.next_id for session in self._queue.live_sessions)])

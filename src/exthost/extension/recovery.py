@@ -93,8 +93,8 @@ class Recovery:
             ):  # requested by a user, so earlier failures are forgotten
                 self.restarts.forgive()
                 self.restarts.started()
-            status.move(Event.WILL_RETRY, error.message)
-            status.move(Event.ASKED_AGAIN)
+            status.apply_event(Event.WILL_RETRY, error.message)
+            status.apply_event(Event.ASKED_AGAIN)
             return
         self.on_last_ended(error)
 
@@ -138,33 +138,33 @@ class Recovery:
             case GiveUp(reason):
                 self.give_up(Event.GAVE_UP, error, reason)
             case OnDemand():
-                status.move(event_of(decision), error.message)
+                status.apply_event(event_of(decision), error.message)
                 if failed_start:  # the waiting callers caused this start, and get its error
                     self._queue.fail_waiting(lambda method: copy_error(error))
             case Again(delay):
-                status.move(event_of(decision), error.message)
+                status.apply_event(event_of(decision), error.message)
                 self.due = self._now() + delay
 
     def begin_again(self) -> None:
         """Move to `starting` from any state, for a requested restart."""
         status = self._status
         if status.state is State.REFUSED:
-            status.move(Event.ASKED_AGAIN)
+            status.apply_event(Event.ASKED_AGAIN)
         if status.state is State.DISCOVERED:
-            status.move(Event.ADMIT)
+            status.apply_event(Event.ADMIT)
         if status.state is not State.STARTING:
-            status.move(Event.ASKED_AGAIN)
+            status.apply_event(Event.ASKED_AGAIN)
 
     def refuse(self, refused: Refused) -> None:
         """Give up an extension that runs no process, since it must not be started again."""
         if self._status.state not in (State.DISCOVERED, State.STARTING):
-            self._status.move(Event.ASKED_AGAIN)
+            self._status.apply_event(Event.ASKED_AGAIN)
         self.give_up(Event.REFUSE, refused)
 
     def give_up(self, event: Event, cause: ExthostError, reason: str = "") -> None:
         """Start no process and fail every call, until a restart is requested."""
         self._status.cause = cause
-        self._status.move(event, reason or cause.message)
+        self._status.apply_event(event, reason or cause.message)
         self._queue.close(lambda method: given_up_error(cause, reason))
 
     def open_breaker(self, waiting: Callable[[str], ExthostError] | None = None) -> None:
@@ -174,7 +174,7 @@ class Recovery:
         if status.state in (State.READY, State.STARTING):
             status.cause, status.ready_at = self.gate.last, None
             reason = status.cause.message if status.cause is not None else ""
-            status.move(Event.BREAKER_OPENED, reason)
+            status.apply_event(Event.BREAKER_OPENED, reason)
             self._processes.dismiss_all()
         if waiting is not None:
             self._queue.fail_waiting(waiting)

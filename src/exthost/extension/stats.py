@@ -12,12 +12,12 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.extension.call_outcomes import LOSSES
+from exthost.extension.call_outcomes import UNSUCCESSFUL_OUTCOMES
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
 
-_OUTCOMES = ("result", *LOSSES)
+_OUTCOMES = ("result", *UNSUCCESSFUL_OUTCOMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Counts:
         ]
         return {
             "result": queue.outcomes.results,
-            **{name: queue.outcomes.losses[name] for name in LOSSES},
+            **{name: queue.outcomes.unsuccessful[name] for name in UNSUCCESSFUL_OUTCOMES},
             "in_flight": sum(not call.internal for call in under_way),
             "waiting": len(queue.waiting),
             "restarts": restarts.restarts,

@@ -49,9 +49,9 @@ class Status:
         "_on_change",
         "cause",
         "handshake_seconds",
-        "is_published",
         "offer",
         "offer_is_known",
+        "publishes_changes",
         "ready_at",
         "reported_health",
         "state",
@@ -65,12 +65,12 @@ class Status:
         *,
         offer_is_known: bool = False,
         on_change: Callable[[], None] | None = None,
-        is_published: bool = True,
+        publishes_changes: bool = True,
     ) -> None:
         self._id = spec.id
         self._bus = bus
         self._on_change = on_change
-        self.is_published = is_published
+        self.publishes_changes = publishes_changes
         self.state = FIRST
         self.offer = Offer(tools=spec.tools, version=spec.version, hooks=spec.declared_hooks)
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in spec.tools}
@@ -80,14 +80,14 @@ class Status:
         self.handshake_seconds = 0.0
         self.reported_health: Health | None = None
 
-    def move(self, event: Event, reason: str = "") -> None:
+    def apply_event(self, event: Event, reason: str = "") -> None:
         """Move through the life-cycle table, and publish the change."""
         before, self.state = self.state, step(self.state, event)
         self._publish_state(before, reason)
         self._log_trouble(before, reason)
         self._tell_change()
 
-    def process_ready(self, now: float, handshake_seconds: float) -> None:
+    def record_process_ready(self, now: float, handshake_seconds: float) -> None:
         """Record that a process serves: there is no cause any more."""
         self.ready_at, self.handshake_seconds = now, handshake_seconds
         self.cause, self.reported_health = None, None
@@ -108,26 +108,26 @@ class Status:
 
     def take_over(self, old: "Status | None") -> None:
         """Publish from now on in place of `old`, which publishes nothing any more."""
-        if self.is_published:
+        if self.publishes_changes:
             return
         state, tools = (FIRST, _NO_TOOLS) if old is None else (old.state, old.tools)
         if old is not None:
-            old.is_published = False
-        self.is_published = True
+            old.publishes_changes = False
+        self.publishes_changes = True
         if self.state is not state:
             self._publish_state(state, "reloaded")
         self._tell_change()
         self._publish_tools(tools)
 
     def _publish_state(self, before: State, reason: str) -> None:
-        if self.is_published and StateChanged in self._bus.kinds:
+        if self.publishes_changes and StateChanged in self._bus.kinds:
             self._bus.publish(StateChanged(self._id, before.value, self.state.value, reason))
 
     def _log_trouble(self, before: State, reason: str) -> None:
         level = _LEVELS.get(self.state)
         if level is None and self.state is State.ADMITTED and before is not State.DISCOVERED:
             level = logging.WARNING if reason and self.cause is not None else None
-        if level is None or not self.is_published:
+        if level is None or not self.publishes_changes:
             return
         cause = self.cause
         code = f" [{cause.code}]" if cause is not None else ""
@@ -135,7 +135,7 @@ class Status:
         _state_log.log(level, "[%s] %s: %s%s%s", self._id, self.state.value, reason, code, help)
 
     def _publish_tools(self, before: Mapping[str, Tool]) -> None:
-        if not self.is_published or OfferChanged not in self._bus.kinds:
+        if not self.publishes_changes or OfferChanged not in self._bus.kinds:
             return
         after = self.tools
         added = tuple(sorted(after.keys() - before.keys()))
@@ -146,7 +146,7 @@ class Status:
             self._bus.publish(OfferChanged(self._id, added, removed, changed))
 
     def _tell_change(self) -> None:
-        if self.is_published and self._on_change is not None:
+        if self.publishes_changes and self._on_change is not None:
             self._on_change()
 
 

@@ -64,7 +64,7 @@ def _leave(queue: CallQueue, stream: StreamQueue) -> None:
     # Its events carry no name: what the child still sends would pass for the next call's. So the
     # call keeps its place until the reply comes.
     call.ended = True
-    queue.outcomes.lose(call, "cancelled")
+    queue.outcomes.record_unsuccessful(call, "cancelled")
     session.leave_stream(stream, _LEFT)
 
 

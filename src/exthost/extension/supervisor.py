@@ -70,7 +70,7 @@ class Supervisor:
         self.recovery = Recovery(starter, queue, status, self.processes, self._wakeup.set)
         self.idle = IdleTimer(starter.limits.idle, queue)
         starter.on_tools_listed = status.set_tools
-        queue.on_needed = self.need
+        queue.on_needed = self.request_start
         queue.on_session_ended = self._on_session_ended
         if queue.is_pool:
             queue.on_busy = self._on_busy
@@ -87,9 +87,9 @@ class Supervisor:
         except Refused as refused:
             self.recovery.give_up(Event.REFUSE, refused)
         else:
-            status.move(Event.ADMIT)
+            status.apply_event(Event.ADMIT)
 
-    def need(self) -> None:
+    def request_start(self) -> None:
         """Start the extension for a caller, unless it runs or was given up."""
         state = self._status.state
         waits = state in (State.DISCOVERED, State.ADMITTED)
@@ -98,10 +98,10 @@ class Supervisor:
             self._commands.start = True
             self._carry_out()
 
-    def need_probe(self) -> None:
+    def request_probe(self) -> None:
         """Start a probe if the breaker's time is over, for a caller who does not wait for it."""
         if self._status.state is State.OPEN:
-            self.need()
+            self.request_start()
 
     def restart(self) -> "asyncio.Future[ExthostError | None]":
         """Have a fresh process, whatever the state is. The future is done when it serves; its
@@ -110,7 +110,7 @@ class Supervisor:
         self._carry_out()
         return future
 
-    async def settle(self) -> None:
+    async def wait_until_settled(self) -> None:
         """Wait until the extension is ready, or will not change by itself."""
         if not self._is_settled():
             await self._commands.wait_settled()
@@ -128,13 +128,13 @@ class Supervisor:
         self._wakeup.set()
         await stopped
 
-    def absence(self, what: str) -> ExthostError:
+    def not_running_error(self, what: str) -> ExthostError:
         """Return why the extension cannot serve this now."""
         status = self._status
         if status.state is State.OPEN:
             return self.recovery.gate.refusal(what)
-        if self._queue.closed is not None:
-            return self._queue.closed(what)
+        if self._queue.make_closed_error is not None:
+            return self._queue.make_closed_error(what)
         if status.cause is not None:
             return copy_error(status.cause)
         return not_ready_error(self._queue.extension, what, status.state.value)
@@ -177,7 +177,7 @@ class Supervisor:
         if self.processes.has_exiting:
             return math.inf  # the reaped process wakes us
         due = self.recovery.due
-        if self.recovery.gate.is_open and self._queue.closed is not None:
+        if self.recovery.gate.is_open and self._queue.make_closed_error is not None:
             due = min(due, self.recovery.gate.circuit.until)
         if self._status.state is State.READY:
             due = min(due, self.idle.next_check())
@@ -197,8 +197,8 @@ class Supervisor:
         self._on_starts_finished(self.processes.take_finished_starts())
         if self.recovery.gate.is_open and status.state in (State.READY, State.STARTING):
             self.recovery.open_breaker()
-        if queue.closed is not None:  # a call that was to be sent again has no process
-            queue.fail_waiting(queue.closed)
+        if queue.make_closed_error is not None:  # a call that was to be sent again has no process
+            queue.fail_waiting(queue.make_closed_error)
         if self.processes.has_exiting:
             return  # nothing starts before they are reaped
         if status.state is State.ADMITTED and queue.waiting:
@@ -210,10 +210,10 @@ class Supervisor:
         now = self._loop.time()
         if now >= self.recovery.due:
             self.recovery.due = math.inf
-            status.move(Event.RETRY_DUE)
+            status.apply_event(Event.RETRY_DUE)
             self._launch()  # one process for one retry; a pool grows again as it is used
         if self.recovery.gate.may_probe():
-            queue.closed = None  # the next call brings a fresh process, and waits for it
+            queue.make_closed_error = None  # the next call brings a fresh process, and waits for it
         if status.state is State.READY:
             self._fit_pool(now)
 
@@ -223,17 +223,17 @@ class Supervisor:
         """Start for the first time, or on demand, or as a probe."""
         self._commands.start = False
         if self.recovery.gate.may_probe():
-            self._queue.closed = None
+            self._queue.make_closed_error = None
             self.recovery.gate.probe()
-            self._status.move(Event.PROBE)
+            self._status.apply_event(Event.PROBE)
             self._launch_all()
             return
         if self._status.state not in (State.DISCOVERED, State.ADMITTED):
             return  # given up, or ready, since the command was given
-        self._queue.closed = None
+        self._queue.make_closed_error = None
         self.admit()
         if self._status.state is State.ADMITTED:
-            self._status.move(Event.START)
+            self._status.apply_event(Event.START)
             self._launch_all()
 
     def _restart(self) -> None:
@@ -243,7 +243,7 @@ class Supervisor:
         self.processes.cancel_starts()
         self.recovery.forgive()
         if status.state is not State.READY:
-            self._queue.closed = None
+            self._queue.make_closed_error = None
         try:
             self._starter.admit()
         except Refused as refused:
@@ -286,11 +286,11 @@ class Supervisor:
         old = self.processes.replaced_by(start)
         self.processes.add(session, now)
         self.recovery.restarts.ready()
-        self._status.process_ready(now, start.seconds)
+        self._status.record_process_ready(now, start.seconds)
         self._status.set_offer(start.offer)
         start.tool_refresh.begin()
         if self._status.state is State.STARTING:
-            self._status.move(Event.SHOOK_HANDS)
+            self._status.apply_event(Event.SHOOK_HANDS)
         for worker in old:  # in this very step: the next call finds the fresh one
             self.processes.dismiss(worker)
         if self.processes.leaving_workers:
@@ -354,7 +354,7 @@ class Supervisor:
         if not processes.serving:
             self._status.ready_at = None
             self.recovery.restarts.idle_ended()
-            self._status.move(Event.REST, f"it was idle for {self._starter.limits.idle:g} s")
+            self._status.apply_event(Event.REST, f"it was idle for {self._starter.limits.idle:g} s")
             if self._queue.waiting:
                 self._wakeup.set()
 
@@ -367,21 +367,21 @@ class Supervisor:
         self.recovery.due = math.inf
         state = self._status.state
         if not rests(state) and state is not State.DISCOVERED:
-            self._status.move(Event.STOP)
+            self._status.apply_event(Event.STOP)
         self.recovery.growth.cancel()
         if self.processes.serving and self._commands.patience > 0:
             await drain_calls(self._queue, self.processes, self._commands, self._why_closed)
         await self.processes.close()
         self._status.ready_at = None
         if self._status.state is State.DRAINING:
-            self._status.move(Event.ENDED)
+            self._status.apply_event(Event.ENDED)
 
     def _finish(self) -> None:
         if self._status.state is State.ADMITTED:
-            self._status.move(Event.STOP)
+            self._status.apply_event(Event.STOP)
         elif self._status.state is State.DISCOVERED:
-            self._status.move(Event.ADMIT)
-            self._status.move(Event.STOP)
+            self._status.apply_event(Event.ADMIT)
+            self._status.apply_event(Event.STOP)
         self._queue.close(self._why_closed)
         self._queue.deadlines.stop()
         self._commands.complete_all()

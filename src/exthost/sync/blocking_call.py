@@ -88,14 +88,14 @@ def call_tool(
 ) -> ToolResult:
     """Call a tool by its own name; see `Extension.call_tool`."""
     calls = extension.calls
-    tool = calls.known_tool(name)
+    tool = calls.find_announced_tool(name)
     if tool is None or on_progress is not None or not wait:
         # A tool that is not known is offered after a start, or is a mistake.
         return loop_thread.run(
             lambda: calls.call_tool(name, arguments, timeout, context, wait, on_progress, check)
         )
     queue = extension.queue
-    method, params, handler, limit = calls.factory.of_tool(tool, arguments, timeout, context)
+    method, params, handler, limit = calls.factory.for_tool(tool, arguments, timeout, context)
     call = BlockingCall(method, params, handler, limit, queue)
     call.context = context
     queue.submit_threadsafe(call)

@@ -86,7 +86,7 @@ class SyncExtension(SyncFacetAttributes):
             call = extension.call
             return self.loop_thread.run(lambda: call(method, params, timeout=timeout, wait=False))
         queue, factory = extension.queue, extension.calls.factory
-        wire_method, wire_params, handler, limit = factory.of_method(method, params, timeout)
+        wire_method, wire_params, handler, limit = factory.for_method(method, params, timeout)
         blocking = BlockingCall(wire_method, wire_params, handler, limit, queue)
         queue.submit_threadsafe(blocking)
         return blocking.wait()
