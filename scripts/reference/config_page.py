@@ -10,7 +10,7 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.options import EVERYWHERE
 from exthost.documents.keys import Key
 from exthost.documents.setting_keys import SETTING_KEYS
-from exthost.extension.policy import breaker_of, restart_of
+from exthost.extension.policy import effective_breaker, effective_restart_policy
 from exthost.launch.limits import limits_of
 from exthost.spec import Spec
 from scripts.reference.markdown import code, page, table
@@ -109,14 +109,14 @@ def _defaults_of(dialect: Dialect) -> dict[str, Any]:
     spec = Spec(id="any", argv=(), dialect=dialect.name)
     groups = {
         "limits": limits_of(spec, dialect),
-        "restart": restart_of(spec, dialect),
-        "breaker": breaker_of(spec, dialect),
+        "restart": effective_restart_policy(spec, dialect),
+        "breaker": effective_breaker(spec, dialect),
     }
     values: dict[str, Any] = {}
     for group, held in groups.items():
         for name in SETTING_KEYS[group].type.keys:
             values[f"{group}.{name}"] = None if held is None else getattr(held, name)
-    restart = restart_of(spec, dialect)
+    restart = effective_restart_policy(spec, dialect)
     if restart.strategy != "never" and restart.max_retries is None:
         values["restart.max_retries"] = "unlimited"
     traits = dialect.traits

@@ -25,7 +25,7 @@ def is_version(text: str) -> bool:
     return precedence(text) is not None
 
 
-def newer(version: str, other: str) -> bool:
+def is_newer(version: str, other: str) -> bool:
     """Return whether `version` comes after `other`; False if either is not a version."""
     rank, other_rank = precedence(version), precedence(other)
     return rank is not None and other_rank is not None and rank > other_rank

@@ -7,8 +7,12 @@ import pytest
 
 from exthost.dialects import find
 from exthost.extension.lifecycle import Event
-from exthost.extension.policy import breaker_of, pool_of, restart_of
-from exthost.extension.restart import Again, GiveUp, History, OnDemand, decide, event_of
+from exthost.extension.policy import (
+    effective_breaker,
+    effective_pool_size,
+    effective_restart_policy,
+)
+from exthost.extension.restart import Again, GiveUp, History, OnDemand, decide, lifecycle_event_for
 from exthost.launch.limits import limits_of
 from exthost.messages import Request
 from exthost.shutdown_steps import CloseStdin, Say, Terminate, Write
@@ -103,15 +107,15 @@ def crashed() -> History:
 def test_the_figures_in_force_are_those_of_the_page(name: str) -> None:
     page, dialect = PAGES[name], find.find_dialect(name)
     spec = Spec(id="x", argv=("x",), dialect=name)
-    policy = restart_of(spec, dialect)
+    policy = effective_restart_policy(spec, dialect)
     assert policy == page.restart
-    assert breaker_of(spec, dialect) == page.breaker
+    assert effective_breaker(spec, dialect) == page.breaker
     assert dialect.traits.retry == page.retry
     assert dialect.traits.shutdown_steps == page.shutdown_steps
     assert limits_of(spec, dialect).stop == page.stop
-    assert pool_of(spec) == (1, 1, 0)
+    assert effective_pool_size(spec) == (1, 1, 0)
     decision, _ = decide(policy, crashed().ended(policy, 2.0), now=2.0, jitter=0.0)
-    assert event_of(decision) is page.crash
+    assert lifecycle_event_for(decision) is page.crash
     assert isinstance(decision, Again | OnDemand | GiveUp)
 
 
@@ -125,6 +129,6 @@ def test_what_the_operator_says_goes_before_the_page(name: str) -> None:
         restart=Restart(strategy="immediate", max_retries=7),
         breaker=Breaker(failures=2),
     )
-    policy, breaker = restart_of(spec, dialect), breaker_of(spec, dialect)
+    policy, breaker = effective_restart_policy(spec, dialect), effective_breaker(spec, dialect)
     assert (policy.strategy, policy.max_retries) == ("immediate", 7)
     assert breaker == replace(PAGES_BREAKER, failures=2)

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from exthost.dialects.nexo.dialect import DIALECT as NEXO
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViolation, UsageError
-from exthost.extension.breaker import TABLE, Circuit, Event, Phase, counts
+from exthost.extension.breaker import TABLE, Circuit, Event, Phase, is_breaker_failure
 from exthost.spec import Breaker
 from tests.dialects.requirements import shows
 
@@ -28,8 +28,12 @@ def failed(times: int, circuit: Circuit | None = None, now: float = 0.0) -> Circ
 def test_five_failures_in_a_row_open_it_for_ten_seconds() -> None:
     assert failed(4).phase is Phase.CLOSED
     circuit = failed(5, now=100.0)
-    assert (circuit.phase, circuit.left(100.0), circuit.left(107.5)) == (Phase.OPEN, 10.0, 2.5)
-    assert circuit.left(110.0) == 0
+    assert (
+        circuit.phase,
+        circuit.seconds_until_probe(100.0),
+        circuit.seconds_until_probe(107.5),
+    ) == (Phase.OPEN, 10.0, 2.5)
+    assert circuit.seconds_until_probe(110.0) == 0
 
 
 def test_one_success_in_between_starts_the_count_anew() -> None:
@@ -71,19 +75,19 @@ def test_keys_that_nobody_said_are_the_pages() -> None:
     circuit = Circuit()
     for _ in range(5):
         circuit = circuit.failed(Breaker(), 0.0)
-    assert circuit.left(0.0) == 10
+    assert circuit.seconds_until_probe(0.0) == 10
 
 
 @shows("nexo-life-03")
 def test_what_counts() -> None:
     timeout, garbage = CallTimeout("X0801", ""), ProtocolViolation("X0602", "")
     answer = CallFailed("X0701", "", error_code=None, error_message="", data=None)
-    assert counts(PAGE, timeout) and counts(PAGE, garbage)
-    assert not counts(PAGE, answer)
-    assert counts(Breaker(count_error_replies=True), answer)
+    assert is_breaker_failure(PAGE, timeout) and is_breaker_failure(PAGE, garbage)
+    assert not is_breaker_failure(PAGE, answer)
+    assert is_breaker_failure(Breaker(count_error_replies=True), answer)
     # A process that is gone is counted once, by its end; nothing sent is nothing failed.
-    assert not counts(PAGE, ExtensionGone("X1001", ""))
-    assert not counts(PAGE, UsageError("X1301", ""))
+    assert not is_breaker_failure(PAGE, ExtensionGone("X1001", ""))
+    assert not is_breaker_failure(PAGE, UsageError("X1301", ""))
 
 
 def test_the_table_has_one_row_for_each_move_and_reaches_everything() -> None:
@@ -150,7 +154,7 @@ class AnyLife(RuleBasedStateMachine):
     @precondition(lambda self: self.word == "open" and self.now >= self.until)
     @rule()
     def probe(self) -> None:
-        assert self.circuit.left(self.now) == 0
+        assert self.circuit.seconds_until_probe(self.now) == 0
         self.circuit = self.circuit.probing()
         self.word = "half-open"
 
@@ -165,7 +169,7 @@ class AnyLife(RuleBasedStateMachine):
             return
         assert self.circuit.phase.value == self.word
         left = max(0.0, self.until - self.now) if self.word == "open" else 0.0
-        assert self.circuit.left(self.now) == pytest.approx(left, abs=1e-6)
+        assert self.circuit.seconds_until_probe(self.now) == pytest.approx(left, abs=1e-6)
 
 
 TestAnyLife = AnyLife.TestCase

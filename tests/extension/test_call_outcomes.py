@@ -92,7 +92,7 @@ async def test_the_breaker_counts_them_as_it_counts_error_replies(
     assert not opened
     complete(queue, FAILED)
     assert bool(opened) == count_error_replies
-    assert ("f failed: no such city" in gate.refusal("f").message) == count_error_replies
+    assert ("f failed: no such city" in gate.open_error("f").message) == count_error_replies
 
 
 @pytest.mark.parametrize("count_error_replies", [False, True])

@@ -10,7 +10,7 @@ import pytest
 from exthost.extension import lifecycle
 from exthost.extension.lifecycle import (
     FACTS,
-    FIRST,
+    INITIAL_STATE,
     TABLE,
     Event,
     Health,
@@ -23,7 +23,7 @@ from exthost.extension.lifecycle import (
 PAGE = (Path(__file__).parents[2] / "docs" / "lifecycle.md").read_text(encoding="utf-8")
 
 
-def walk(*events: Event, start: State = FIRST) -> list[str]:
+def walk(*events: Event, start: State = INITIAL_STATE) -> list[str]:
     """The states that these events lead through."""
     states = [start]
     for event in events:
@@ -122,7 +122,7 @@ def test_no_state_and_event_have_two_rows() -> None:
 
 def test_every_event_is_used_and_every_state_can_be_reached_and_left() -> None:
     assert {row.event for row in TABLE} == set(Event)
-    reached = {FIRST}
+    reached = {INITIAL_STATE}
     while more := {row.next for row in TABLE if row.state in reached} - reached:
         reached |= more
     assert reached == set(State)
@@ -131,13 +131,13 @@ def test_every_event_is_used_and_every_state_can_be_reached_and_left() -> None:
 
 def test_everything_that_may_have_a_process_can_be_stopped() -> None:
     for state in set(State) - {State.DRAINING}:
-        if lifecycle.rests(state) or state is State.DISCOVERED:
+        if lifecycle.is_at_rest(state) or state is State.DISCOVERED:
             continue
         assert step(state, Event.STOP) in (State.DRAINING, State.STOPPED)
 
 
 def test_what_rests_is_refused_stopped_or_failed() -> None:
-    assert {state for state in State if lifecycle.rests(state)} == {
+    assert {state for state in State if lifecycle.is_at_rest(state)} == {
         State.REFUSED,
         State.STOPPED,
         State.FAILED,

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from exthost.extension.lifecycle import Event
-from exthost.extension.restart import Again, Decision, GiveUp, History, OnDemand, decide, event_of
+from exthost.extension.restart import (
+    Again,
+    Decision,
+    GiveUp,
+    History,
+    OnDemand,
+    decide,
+    lifecycle_event_for,
+)
 from exthost.spec import Restart
 
 MORPHIR = Restart(
@@ -299,7 +307,7 @@ def test_unknown_words_in_the_settings_are_told() -> None:
     [(Again(1), Event.WILL_RETRY), (OnDemand(), Event.REST), (GiveUp("x"), Event.GAVE_UP)],
 )
 def test_each_decision_is_one_event_of_the_life_cycle(decision: Decision, event: Event) -> None:
-    assert event_of(decision) is event
+    assert lifecycle_event_for(decision) is event
 
 
 # -- for any policy and any past ---------------------------------------------------------------

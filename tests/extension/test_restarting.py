@@ -13,7 +13,7 @@ from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViolation
 from exthost.events import OfferChanged, StateChanged
 from exthost.extension.extension import Extension
-from exthost.extension.lifecycle import FIRST, Event, IllegalMove, State, step
+from exthost.extension.lifecycle import INITIAL_STATE, Event, IllegalMove, State, step
 from exthost.spec import Restart
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
@@ -41,7 +41,7 @@ def crash(ext: Extension) -> int:
 
 def follows_the_table(states: list[tuple[str, str]]) -> bool:
     """Whether each change is a row of the table, and each begins where the last ended."""
-    at = FIRST
+    at = INITIAL_STATE
     for before, after in states:
         if before != at.value or not any(leads(at, event, after) for event in Event):
             return False

@@ -20,7 +20,7 @@ from exthost.cli.settings_in_force import changed_settings
 from exthost.cli.target_specs import find_spec
 from exthost.dialects import find
 from exthost.errors import ExthostError, UsageError
-from exthost.extension.policy import restart_of
+from exthost.extension.policy import effective_restart_policy
 from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.limits import limits_of
 from exthost.launch.plan import prepare
@@ -84,7 +84,7 @@ def describe(spec: Spec) -> dict[str, Any]:
         "priority": spec.priority,
         "manifest": plain(spec.manifest),
         "limits": plain_settings(plain(limits_of(spec, dialect))),
-        "restart": plain_settings(plain(restart_of(spec, dialect))),
+        "restart": plain_settings(plain(effective_restart_policy(spec, dialect))),
         "environment": environment(spec),
         "sandbox": enforcement(spec),
     }

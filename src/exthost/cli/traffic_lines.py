@@ -43,7 +43,7 @@ def _text(record: TraceRecord) -> str:
     number = f" #{record.call}" if record.call is not None else ""
     kind = {"reply": "reply to ", "failure": "error from ", "notification": "note "}
     about = f"{kind.get(record.kind, '')}{record.method}{number}"
-    return f"{about} {jsontext.shown(record.data)} ({record.size:,} B)"
+    return f"{about} {jsontext.display_text(record.data)} ({record.size:,} B)"
 
 
 def _cut(text: str) -> str:

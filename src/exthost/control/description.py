@@ -7,7 +7,7 @@ from typing import Any
 
 from exthost.control.served_host import ServedHost
 from exthost.extension.extension import Extension
-from exthost.extension.policy import restart_of
+from exthost.extension.policy import effective_restart_policy
 from exthost.launch.limits import limits_of
 from exthost.names import prefixed_description, registered_name
 from exthost.spec import Limits, Restart, Spec
@@ -77,7 +77,7 @@ def describe_settings(extension: Extension) -> dict[str, Any]:
     return {
         "argv": list(spec.argv),
         "limits": _set_members(limits_of(spec, dialect)),
-        "restart": _set_members(restart_of(spec, dialect)),
+        "restart": _set_members(effective_restart_policy(spec, dialect)),
         "digests": settings_digests(spec),
     }
 

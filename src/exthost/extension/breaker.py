@@ -15,8 +15,8 @@ seconds; results and failures of the old process do not count. **Half-open**: on
 a probe; `successes` of them close it, and one failure opens it for twice as long as the last time,
 at most `max_open`. Closing resets the doubling.
 
-`counts` says which outcomes are failures. A move that is not in the table is a bug in exthost and
-raises KeyError.
+`is_breaker_failure` decides which outcomes are failures. A move that is not in the table is a bug
+in exthost and raises KeyError.
 """
 
 from dataclasses import dataclass, replace
@@ -121,14 +121,14 @@ class Circuit:
         """Return the half-open circuit, which lets probes through."""
         return replace(self, phase=_NEXT[self.phase, Event.TIME_UP], until=0.0)
 
-    def left(self, now: float) -> float:
+    def seconds_until_probe(self, now: float) -> float:
         """Return the seconds until a probe is allowed; 0 if it is."""
         if self.phase is not Phase.OPEN:
             return 0.0
         return min(self.span, max(0.0, self.until - now))  # a sum may be rounded up
 
 
-def counts(settings: Breaker, error: ExthostError) -> bool:
+def is_breaker_failure(settings: Breaker, error: ExthostError) -> bool:
     """Return whether this outcome of a call counts as a failure while its process lives. A failure
     that also ends the process is counted once, with the process. An error reply is a failure only
     if the settings say so."""

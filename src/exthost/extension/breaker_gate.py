@@ -8,7 +8,7 @@ so a call that succeeds costs nothing. Only while probes are sent is every resul
 from collections.abc import Callable
 
 from exthost.errors import NO_EVIDENCE, BreakerOpen, CallFailed, ExthostError
-from exthost.extension.breaker import Circuit, Phase, counts
+from exthost.extension.breaker import Circuit, Phase, is_breaker_failure
 from exthost.extension.call_queue import CallQueue
 from exthost.spec import Breaker
 
@@ -16,7 +16,7 @@ from exthost.spec import Breaker
 class BreakerGate:
     """The breaker of one extension. Does nothing without settings."""
 
-    __slots__ = ("_answered", "_on_open", "_queue", "_settings", "circuit", "last", "name")
+    __slots__ = ("_answered", "_on_open", "_queue", "_settings", "circuit", "last_error", "name")
 
     def __init__(
         self,
@@ -33,11 +33,11 @@ class BreakerGate:
         self._on_open = on_open
         self._answered = 0
         self.circuit = Circuit()
-        self.last: ExthostError | None = None
+        self.last_error: ExthostError | None = None
         if settings is not None:
-            queue.on_failure = self._on_trouble
+            queue.on_failure = self._on_failure
             if settings.count_error_replies:
-                queue.outcomes.on_error_result = self._on_trouble
+                queue.outcomes.on_error_result = self._on_failure
 
     @property
     def phase(self) -> Phase:
@@ -53,7 +53,7 @@ class BreakerGate:
 
     def may_probe(self) -> bool:
         """Whether the breaker is open and its time has passed."""
-        return self.is_open and self.circuit.left(self._queue.now()) == 0
+        return self.is_open and self.circuit.seconds_until_probe(self._queue.now()) == 0
 
     def count_crash(self, error: ExthostError) -> bool:
         """Count a process that ended with calls in flight as one failure, however many they were.
@@ -61,10 +61,10 @@ class BreakerGate:
         self._count_answers()
         return self._count_failure(error)
 
-    def _on_trouble(self, error: ExthostError) -> None:
+    def _on_failure(self, error: ExthostError) -> None:
         settings = self._settings
         assert settings is not None
-        if counts(settings, error):
+        if is_breaker_failure(settings, error):
             self._count_answers()
             if self._count_failure(error):
                 self._on_open()
@@ -75,7 +75,7 @@ class BreakerGate:
         if self._settings is None:
             return False
         was_open = self.is_open
-        self.last = error
+        self.last_error = error
         self.circuit = self.circuit.failed(self._settings, self._queue.now())
         return self.is_open and not was_open
 
@@ -113,13 +113,13 @@ class BreakerGate:
 
     def reject_calls(self) -> None:
         """Fail every call, until the breaker's time is over."""
-        self._queue.close(self.refusal)  # first: no call that waits is let through
+        self._queue.close(self.open_error)  # first: no call that waits is let through
         self._stop_probing()
 
-    def refusal(self, method: str) -> BreakerOpen:
+    def open_error(self, method: str) -> BreakerOpen:
         """Return the error for a call that is not sent now."""
-        cause = self.last
-        seconds_left = self.circuit.left(self._queue.now())
+        cause = self.last_error
+        seconds_left = self.circuit.seconds_until_probe(self._queue.now())
         last = f"; the last of them: {cause.message}" if cause is not None else ""
         error = BreakerOpen(
             "X1170",

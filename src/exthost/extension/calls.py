@@ -24,7 +24,7 @@ from exthost.extension.call_factory import CallFactory
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.lifecycle import State
 from exthost.extension.misuse import check_timeout, wrong_loop_error
-from exthost.extension.policy import pool_of
+from exthost.extension.policy import effective_pool_size
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
 from exthost.messages import Notification
@@ -67,7 +67,7 @@ def make_queue(
         retry_once=(spec.retry or dialect.traits.retry) == "once",
         is_shared=is_shared,
         is_serial=dialect.traits.positional,
-        is_pool=pool_of(spec).most > 1,
+        is_pool=effective_pool_size(spec).most > 1,
         bus=bus,
         loop=loop,
     )

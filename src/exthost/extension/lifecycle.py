@@ -16,7 +16,8 @@ Four things are deliberately not moves:
   can serve, and the extension stays ready;
 - one process of a pool ends while another is ready: the extension stays ready;
 - a process ends while the breaker is open: the next probe starts a new one anyway;
-- a stop when nothing runs and nothing will start by itself (see `rests`): `failed` stays `failed`.
+- a stop when nothing runs and nothing will start by itself (see `is_at_rest`): `failed` stays
+  `failed`.
 """
 
 from enum import Enum, StrEnum
@@ -93,7 +94,7 @@ class IllegalMove(LookupError):
         self.event = event
 
 
-FIRST: Final = State.DISCOVERED
+INITIAL_STATE: Final = State.DISCOVERED
 
 TABLE: Final = (
     Move(State.DISCOVERED, Event.ADMIT, State.ADMITTED),
@@ -138,7 +139,7 @@ def step(state: State, event: Event) -> State:
         raise IllegalMove(state, event) from None
 
 
-class Facts(NamedTuple):
+class StateFacts(NamedTuple):
     """What a state means to other code. `crashed` is the health word after a crash."""
 
     serves: bool
@@ -151,16 +152,16 @@ class Facts(NamedTuple):
 # breaker would stay open for ever. In backoff they stay listed, too: calls wait, and a list that
 # changes with each crash would make every client request it again.
 FACTS: Final = {
-    State.DISCOVERED: Facts(False, False, Health.UNKNOWN, Health.UNKNOWN),
-    State.REFUSED: Facts(False, False, Health.REFUSED, Health.REFUSED),
-    State.ADMITTED: Facts(True, True, Health.IDLE, Health.IDLE),
-    State.STARTING: Facts(True, True, Health.STARTING, Health.RESTARTING),
-    State.READY: Facts(True, False, Health.RUNNING, Health.DEGRADED),
-    State.DRAINING: Facts(False, False, Health.STOPPING, Health.STOPPING),
-    State.BACKOFF: Facts(True, True, Health.RESTARTING, Health.RESTARTING),
-    State.OPEN: Facts(True, False, Health.SUSPENDED, Health.SUSPENDED),
-    State.STOPPED: Facts(False, False, Health.STOPPED, Health.STOPPED),
-    State.FAILED: Facts(False, False, Health.FAILED, Health.FAILED),
+    State.DISCOVERED: StateFacts(False, False, Health.UNKNOWN, Health.UNKNOWN),
+    State.REFUSED: StateFacts(False, False, Health.REFUSED, Health.REFUSED),
+    State.ADMITTED: StateFacts(True, True, Health.IDLE, Health.IDLE),
+    State.STARTING: StateFacts(True, True, Health.STARTING, Health.RESTARTING),
+    State.READY: StateFacts(True, False, Health.RUNNING, Health.DEGRADED),
+    State.DRAINING: StateFacts(False, False, Health.STOPPING, Health.STOPPING),
+    State.BACKOFF: StateFacts(True, True, Health.RESTARTING, Health.RESTARTING),
+    State.OPEN: StateFacts(True, False, Health.SUSPENDED, Health.SUSPENDED),
+    State.STOPPED: StateFacts(False, False, Health.STOPPED, Health.STOPPED),
+    State.FAILED: StateFacts(False, False, Health.FAILED, Health.FAILED),
 }
 
 
@@ -180,7 +181,7 @@ def health(state: State, *, crashed: bool) -> Health:
     return facts.crashed if crashed else facts.health
 
 
-def rests(state: State) -> bool:
+def is_at_rest(state: State) -> bool:
     """Return whether nothing runs and only a requested restart starts something."""
     return state in _RESTING
 
@@ -195,7 +196,7 @@ _RESTING: Final = frozenset(
 def diagram() -> str:
     """Return the table as a Mermaid state diagram."""
     rows = (f"    {row.state.value} --> {row.next.value}: {row.event.value}" for row in TABLE)
-    return "\n".join(["stateDiagram-v2", f"    [*] --> {FIRST.value}", *rows])
+    return "\n".join(["stateDiagram-v2", f"    [*] --> {INITIAL_STATE.value}", *rows])
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from exthost.extension.breaker import DEFAULTS
 from exthost.spec import UNLIMITED, Breaker, Restart, Spec
 
 
-def restart_of(spec: Spec, dialect: Dialect) -> Restart:
+def effective_restart_policy(spec: Spec, dialect: Dialect) -> Restart:
     """Return the restart policy in force. In it, `max_retries` None means no limit.
 
     With the strategy "on-demand" a caller causes every start. The limit of a dialect is meant for
@@ -33,13 +33,13 @@ class PoolSize(NamedTuple):
     kept: int
 
 
-def pool_of(spec: Spec) -> PoolSize:
+def effective_pool_size(spec: Spec) -> PoolSize:
     """Return the pool size in force: one process, unless more are configured."""
     least = max(1, spec.pool.min or 1)
     return PoolSize(least, max(least, spec.pool.max or 1), spec.pool.min or 0)
 
 
-def breaker_of(spec: Spec, dialect: Dialect) -> Breaker | None:
+def effective_breaker(spec: Spec, dialect: Dialect) -> Breaker | None:
     """Return the breaker in force: that of the config or of the dialect, or None."""
     usual = dialect.traits.breaker
     if usual is None:

@@ -13,10 +13,14 @@ from exthost.errors import ExthostError, Refused
 from exthost.extension.breaker_gate import BreakerGate
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.lifecycle import Event, State
-from exthost.extension.policy import breaker_of, pool_of, restart_of
+from exthost.extension.policy import (
+    effective_breaker,
+    effective_pool_size,
+    effective_restart_policy,
+)
 from exthost.extension.pool_growth import PoolGrowth
 from exthost.extension.processes import Processes, Worker
-from exthost.extension.restart import Again, GiveUp, OnDemand, event_of
+from exthost.extension.restart import Again, GiveUp, OnDemand, lifecycle_event_for
 from exthost.extension.restart_tracker import RestartTracker
 from exthost.extension.startup import Starter
 from exthost.extension.status import Status
@@ -57,10 +61,10 @@ class Recovery:
         self._processes = processes
         self._wake = wake
         self.due = math.inf
-        self.restarts = RestartTracker(restart_of(spec, dialect), self._now)
+        self.restarts = RestartTracker(effective_restart_policy(spec, dialect), self._now)
         name = dialect.traits.breaker_name.format(id=spec.id)
-        self.gate = BreakerGate(breaker_of(spec, dialect), queue, self.open_breaker, name)
-        self.growth = PoolGrowth(pool_of(spec))
+        self.gate = BreakerGate(effective_breaker(spec, dialect), queue, self.open_breaker, name)
+        self.growth = PoolGrowth(effective_pool_size(spec))
 
     def forgive(self) -> None:
         """Forget every failure, because a restart was requested."""
@@ -138,11 +142,11 @@ class Recovery:
             case GiveUp(reason):
                 self.give_up(Event.GAVE_UP, error, reason)
             case OnDemand():
-                status.apply_event(event_of(decision), error.message)
+                status.apply_event(lifecycle_event_for(decision), error.message)
                 if failed_start:  # the waiting callers caused this start, and get its error
                     self._queue.fail_waiting(lambda method: copy_error(error))
             case Again(delay):
-                status.apply_event(event_of(decision), error.message)
+                status.apply_event(lifecycle_event_for(decision), error.message)
                 self.due = self._now() + delay
 
     def begin_again(self) -> None:
@@ -172,7 +176,7 @@ class Recovery:
         errors of waiting calls, if these differ from the errors of later calls."""
         status = self._status
         if status.state in (State.READY, State.STARTING):
-            status.cause, status.ready_at = self.gate.last, None
+            status.cause, status.ready_at = self.gate.last_error, None
             reason = status.cause.message if status.cause is not None else ""
             status.apply_event(Event.BREAKER_OPENED, reason)
             self._processes.dismiss_all()

@@ -92,7 +92,7 @@ _EVENTS: Final[dict[type, Event]] = {
 }
 
 
-def event_of(decision: Decision) -> Event:
+def lifecycle_event_for(decision: Decision) -> Event:
     """Return the life-cycle event of a decision."""
     return _EVENTS[type(decision)]
 

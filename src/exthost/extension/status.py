@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from exthost.errors import ExthostError
 from exthost.events import Bus, OfferChanged, StateChanged
-from exthost.extension.lifecycle import FIRST, Event, Health, State, step
+from exthost.extension.lifecycle import INITIAL_STATE, Event, Health, State, step
 from exthost.offer import Offer, Tool
 from exthost.spec import Spec
 
@@ -71,7 +71,7 @@ class Status:
         self._bus = bus
         self._on_change = on_change
         self.publishes_changes = publishes_changes
-        self.state = FIRST
+        self.state = INITIAL_STATE
         self.offer = Offer(tools=spec.tools, version=spec.version, hooks=spec.declared_hooks)
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in spec.tools}
         self.cause: ExthostError | None = None
@@ -110,7 +110,7 @@ class Status:
         """Publish from now on in place of `old`, which publishes nothing any more."""
         if self.publishes_changes:
             return
-        state, tools = (FIRST, _NO_TOOLS) if old is None else (old.state, old.tools)
+        state, tools = (INITIAL_STATE, _NO_TOOLS) if old is None else (old.state, old.tools)
         if old is not None:
             old.publishes_changes = False
         self.publishes_changes = True

@@ -25,7 +25,7 @@ from exthost.extension.call_drain import drain_calls
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.commands import Commands
 from exthost.extension.idle import IdleTimer
-from exthost.extension.lifecycle import Event, State, rests
+from exthost.extension.lifecycle import Event, State, is_at_rest
 from exthost.extension.processes import Processes
 from exthost.extension.recovery import Recovery
 from exthost.extension.startup import Start, Starter
@@ -132,7 +132,7 @@ class Supervisor:
         """Return why the extension cannot serve this now."""
         status = self._status
         if status.state is State.OPEN:
-            return self.recovery.gate.refusal(what)
+            return self.recovery.gate.open_error(what)
         if self._queue.make_closed_error is not None:
             return self._queue.make_closed_error(what)
         if status.cause is not None:
@@ -187,7 +187,7 @@ class Supervisor:
 
     def _is_settled(self) -> bool:
         state, commands = self._status.state, self._commands
-        at_rest = state in (State.READY, State.ADMITTED, State.OPEN) or rests(state)
+        at_rest = state in (State.READY, State.ADMITTED, State.OPEN) or is_at_rest(state)
         pending = commands.start or commands.restart or self.processes.is_replacing
         return at_rest and not pending
 
@@ -366,7 +366,7 @@ class Supervisor:
             return
         self.recovery.due = math.inf
         state = self._status.state
-        if not rests(state) and state is not State.DISCOVERED:
+        if not is_at_rest(state) and state is not State.DISCOVERED:
             self._status.apply_event(Event.STOP)
         self.recovery.growth.cancel()
         if self.processes.serving and self._commands.patience > 0:

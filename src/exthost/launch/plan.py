@@ -83,7 +83,7 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
 def check_host_version(spec: Spec) -> None:
     """Raise Refused if the extension needs a later host than this one."""
     version = host_version(spec)
-    if spec.requires.host and semver.newer(spec.requires.host, version):
+    if spec.requires.host and semver.is_newer(spec.requires.host, version):
         raise Refused(
             "X0330",
             f"it needs a host of version {spec.requires.host} or later, and this one is {version}",

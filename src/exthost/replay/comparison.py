@@ -150,5 +150,5 @@ def describe(record: TraceRecord, whole: bool = True) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = jsontext.shown(value)
+    text = jsontext.display_text(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"

@@ -240,7 +240,7 @@ class Diagnostics:
         is_news = times <= _LOGGED_ONE_BY_ONE or not times & (times - 1)
         if warning and is_news:
             is_shown = content is not None and not self.redacts
-            shown = f": {jsontext.shown(content)[:SHOWN_BYTES]}" if is_shown else ""
+            shown = f": {jsontext.display_text(content)[:SHOWN_BYTES]}" if is_shown else ""
             self.log("stdout", logging.WARNING, f"{warning}{shown}")
         return is_news
 

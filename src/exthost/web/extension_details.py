@@ -10,7 +10,7 @@ from typing import Any
 from exthost.control.status_report import StatusReport
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
-from exthost.extension.lifecycle import FIRST, TABLE, State
+from exthost.extension.lifecycle import INITIAL_STATE, TABLE, State
 from exthost.web.history import History, as_rows
 from exthost.web.page_values import error_as_data
 
@@ -88,7 +88,7 @@ def lifecycle() -> dict[str, Any]:
     for row in TABLE:
         moves.setdefault((row.state.value, row.next.value), []).append(row.event.value)
     return {
-        "first": FIRST.value,
+        "first": INITIAL_STATE.value,
         "states": [state.value for state in State],
         "moves": [
             {"from": before, "to": after, "events": events}

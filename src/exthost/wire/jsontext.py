@@ -161,7 +161,7 @@ def canonical(value: Any) -> str:
         raise _unwritable(refused) from None
 
 
-def shown(value: Any) -> str:
+def display_text(value: Any) -> str:
     """Return a decoded value as text for a person. Never raises."""
     try:
         return encode(value).decode("utf-8", "replace")

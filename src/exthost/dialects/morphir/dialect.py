@@ -83,7 +83,7 @@ class HostCodec:
             error = fields.get("error")
             if error is None:
                 return Reply(number, fields.get("result"))
-            return Failure(number, error if type(error) is str else jsontext.shown(error))
+            return Failure(number, error if type(error) is str else jsontext.display_text(error))
         method = fields["method"]
         if type(method) is str and fields.get("id") is None:
             return Notification(method, fields.get("params"))
@@ -174,7 +174,7 @@ def _bad_capabilities(why: str, value: Any) -> HandshakeFailed:
         "X0503",
         f"its answer to `capabilities` cannot be used: {why}",
         help="answer with a list of {name, description, params_schema?, return_schema?}",
-        evidence=Evidence(bytes=jsontext.shown(value)[:500]),
+        evidence=Evidence(bytes=jsontext.display_text(value)[:500]),
     )
 
 
@@ -183,7 +183,7 @@ def _log(params: Any) -> Log | None:
         return None
     message = params["message"]
     level = _LEVELS.get(str(params.get("level", "info")).lower(), logging.INFO)
-    return Log(level, message if type(message) is str else jsontext.shown(message))
+    return Log(level, message if type(message) is str else jsontext.display_text(message))
 
 
 def _health(_: Any) -> Exchanges:

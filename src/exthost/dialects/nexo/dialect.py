@@ -63,7 +63,7 @@ class Codec(JsonRpc):
         result, error = fields.get("result"), fields.get("error")
         if result is not None or error is None:
             return Reply(number, result)
-        return failure_of(number, error, jsontext.shown(error))
+        return failure_of(number, error, jsontext.display_text(error))
 
 
 def _codec(role: Role) -> Codec:
@@ -130,7 +130,7 @@ def _hooks(listed: Any, warnings: list[str]) -> tuple[str, ...]:
         if type(item) is str and item in HOOKS:
             known[item] = None
         else:
-            shown = item if type(item) is str else jsontext.shown(item)
+            shown = item if type(item) is str else jsontext.display_text(item)
             warnings.append(f"it offers an unknown hook, which is never called: {shown[:80]}")
     return tuple(known)
 
@@ -140,7 +140,7 @@ def _bad_answer(why: str, value: Any) -> HandshakeFailed:
         "X0530",
         f"its answer to `initialize` cannot be used: {why}",
         help="answer with {server_version?, tools?: [{name, …}], hooks?: [name]}",
-        evidence=Evidence(bytes=jsontext.shown(value)[:500]),
+        evidence=Evidence(bytes=jsontext.display_text(value)[:500]),
     )
 
 
@@ -234,7 +234,7 @@ def _bad_judgement(message: str, answer: Any) -> ProtocolViolation:
         message,
         help="answer with {abort?: bool, reason?: text, override?: object, decision?: allow, block "
         "or transform, transformed_body?} or null",
-        evidence=Evidence(bytes=jsontext.shown(answer)[:500]),
+        evidence=Evidence(bytes=jsontext.display_text(answer)[:500]),
     )
 
 
