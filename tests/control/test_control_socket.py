@@ -19,7 +19,7 @@ from exthost.control import protocol
 from exthost.control.address import make_private_folder, socket_paths
 from exthost.control.client import ask
 from exthost.control.protocol import Request
-from exthost.control.server import Control
+from exthost.control.server import ControlServer
 from exthost.control.status_report import StatusReport
 from exthost.errors import CallFailed, Evidence, ExthostError, Refused, SpawnFailed
 from exthost.host.host import Host
@@ -45,9 +45,9 @@ def config_in(home: Path) -> str:
 
 
 @asynccontextmanager
-async def controlled(home: Path, *entries: Any) -> AsyncIterator[Control]:
+async def controlled(home: Path, *entries: Any) -> AsyncIterator[ControlServer]:
     host = Host.from_config(config(*entries))
-    control = Control(host, StatusReport(host), config_in(home), {"EXTHOST_HOME": str(home)})
+    control = ControlServer(host, StatusReport(host), config_in(home), {"EXTHOST_HOME": str(home)})
     await control.serve()
     try:
         async with host:
@@ -137,7 +137,7 @@ async def test_without_a_folder_there_is_no_socket(
     monkeypatch.setattr("exthost.control.server.socket_paths", lambda *_: (path,))
     host = Host()
     with pytest.raises(Refused) as caught:
-        Control(host, StatusReport(host), "x.toml", {})
+        ControlServer(host, StatusReport(host), "x.toml", {})
     assert caught.value.code == "X0375" and str(path.parent) in caught.value.message
 
 
@@ -190,7 +190,7 @@ def test_an_error_crosses_the_socket_whole() -> None:
     evidence = Evidence(argv=("a", "b"), exit="exited with 3", stderr=("x", "y"), line=7)
     error = SpawnFailed("X0401", "no", extension="e", help="do", evidence=evidence)
     with pytest.raises(SpawnFailed) as caught:
-        protocol.outcome(protocol.failure(error))
+        protocol.read_outcome(protocol.encode_failure(error))
     assert caught.value.as_dict() == error.as_dict()
 
 
@@ -198,7 +198,7 @@ def test_an_error_crosses_the_socket_whole() -> None:
 def test_every_kind_of_error_can_cross(kind: str) -> None:
     error = getattr(errors, kind)("X0001", "m")
     with pytest.raises(getattr(errors, kind)) as caught:
-        protocol.outcome(protocol.failure(error))
+        protocol.read_outcome(protocol.encode_failure(error))
     assert type(caught.value) is getattr(errors, kind)
 
 
@@ -229,7 +229,7 @@ def test_what_is_no_request_is_told_so(line: Any) -> None:
 # -- calls over the socket -------------------------------------------------------------------
 
 
-async def talk(control: Control, *lines: dict[str, Any]) -> "Talk":
+async def talk(control: ControlServer, *lines: dict[str, Any]) -> "Talk":
     reader, writer = await asyncio.open_unix_connection(control.path, limit=2**24)
     for line in lines:
         writer.write(json.dumps(line).encode() + b"\n")
@@ -273,7 +273,7 @@ async def test_progress_comes_before_the_answer(
 ) -> None:
     monkeypatch.syspath_prepend(stepper.installed(tmp_path))
     host = Host(Config(specs=(stepper.spec("climber"),)))
-    control = Control(host, StatusReport(host), config_in(home), {"EXTHOST_HOME": str(home)})
+    control = ControlServer(host, StatusReport(host), config_in(home), {"EXTHOST_HOME": str(home)})
     await control.serve()
     params = {"tool": "climb", "arguments": {"steps": 2}, "progress": True}
     try:
@@ -344,6 +344,6 @@ async def test_a_call_that_names_no_tool_is_told_so(home: Path, params: dict[str
 def test_what_an_extension_answered_crosses_with_its_error() -> None:
     error = CallFailed("X0701", "no", error_code=-3, error_message="why", data={"a": [1]})
     with pytest.raises(CallFailed) as caught:
-        protocol.outcome(protocol.failure(error))
+        protocol.read_outcome(protocol.encode_failure(error))
     assert caught.value.as_dict() == error.as_dict()
     assert (caught.value.error_code, caught.value.data) == (-3, {"a": [1]})

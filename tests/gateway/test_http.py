@@ -123,9 +123,9 @@ def test_only_this_machine_can_connect_unless_told_otherwise(running: Running) -
         assert one.getsockname()[0] == "127.0.0.1"
         assert every.getsockname()[0] == "0.0.0.0"
     assert running.url.startswith("http://127.0.0.1:")
-    assert set(listener.names("127.0.0.1")) == {"127.0.0.1", "localhost", "[::1]"}
-    assert socket.gethostname() in listener.names("0.0.0.0")
-    assert "192.0.2.7" in listener.names("192.0.2.7")
+    assert set(listener.allowed_host_headers("127.0.0.1")) == {"127.0.0.1", "localhost", "[::1]"}
+    assert socket.gethostname() in listener.allowed_host_headers("0.0.0.0")
+    assert "192.0.2.7" in listener.allowed_host_headers("192.0.2.7")
 
 
 def test_options_of_http_without_http_and_a_config_that_is_not_there_are_told(

@@ -15,7 +15,7 @@ import pytest
 
 from exthost.cli.mcp_service import read_origin
 from exthost.gateway import http
-from exthost.http_server.listener import listen, url
+from exthost.http_server.listener import listen, listener_url
 from exthost.http_server.metrics import Metrics
 from exthost.http_server.probes import Probes
 from exthost.http_server.token import Token, Tokens
@@ -69,7 +69,7 @@ async def served(
             )
             try:
                 async with httpx2.AsyncClient(timeout=RUN_SECONDS) as client:
-                    yield Served(url(listener, "127.0.0.1", http.PATH), client)
+                    yield Served(listener_url(listener, "127.0.0.1", http.PATH), client)
             finally:
                 serving.cancel()
                 await asyncio.wait([serving])

@@ -16,7 +16,7 @@ from exthost.dialects.value_result import VALUE_RESULT
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation, Refused
 from exthost.host.api import external_changes
 from exthost.host.hooks import Confirmation
-from exthost.host.tool_loop import complete_with_tools, cut
+from exthost.host.tool_loop import complete_with_tools, cut_to_bytes
 from exthost.spec import Spec
 from tests.dialects.requirements import shows
 from tests.extensions.driving import failing, until
@@ -330,7 +330,7 @@ async def test_long_output_is_cut_for_the_model() -> None:
     model = Model(Completion({"type": "tool_use", "id": "1", "name": "t"}), Completion())
     await complete_with_tools(model, [], nothing, provider="p")
     assert len(model.asked[1][-1]["content"][0]["content"]) == 30_000
-    assert cut("é" * 5, 5) == "éé" and cut("abc", 3) == "abc"
+    assert cut_to_bytes("é" * 5, 5) == "éé" and cut_to_bytes("abc", 3) == "abc"
 
 
 @shows("synaps-prov-07")

@@ -3,7 +3,7 @@
 import pytest
 
 from exthost.errors import UsageError
-from exthost.http_server.listener import listen, url
+from exthost.http_server.listener import listen, listener_url
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid", "192.0.2.7"])
@@ -23,5 +23,5 @@ def test_a_port_that_there_is_not_is_told(port: int) -> None:
 def test_the_url_names_the_port_that_was_free() -> None:
     with listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
-        assert url(listener, "127.0.0.1", "/mcp") == f"http://127.0.0.1:{port}/mcp"
-        assert url(listener, "::1", "/") == f"http://[::1]:{port}/"
+        assert listener_url(listener, "127.0.0.1", "/mcp") == f"http://127.0.0.1:{port}/mcp"
+        assert listener_url(listener, "::1", "/") == f"http://[::1]:{port}/"

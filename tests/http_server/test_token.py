@@ -13,11 +13,11 @@ from tests.dialects.requirements import shows
 @shows("gateway-http-04")
 def test_the_token_is_the_files_then_the_variables_then_a_new_one(tmp_path: Path) -> None:
     file, environ = tmp_path / "token", {token.VARIABLE: "from-the-environment"}
-    made = token.find(str(file), environ)
-    assert made == token.find(str(file), {}) and len(made.text) > 30
-    assert token.find(None, environ) == token.Token("from-the-environment", token.VARIABLE)
-    new = token.find(None, {})
-    assert new.source == "" and new.text != token.find(None, {}).text
+    made = token.find_token(str(file), environ)
+    assert made == token.find_token(str(file), {}) and len(made.text) > 30
+    assert token.find_token(None, environ) == token.Token("from-the-environment", token.VARIABLE)
+    new = token.find_token(None, {})
+    assert new.source == "" and new.text != token.find_token(None, {}).text
 
 
 @pytest.mark.parametrize(
@@ -31,40 +31,40 @@ def test_a_token_file_that_is_empty_unfit_or_open_to_others_is_refused(
     file.write_text(text)
     file.chmod(mode)
     with pytest.raises(ConfigError) as caught:
-        token.find(str(file), {})
+        token.find_token(str(file), {})
     assert caught.value.code == "X0166" and caught.value.help
     with pytest.raises(ConfigError):
-        token.find(str(tmp_path / "no" / "such"), {})
+        token.find_token(str(tmp_path / "no" / "such"), {})
     with pytest.raises(ConfigError):
-        token.find(None, {token.VARIABLE: " "})
+        token.find_token(None, {token.VARIABLE: " "})
 
 
 def test_a_token_file_is_read_again_when_it_changes_and_may_hold_several(tmp_path: Path) -> None:
     file = tmp_path / "token"
-    tokens = token.Tokens(token.find(str(file), {}))
+    tokens = token.Tokens(token.find_token(str(file), {}))
     first = file.read_text().strip()
-    assert tokens.accept(first) and not tokens.accept("second") and not tokens.accept("")
+    assert tokens.is_valid(first) and not tokens.is_valid("second") and not tokens.is_valid("")
     replace(file, f"second\n{first}\n")
-    assert tokens.accept(first) and tokens.accept("second")
+    assert tokens.is_valid(first) and tokens.is_valid("second")
     replace(file, "second\n")
-    assert tokens.texts == ("second",) and not tokens.accept(first)
+    assert tokens.texts == ("second",) and not tokens.is_valid(first)
 
 
 def test_a_token_file_that_cannot_be_used_any_more_lets_nobody_in(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "token"
-    tokens = token.Tokens(token.find(str(file), {}))
+    tokens = token.Tokens(token.find_token(str(file), {}))
     (text,) = tokens.texts
     file.chmod(0o644)
-    assert not tokens.accept(text) and tokens.texts == ()
+    assert not tokens.is_valid(text) and tokens.texts == ()
     assert "nobody can connect" in caplog.text and text not in caplog.text
     file.chmod(0o600)
-    assert tokens.accept(text)
+    assert tokens.is_valid(text)
     file.unlink()
-    assert not tokens.accept(text) and not tokens.accept("")
+    assert not tokens.is_valid(text) and not tokens.is_valid("")
     replace(file, text)
-    assert tokens.accept(text)
+    assert tokens.is_valid(text)
 
 
 def replace(file: Path, text: str) -> None:

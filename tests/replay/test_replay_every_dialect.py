@@ -11,8 +11,8 @@ import pytest
 
 import exthost
 from exthost.messages import Noise
-from exthost.replay.child_part import ChildPart, Line
-from exthost.replay.host_part import HostPart
+from exthost.replay.extension_role import ExtensionRole, StderrLine
+from exthost.replay.host_role import HostRole
 from exthost.replay.pipe_replay import play_host
 from exthost.replay.script import Script, find_script
 from exthost.trace.record import TraceRecord
@@ -95,16 +95,16 @@ async def test_the_program_that_was_recorded_shows_no_difference(
 
 def exchange(script: Script) -> int:
     """Let the two parts of a script talk to one another; return how many messages were compared."""
-    child, host = ChildPart(script), HostPart(script)
-    spoken = child.begin()
+    child, host = ExtensionRole(script), HostRole(script)
+    spoken = child.first_messages()
     while True:
         for one in spoken:
-            if not isinstance(one, Line | Noise):
-                assert host.hear(one) is None
-        messages = host.say()
+            if not isinstance(one, StderrLine | Noise):
+                assert host.receive(one) is None
+        messages = host.due_messages()
         if not messages:
             break
-        spoken = [one for message in messages for one in child.hear(message)]
+        spoken = [one for message in messages for one in child.receive(message)]
     assert host.is_over and child.is_over and child.differences == []
     return host.compared
 

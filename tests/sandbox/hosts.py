@@ -13,7 +13,7 @@ from typing import Any
 
 import exthost
 from exthost.control.address import config_key, lock_folder
-from exthost.control.server import Control
+from exthost.control.server import ControlServer
 from exthost.control.status_report import StatusReport
 from exthost.errors import ExthostError, Refused
 from exthost.launch.integrity import file_digest
@@ -187,7 +187,7 @@ async def one_config_has_one_host_whatever_the_variables_are() -> None:
         for name in ("one", "other"):
             (place / name).mkdir(mode=0o700)
             places.append({"EXTHOST_HOME": str(place / name), "XDG_RUNTIME_DIR": str(place / name)})
-        first = Control(host, StatusReport(host), str(config), places[0])
+        first = ControlServer(host, StatusReport(host), str(config), places[0])
         try:
             second = await failing(take_place(host, config, places[1]))
             assert second.code == "X1375" and f"process {os.getpid()}" in second.message, second
@@ -198,7 +198,7 @@ async def one_config_has_one_host_whatever_the_variables_are() -> None:
 
 
 async def take_place(host: exthost.Host, config: Path, environ: dict[str, str]) -> None:
-    await Control(host, StatusReport(host), str(config), environ).close()
+    await ControlServer(host, StatusReport(host), str(config), environ).close()
 
 
 CLOSED_LOOP = """

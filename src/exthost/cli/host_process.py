@@ -21,7 +21,7 @@ from exthost.cli.log_handler import WarningHandler
 from exthost.config import Config
 from exthost.control.address import config_key
 from exthost.control.requests import Requests
-from exthost.control.server import Control
+from exthost.control.server import ControlServer
 from exthost.control.status_report import StatusReport
 from exthost.discovery.report import Diagnostic
 from exthost.errors import ExthostError, Refused, UsageError
@@ -63,7 +63,7 @@ class HostProcess:
         self.host = Host(config, environ=_child_variables() if services else None)
         self.report = StatusReport(self.host)
         self.display = make_display(self.host, self.report)
-        self.control: Control | None = None
+        self.control: ControlServer | None = None
         self._requests = Requests(self.host, self.report, path)
         has_mcp = any(service.is_mcp for service in services)
         self._gateway = self._make_gateway(plain_names) if has_mcp else None
@@ -104,10 +104,10 @@ class HostProcess:
     async def __aexit__(self, *details: Any) -> None:
         await self._stack.__aexit__(*details)
 
-    def _open_control(self) -> Control | None:
+    def _open_control(self) -> ControlServer | None:
         """Open the socket. The host also runs without one, if there is no folder for it."""
         try:
-            return Control(self.host, self.report, self._path)
+            return ControlServer(self.host, self.report, self._path)
         except Refused as refused:
             why = refused.message
         except UsageError as taken:

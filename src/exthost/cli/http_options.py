@@ -43,6 +43,6 @@ def warn_if_public(host: str) -> None:
 def find_token(args: Args) -> token.Token:
     """Return the token of all services of this process."""
     if args.token is None:
-        args.token = token.find(args.token_file, os.environ)
+        args.token = token.find_token(args.token_file, os.environ)
     found: token.Token = args.token
     return found

@@ -135,9 +135,9 @@ class LiveTable:
         now = time.monotonic()
         if now - self._measured_at >= IDLE_SECONDS or not self._rows:
             self._measured_at = now
-            self._measurements.look()
+            self._measurements.keep_measuring()
             measured = [
-                row | self._measurements.of(row["id"], pids_here(row))
+                row | self._measurements.measure(row["id"], pids_here(row))
                 for row in self._report.rows()
             ]
             self._rows = self._rates.add(measured, now)

@@ -15,7 +15,7 @@ from exthost.cli.common import Args, say, show_json
 from exthost.cli.http_options import DEFAULT_HOST, find_token, read_address, warn_if_public
 from exthost.cli.optional_import import import_optional
 from exthost.errors import UsageError
-from exthost.http_server.listener import listen, url
+from exthost.http_server.listener import listen, listener_url
 from exthost.http_server.token import Tokens
 
 
@@ -130,7 +130,7 @@ def _open_http_service(args: Args, host: str, port: int) -> Iterator[BackgroundS
         )
 
     with listen(host, port) as listener:
-        address = url(listener, host, http.PATH)
+        address = listener_url(listener, host, http.PATH)
         if args.json:
             show_json({"url": address, "token": None if token.source else token.text})
         else:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from exthost.cli.common import Args, add_timeout_option, escape_controls, plural, say, show_json
 from exthost.errors import Evidence, UsageError
-from exthost.replay.pipe_replay import play_child, play_host
+from exthost.replay.pipe_replay import play_extension, play_host
 from exthost.replay.script import Script, find_script
 from exthost.trace.trace_format import read_recording
 
@@ -76,7 +76,7 @@ def _lines(args: Args) -> list[bytes]:
 
 def _as_child(script: Script) -> int:
     try:
-        differences = play_child(script).differences
+        differences = play_extension(script).differences
     except BrokenPipeError:  # the host has left
         return 0
     for difference in differences[:1]:

@@ -12,7 +12,7 @@ from exthost.cli.background_service import BackgroundService, ServiceContext
 from exthost.cli.common import Args, say, show_json
 from exthost.cli.http_options import DEFAULT_HOST, find_token, read_address, warn_if_public
 from exthost.cli.optional_import import import_optional
-from exthost.http_server.listener import listen, url
+from exthost.http_server.listener import listen, listener_url
 from exthost.http_server.token import Tokens
 
 
@@ -49,7 +49,7 @@ def web_services(args: Args) -> Iterator[list[BackgroundService]]:
         )
 
     with listen(host, args.web.port) as listener:
-        address = url(listener, host, "/")
+        address = listener_url(listener, host, "/")
         if args.json:
             show_json({"page": address, "token": None if token.source else token.text})
         elif token.source:

@@ -7,7 +7,7 @@ from contextvars import Context
 from typing import Any
 
 from exthost.control import protocol
-from exthost.control.client import host_gone
+from exthost.control.client import host_gone_error
 from exthost.control.line_connection import LineConnection
 from exthost.control.protocol import REPLY_BYTES, HostLine, Request
 from exthost.empty_mapping import EMPTY_MAPPING
@@ -93,7 +93,7 @@ class AsyncHostClient(LineConnection):
         if self._lost is not None:
             raise self._lost
         self._last_id = id = self._last_id + 1
-        line = protocol.question((verb, name, params, id))
+        line = protocol.encode_request((verb, name, params, id))
         pending = self._pending[id] = _Pending(self, id, on_event)
         self.write(line)
         return pending
@@ -112,14 +112,14 @@ class AsyncHostClient(LineConnection):
     def give_up(self, pending: _Pending) -> None:
         """Cancel a request at the host."""
         self._pending.pop(pending.id, None)
-        self.write(protocol.question(Request("cancel", id=pending.id)))
+        self.write(protocol.encode_request(Request("cancel", id=pending.id)))
         self.loop.call_soon(pending.wake)
 
     # -- the connection ------------------------------------------------------------------------
 
     def lines_received(self, items: list[Item]) -> None:
         if len(items) == 1:  # one answer: the common case
-            answer = protocol.plain_answer(items[0])
+            answer = protocol.read_plain_answer(items[0])
             if answer is not None and (pending := self._pending.pop(answer[0], None)) is not None:
                 pending.end(answer[1])
                 pending.wake()
@@ -127,7 +127,7 @@ class AsyncHostClient(LineConnection):
         ended = []
         try:
             for item in items:
-                answer = protocol.plain_answer(item)
+                answer = protocol.read_plain_answer(item)
                 if answer is not None and answer[0] in self._pending:
                     pending = self._pending.pop(answer[0])
                     pending.end(answer[1])
@@ -143,7 +143,7 @@ class AsyncHostClient(LineConnection):
             pending.wake()
 
     def connection_lost(self) -> None:
-        self._lose(host_gone())
+        self._lose(host_gone_error())
 
     def _take(self, line: HostLine) -> _Pending | None:
         """Return the request that this line ends."""

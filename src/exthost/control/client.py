@@ -64,7 +64,7 @@ class HostClient:
         try:
             # A host with too many clients sends an error and closes before it reads a request.
             with contextlib.suppress(BrokenPipeError):
-                self._socket.sendall(protocol.question(request))
+                self._socket.sendall(protocol.encode_request(request))
             while True:
                 line = protocol.read_line(self._line(deadline))
                 if line.event is None:
@@ -74,7 +74,7 @@ class HostClient:
         except TimeoutError:
             raise _too_late(timeout or 0) from None
         except OSError:
-            raise host_gone() from None
+            raise host_gone_error() from None
         if line.error is not None:
             raise line.error
         return line.value
@@ -85,7 +85,7 @@ class HostClient:
             self._socket.settimeout(left)
             data = self._socket.recv(_READ_BYTES)
             if not data:
-                raise host_gone()
+                raise host_gone_error()
             for item in self._framing.feed(data):
                 self._lines.append(item.head if isinstance(item, Skipped | Broken) else bytes(item))
         return self._lines.popleft()
@@ -124,7 +124,7 @@ def connect_to_host(config: str, environ: Mapping[str, str], timeout: float) -> 
     )
 
 
-def host_gone() -> ExtensionGone:
+def host_gone_error() -> ExtensionGone:
     """Return the error for a host that ended before it answered."""
     return ExtensionGone(
         "X1075",

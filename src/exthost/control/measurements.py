@@ -30,7 +30,7 @@ class Measurements:
         self._unsubscribe: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def look(self) -> None:
+    def keep_measuring(self) -> None:
         """Measure from now on, until some seconds after the last call of this method."""
         if self._unsubscribe is None:
             self._unsubscribe = self._bus.subscribe(CallEnded, self._on_call)
@@ -54,7 +54,7 @@ class Measurements:
             seconds = self._seconds[ended.extension] = deque(maxlen=_CALLS)
         seconds.append(ended.seconds)
 
-    def of(self, extension: str, pids: Sequence[int]) -> dict[str, Any]:
+    def measure(self, extension: str, pids: Sequence[int]) -> dict[str, Any]:
         """Return what was measured of an extension with these processes."""
         calls = sorted(self._seconds.get(extension, ()))
         tree = descendants(*pids) if pids else []

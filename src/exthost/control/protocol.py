@@ -31,16 +31,16 @@ __all__ = [
     "VERBS",
     "HostLine",
     "Request",
-    "event",
-    "failure",
-    "outcome",
-    "plain_answer",
-    "plain_call",
-    "question",
+    "encode_event",
+    "encode_failure",
+    "read_outcome",
+    "read_plain_answer",
+    "read_plain_call",
+    "encode_request",
     "read_error",
     "read_line",
     "read_request",
-    "success",
+    "encode_success",
 ]
 
 # As much as a message to an extension may hold: arguments of a call travel in a request.
@@ -71,7 +71,7 @@ class Request(NamedTuple):
     id: int | None = None
 
 
-def question(request: tuple[str, str, Mapping[str, Any], int | None]) -> bytes:
+def encode_request(request: tuple[str, str, Mapping[str, Any], int | None]) -> bytes:
     """Return the line of a request."""
     verb, name, params, id = request
     line: dict[str, Any] = {"verb": verb, "name": name}
@@ -85,7 +85,7 @@ def question(request: tuple[str, str, Mapping[str, Any], int | None]) -> bytes:
         return jsontext.encode(line) + b"\n"
 
 
-def plain_call(item: Item) -> Request | None:
+def read_plain_call(item: Item) -> Request | None:
     """Return the request of the most common line, a call with an id; None for every other line."""
     try:
         members = jsontext.decode_fast(item)  # type: ignore[arg-type] # raises for what is no line
@@ -128,7 +128,7 @@ def _unfit(why: str) -> UsageError:
     )
 
 
-def success(value: Any, id: int | None = None) -> bytes:
+def encode_success(value: Any, id: int | None = None) -> bytes:
     """Return the line that answers a request."""
     members = {"ok": value} if id is None else {"id": id, "ok": value}
     try:
@@ -137,12 +137,12 @@ def success(value: Any, id: int | None = None) -> bytes:
         return jsontext.encode(members) + b"\n"
 
 
-def failure(error: ExthostError, id: int | None = None) -> bytes:
+def encode_failure(error: ExthostError, id: int | None = None) -> bytes:
     """Return the line that answers a request with an error."""
     return _line({"error": error.as_dict()}, id)
 
 
-def event(value: Mapping[str, Any], id: int | None = None) -> bytes:
+def encode_event(value: Mapping[str, Any], id: int | None = None) -> bytes:
     """Return the line of something that happened while a request is worked on."""
     return _line({"event": value}, id)
 
@@ -184,7 +184,7 @@ def read_line(line: bytes) -> HostLine:
     )
 
 
-def plain_answer(line: Item) -> tuple[int, Any] | None:
+def read_plain_answer(line: Item) -> tuple[int, Any] | None:
     """Return the id and the value of the most common line, an answer without an error; None for
     every other line."""
     try:
@@ -194,7 +194,7 @@ def plain_answer(line: Item) -> tuple[int, Any] | None:
         return None
 
 
-def outcome(line: bytes) -> Any:
+def read_outcome(line: bytes) -> Any:
     """Return the value in an answer; raise the error in it."""
     read = read_line(line)
     if read.error is not None:

@@ -37,7 +37,7 @@ _ON_ITS_WAY = frozenset({"discovered", "admitted", "starting", "ready"})
 _ALWAYS = frozenset({"status", "hello"})
 
 # These requests are cancelled when their client leaves; the others are completed.
-CALLS = frozenset({"call", "find", "trace"})
+CANCELLED_WITH_CLIENT = frozenset({"call", "find", "trace"})
 
 
 # Records of a trace in one event.
@@ -136,8 +136,8 @@ class Requests:
                 for row in rows
             ]
         if request.params.get("measure"):
-            self._measurements.look()
-            rows = [row | self._measurements.of(row["id"], pids_here(row)) for row in rows]
+            self._measurements.keep_measuring()
+            rows = [row | self._measurements.measure(row["id"], pids_here(row)) for row in rows]
         return {"host": await self._hello(request, events), "extensions": rows}
 
     async def _steer(self, request: Request, _: EventSender) -> dict[str, Any]:

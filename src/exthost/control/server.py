@@ -31,7 +31,7 @@ MAX_CLIENTS = 128
 _ACCEPT_AGAIN_SECONDS = 1.0
 
 
-class Control:
+class ControlServer:
     """One open socket."""
 
     def __init__(

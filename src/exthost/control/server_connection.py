@@ -15,7 +15,7 @@ from typing import Any
 from exthost.control import protocol
 from exthost.control.line_connection import LineConnection
 from exthost.control.protocol import REQUEST_BYTES, Request
-from exthost.control.requests import CALLS, Requests, StartedCall
+from exthost.control.requests import CANCELLED_WITH_CLIENT, Requests, StartedCall
 from exthost.errors import ExthostError
 from exthost.wire.framing import Item, Skipped
 
@@ -57,7 +57,7 @@ class ServerConnection(LineConnection):
 
     def refuse(self, error: ExthostError) -> None:
         """Send the error and close the connection."""
-        self.write(protocol.failure(error))
+        self.write(protocol.encode_failure(error))
         self._takes_no_more = True
         self.close()
 
@@ -68,7 +68,7 @@ class ServerConnection(LineConnection):
             return
         is_free = not self._waiting and len(self._tasks) + len(self._calls) < MAX_REQUESTS
         if is_free and len(items) == 1:
-            request = protocol.plain_call(items[0])
+            request = protocol.read_plain_call(items[0])
             if request is None or not self._try_start_call(request):
                 self._waiting.extend(items)
                 self._take_waiting()
@@ -118,7 +118,7 @@ class ServerConnection(LineConnection):
         self._takes_no_more = True
         self._waiting.clear()
         for task, request in self._tasks.items():
-            if request.verb in CALLS:
+            if request.verb in CANCELLED_WITH_CLIENT:
                 task.cancel()
         self._cancel_calls()
         self._close_or_time_if_idle()
@@ -170,7 +170,7 @@ class ServerConnection(LineConnection):
             return
         if request.verb == "cancel":
             for task, other in self._tasks.items():
-                if other.id == request.id and other.verb in CALLS:
+                if other.id == request.id and other.verb in CANCELLED_WITH_CLIENT:
                     task.cancel()
             if (call := self._calls.pop(request.id or 0, None)) is not None:
                 call.cancel()
@@ -200,9 +200,9 @@ class ServerConnection(LineConnection):
         """Send the outcome of a call that has no task."""
         self._calls.pop(id or 0, None)
         if error is None:
-            self.write(protocol.success(value, id))
+            self.write(protocol.encode_success(value, id))
         elif isinstance(error, ExthostError):
-            self.write(protocol.failure(error, id))
+            self.write(protocol.encode_failure(error, id))
         if self._waiting:
             self.loop.call_soon(self._take_waiting)
         if not self._keeps_open:
@@ -240,9 +240,9 @@ class ServerConnection(LineConnection):
             if error is not None:
                 raise error
             value = await self._requests.perform(request, _Events(self, request.id))
-            line = protocol.success(value, request.id)
+            line = protocol.encode_success(value, request.id)
         except ExthostError as failed:
-            line = protocol.failure(failed, request.id)
+            line = protocol.encode_failure(failed, request.id)
         self.write(line)
         await self.until_writable()
 
@@ -256,12 +256,12 @@ class ServerConnection(LineConnection):
     def offer_event(self, event: Mapping[str, Any], id: int | None) -> None:
         """Send an event, unless the client has not taken what it was sent before."""
         if self._drained is None:
-            self.write(protocol.event(event, id))
+            self.write(protocol.encode_event(event, id))
 
     async def send_event(self, event: Mapping[str, Any], id: int | None) -> None:
         """Send an event when the client has taken what it was sent before."""
         await self.until_writable()
-        self.write(protocol.event(event, id))
+        self.write(protocol.encode_event(event, id))
 
 
 class _Events:

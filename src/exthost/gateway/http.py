@@ -19,7 +19,7 @@ from starlette.middleware.cors import CORSMiddleware
 from exthost.gateway.http_calls import HttpCalls
 from exthost.gateway.server import McpServer
 from exthost.http_server.access import Access
-from exthost.http_server.listener import names, url
+from exthost.http_server.listener import allowed_host_headers, listener_url
 from exthost.http_server.probes import Probes
 from exthost.http_server.server import serve_app
 from exthost.http_server.token import Tokens
@@ -54,7 +54,7 @@ class _Verifier:
         self._tokens = tokens
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        if not self._tokens.accept(token):
+        if not self._tokens.is_valid(token):
             return None
         return AccessToken(token=token, client_id="exthost", scopes=[])
 
@@ -72,12 +72,12 @@ async def serve(
     `origins` are those of web pages that may use it."""
     app = server.streamable_http_app(
         streamable_http_path=PATH,
-        transport_security=_only_for(names(host), origins),
+        transport_security=_only_for(allowed_host_headers(host), origins),
         max_request_body_size=MAX_REQUEST_BYTES,
         session_idle_timeout=SESSION_IDLE_SECONDS,
         max_sessions=MAX_SESSIONS,
         auth=AuthSettings(
-            issuer_url=AnyHttpUrl(url(listener, host, PATH)), resource_server_url=None
+            issuer_url=AnyHttpUrl(listener_url(listener, host, PATH)), resource_server_url=None
         ),
         token_verifier=_Verifier(tokens),
     )
@@ -95,7 +95,7 @@ async def serve(
     calls = HttpCalls(
         app, PATH, access, gateway.clients, gateway.answer_call, gateway.tools.input_schema
     )
-    await serve_app(probes.beside(calls, access), listener, has_lifespan=True)
+    await serve_app(probes.wrap(calls, access), listener, has_lifespan=True)
 
 
 def _only_for(names: list[str], origins: Sequence[str]) -> TransportSecuritySettings:

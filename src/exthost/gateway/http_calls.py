@@ -44,7 +44,7 @@ from exthost.gateway.client_requests import ANSWER, ClientRequests
 from exthost.gateway.clients import SESSION_HEADER, Client, Clients
 from exthost.gateway.exchanges import Context
 from exthost.http_server.access import Access
-from exthost.http_server.probes import App, Receive, Scope, Send, headers_of
+from exthost.http_server.probes import App, Receive, Scope, Send, decode_headers
 from exthost.wire import jsontext
 
 __all__ = ["HttpCalls"]
@@ -122,7 +122,7 @@ class HttpCalls:
         """Return the headers of a request that may be served here."""
         if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] != self._path:
             return None
-        headers = headers_of(scope)
+        headers = decode_headers(scope)
         length = headers.get("content-length", "")
         is_usual = (
             len(headers) == len(scope["headers"])  # none comes twice
@@ -132,7 +132,7 @@ class HttpCalls:
             and headers.get("content-type") == "application/json"
             and "application/json" in (accept := headers.get("accept", ""))
             and "text/event-stream" in accept
-            and self._access.objection(headers) is None
+            and self._access.find_objection(headers) is None
             and self._access.has_token(headers)
         )
         return headers if is_usual else None

@@ -36,9 +36,9 @@ async def open_control_socket(host: ServedHost, path: str) -> ControlSocket:
     Raises UsageError if another host has it.
     """
     # Few hosts have a socket; the others do not pay for its modules.
-    from exthost.control.server import Control
+    from exthost.control.server import ControlServer
     from exthost.control.status_report import StatusReport
 
-    control = Control(host, StatusReport(host), path, is_program=True)
+    control = ControlServer(host, StatusReport(host), path, is_program=True)
     await control.serve()
     return control

@@ -15,7 +15,7 @@ from exthost.host.registry import Registry
 from exthost.names import nearest
 from exthost.spec import Spec
 
-__all__ = ["ExtensionSet", "not_open"]
+__all__ = ["ExtensionSet", "not_open_error"]
 
 # The number of names in an error message.
 _SHOWN_NAMES = 10
@@ -34,7 +34,7 @@ class ExtensionSet:
         self._leaving: dict[asyncio.Task[None], Extension] = {}
         self._registry = registry
         self._sinks = sinks
-        registry.serve(self.by_id.values())
+        registry.set_extensions(self.by_id.values())
 
     def __iter__(self) -> Iterator[Extension]:
         return iter(tuple(self.by_id.values()))
@@ -47,12 +47,12 @@ class ExtensionSet:
     def require_open(self) -> None:
         """Raise UsageError if the host has never been opened, or is closed."""
         if not self.is_open and not self.by_id:
-            raise not_open()
+            raise not_open_error()
 
-    def not_found(self, id: str) -> ExthostError:
+    def not_found_error(self, id: str) -> ExthostError:
         """Return the error for an unknown id."""
         if not self.is_open and not self.by_id:
-            return not_open()
+            return not_open_error()
         near = nearest(id, self.by_id)
         names = ", ".join(list(self.by_id)[:_SHOWN_NAMES]) or "none"
         help = f"did you mean {near!r}?" if near else f"the extensions here are: {names}"
@@ -69,7 +69,7 @@ class ExtensionSet:
             )
         extension = factory.make(spec)
         self.by_id[spec.id] = extension
-        self._registry.changed()
+        self._registry.mark_stale()
         # Before any event about it: its own admission starts no other extension.
         self._add_sink(extension)
         extension.admit()
@@ -79,8 +79,8 @@ class ExtensionSet:
         """End an extension and forget it."""
         extension = self.by_id.pop(id, None)
         if extension is None:
-            raise self.not_found(id)
-        self._registry.changed()
+            raise self.not_found_error(id)
+        self._registry.mark_stale()
         await self._sinks.remove(id)
         await extension.close()
 
@@ -88,8 +88,8 @@ class ExtensionSet:
         """Remove an extension; it finishes its calls, within their limits, and ends."""
         extension = self.by_id.pop(id, None)
         if extension is None:
-            raise self.not_found(id)
-        self._registry.changed()
+            raise self.not_found_error(id)
+        self._registry.mark_stale()
         await self._sinks.remove(id)
         self._let_leave(extension)
 
@@ -110,7 +110,7 @@ class ExtensionSet:
         renamed = self.by_id.pop(before, None) if before != spec.id else None
         self.by_id[spec.id] = new  # a dict keeps the place of a key that it has
         new.take_over(old)
-        self._registry.changed()
+        self._registry.mark_stale()
         for replaced in (old, renamed):
             if replaced is not None:
                 await self._sinks.remove(replaced.id)
@@ -137,7 +137,7 @@ class ExtensionSet:
         closing = [ext.drain() if drain else ext.close() for ext in self._all()]
         await asyncio.gather(*closing, return_exceptions=True)
         self.by_id.clear()
-        self._registry.changed()
+        self._registry.mark_stale()
 
     def kill(self) -> None:
         """Kill every process at once."""
@@ -145,6 +145,6 @@ class ExtensionSet:
             extension.kill()
 
 
-def not_open() -> UsageError:
+def not_open_error() -> UsageError:
     """Return the error for a host that is not open."""
     return UsageError("X1315", "this host is not open", help="use it with `async with`")

@@ -19,7 +19,7 @@ from typing import Any
 from exthost.dialects.calls import FileFragment
 from exthost.errors import CallFailed, Refused, UsageError
 
-__all__ = ["merge_fragments", "path_refused", "safe_path"]
+__all__ = ["merge_fragments", "path_refused_error", "safe_path"]
 
 # By aliases of aliases, a YAML of a few hundred bytes can expand to billions of nodes.
 MAX_MERGED_KEYS = 100_000
@@ -70,10 +70,10 @@ def safe_path(path: str) -> str:
         why = "it has a control character in it"
     else:
         return str(PurePosixPath(*parts))
-    raise path_refused(path, why)
+    raise path_refused_error(path, why)
 
 
-def path_refused(path: str, why: str) -> Refused:
+def path_refused_error(path: str, why: str) -> Refused:
     """Return the error for a file that may not be written."""
     return Refused(
         "X0320",

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from exthost.dialects.calls import FileFragment
 from exthost.errors import CallFailed, Evidence, UsageError
-from exthost.host.file_merge import merge_fragments, path_refused
+from exthost.host.file_merge import merge_fragments, path_refused_error
 
 __all__ = ["is_protected", "write_files"]
 
@@ -70,7 +70,7 @@ def write_files(
         for path in files:
             place = _resolved(root, path)
             if is_protected(place) and place not in allowed:
-                raise path_refused(path, _PROTECTED)
+                raise path_refused_error(path, _PROTECTED)
             if place in places.values():
                 raise CallFailed(
                     "X0721",
@@ -104,7 +104,7 @@ def _resolved(root: str, path: str) -> str:
     """Return the real path, relative to the root. Raises Refused if it is outside."""
     real = os.path.realpath(f"{root}/{path}")
     if not real.startswith(f"{root.rstrip('/')}/"):
-        raise path_refused(path, "a link leads it out of the folder")
+        raise path_refused_error(path, "a link leads it out of the folder")
     return real[len(root.rstrip("/")) + 1 :]
 
 

@@ -91,7 +91,7 @@ class Host:
             environ=environ,
             api=self._api,
             shared=shared,
-            on_change=self.registry.changed,
+            on_change=self.registry.mark_stale,
             others=self._by_id.values,
             traffic=self.traffic,
             engines=self._engines,
@@ -131,7 +131,7 @@ class Host:
         try:
             return self._by_id[name]
         except KeyError:
-            raise self._extensions.not_found(name) from None
+            raise self._extensions.not_found_error(name) from None
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_id
@@ -230,7 +230,7 @@ class Host:
     @property
     def tools(self) -> RegisteredTools:
         """What can be called right now: registered name → tool."""
-        return RegisteredTools(self.registry.tools, self.registry.told)
+        return RegisteredTools(self.registry.tools, self.registry.logged_warnings)
 
     def call_tool(
         self,

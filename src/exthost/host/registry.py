@@ -50,15 +50,15 @@ class Registry:
         # looks here first.
         self.current: Mapping[str, RegisteredTool] = {}
         self._by_own_name: dict[str, list[RegisteredTool]] = {}
-        self.told: set[str] = set()
+        self.logged_warnings: set[str] = set()
         self.warnings: tuple[str, ...] = ()
 
-    def serve(self, servers: Iterable[Server]) -> None:
+    def set_extensions(self, servers: Iterable[Server]) -> None:
         """Use these extensions, in this order."""
         self._servers = servers
         self._stale, self.current = True, {}
 
-    def changed(self) -> None:
+    def mark_stale(self) -> None:
         """Rebuild the tables at the next look-up, because an offer or a state has changed."""
         self._stale, self.current = True, {}
         if self._on_change is not None:
@@ -121,8 +121,8 @@ class Registry:
         self.current = tools
         self.warnings = tuple(warnings)
         for warning in warnings:
-            if warning not in self.told:
-                self.told.add(warning)
+            if warning not in self.logged_warnings:
+                self.logged_warnings.add(warning)
                 _log.warning("%s", warning)
 
     def _not_found(self, name: str, same: list[RegisteredTool]) -> NotFound:

@@ -22,7 +22,7 @@ from exthost.errors import (
 )
 from exthost.tool_result import ToolResult
 
-__all__ = ["ROUNDS", "OUTPUT_BYTES", "complete_with_tools", "cut"]
+__all__ = ["ROUNDS", "OUTPUT_BYTES", "complete_with_tools", "cut_to_bytes"]
 
 # How often a model may request tools, and how much output it gets (docs/dialects/synaps.md).
 ROUNDS = 8
@@ -110,11 +110,15 @@ async def _result(use: _Use, run_tool: RunTool, output_bytes: int) -> dict[str, 
         text, failed = f"Tool call blocked by extension: {refused.message}", True
     except ExthostError as error:
         text, failed = f"Tool execution failed: {error.message}", True
-    block = {"type": "tool_result", "tool_use_id": use.id, "content": cut(text, output_bytes)}
+    block = {
+        "type": "tool_result",
+        "tool_use_id": use.id,
+        "content": cut_to_bytes(text, output_bytes),
+    }
     return block | {"is_error": True} if failed else block
 
 
-def cut(text: str, most: int) -> str:
+def cut_to_bytes(text: str, most: int) -> str:
     """Return the text cut to at most `most` bytes, in whole characters."""
     data = text.encode("utf-8", "replace")
     return text if len(data) <= most else data[:most].decode("utf-8", "ignore")

@@ -7,7 +7,7 @@ requests to us. Both are refused before anything else is checked.
 
 from collections.abc import Mapping
 
-from exthost.http_server.listener import names
+from exthost.http_server.listener import allowed_host_headers
 from exthost.http_server.token import Tokens
 
 MISDIRECTED = 421
@@ -20,10 +20,10 @@ class Access:
 
     def __init__(self, host: str, tokens: Tokens) -> None:
         """`host` is the address that the service listens on."""
-        self._names = frozenset(name.lower() for name in names(host))
+        self._names = frozenset(name.lower() for name in allowed_host_headers(host))
         self._tokens = tokens
 
-    def objection(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
+    def find_objection(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
         """Return the status and the reason if a request is refused; None if it is not."""
         host = headers.get("host", "")
         if without_port(host) not in self._names:
@@ -49,7 +49,7 @@ class Access:
 
     def is_token(self, text: str) -> bool:
         """Return whether this is a valid token."""
-        return self._tokens.accept(text.strip())
+        return self._tokens.is_valid(text.strip())
 
 
 def without_port(host: str) -> str:

@@ -24,13 +24,13 @@ def listen(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def url(listener: socket.socket, host: str, path: str) -> str:
+def listener_url(listener: socket.socket, host: str, path: str) -> str:
     """Return the URL by which a client on this machine reaches the listener."""
     shown = f"[{host}]" if ":" in host else host
     return f"http://{shown}:{listener.getsockname()[1]}{path}"
 
 
-def names(host: str) -> list[str]:
+def allowed_host_headers(host: str) -> list[str]:
     """Return the values that the Host header may have for a socket bound to this host."""
     allowed = dict.fromkeys((*LOOPBACK, host))
     if host not in LOOPBACK:

@@ -37,20 +37,20 @@ class Probes:
         self._life = life
         self._metrics = metrics
 
-    def beside(self, app: App, access: Access) -> App:
+    def wrap(self, app: App, access: Access) -> App:
         """Return an application that answers the two paths, and leaves all others to `app`."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http" or scope["path"] not in (HEALTH_PATH, METRICS_PATH):
                 await app(scope, receive, send)
             else:
-                await respond(send, *self._answer(scope, access))
+                await send_response(send, *self._answer(scope, access))
 
         return answer
 
     def _answer(self, scope: Scope, access: Access) -> tuple[int, str, bytes]:
-        headers = headers_of(scope)
-        objection = access.objection(headers)
+        headers = decode_headers(scope)
+        objection = access.find_objection(headers)
         if objection is not None:
             status, reason = objection
             return status, "text/plain", reason.encode()
@@ -72,7 +72,7 @@ class Probes:
         return 200 if word == "ok" else 503, "application/json", jsontext.encode({"status": word})
 
 
-def headers_of(scope: Scope) -> Mapping[str, str]:
+def decode_headers(scope: Scope) -> Mapping[str, str]:
     """Return the headers by name in lower case. Values of a repeated header are joined."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
@@ -81,7 +81,7 @@ def headers_of(scope: Scope) -> Mapping[str, str]:
     return headers
 
 
-async def respond(send: Send, status: int, content_type: str, body: bytes) -> None:
+async def send_response(send: Send, status: int, content_type: str, body: bytes) -> None:
     """Send a whole response."""
     headers = [
         (b"content-type", content_type.encode("latin-1")),

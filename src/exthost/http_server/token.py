@@ -53,7 +53,7 @@ class Tokens:
                 self._texts = self._read(self._file)
         return self._texts
 
-    def accept(self, text: str) -> bool:
+    def is_valid(self, text: str) -> bool:
         """Return whether this is a valid token."""
         given = text.encode("utf-8", "replace")
         return any(hmac.compare_digest(given, valid.encode()) for valid in self.texts)
@@ -75,7 +75,7 @@ def _file_state(path: Path) -> object:
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size, status.st_mode
 
 
-def find(file: str | None, environ: Mapping[str, str]) -> Token:
+def find_token(file: str | None, environ: Mapping[str, str]) -> Token:
     """The token in the file, which is made if it is not there; else the variable's; else a new one.
     Raises ConfigError for one that cannot be used."""
     if file is not None:

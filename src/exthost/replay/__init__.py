@@ -7,7 +7,7 @@ recording matches everything. In reading order:
     script       the messages of one process in a recording
     chosen_ids   ids that one side chooses anew in each session
     comparison   where two messages differ first
-    child_part   pure: what the child says to each message of the host
-    host_part    pure: what the host says, and what it expects
+    extension_role   pure: what the child says to each message of the host
+    host_role    pure: what the host says, and what it expects
     pipe_replay  either part on real pipes
 """

@@ -15,13 +15,13 @@ from exthost.errors import ExthostError
 from exthost.launch_plan import LaunchPlan
 from exthost.messages import Message, Noise
 from exthost.process.child import Child, find_program
-from exthost.replay.child_part import ChildPart, Line
 from exthost.replay.comparison import Difference
-from exthost.replay.host_part import HostPart
+from exthost.replay.extension_role import ExtensionRole, StderrLine
+from exthost.replay.host_role import HostRole
 from exthost.replay.script import Script, messages_in
 from exthost.wire.framing import READ_BYTES, Broken, Skipped
 
-__all__ = ["Outcome", "play_child", "play_host"]
+__all__ = ["Outcome", "play_extension", "play_host"]
 
 # The largest message of a recording: what was accepted once is accepted again.
 _LARGEST_BYTES = 2**31 - 1
@@ -54,22 +54,24 @@ class _Wire:
         return read
 
 
-def play_child(script: Script, stdin: int = 0, stdout: int = 1, stderr: int = 2) -> ChildPart:
+def play_extension(
+    script: Script, stdin: int = 0, stdout: int = 1, stderr: int = 2
+) -> ExtensionRole:
     """Play the child of this script to the host at these descriptors, until the host closes them
     or the recording ends."""
-    part = ChildPart(script)
+    part = ExtensionRole(script)
     wire = _Wire(find_dialect(script.dialect), Role.GUEST)
 
-    def say(spoken: Sequence[Message | Noise | Line]) -> None:
+    def say(spoken: Sequence[Message | Noise | StderrLine]) -> None:
         for event in spoken:
-            if isinstance(event, Line):
+            if isinstance(event, StderrLine):
                 _write(stderr, f"{event}\n".encode())
             elif isinstance(event, Noise):
                 _write(stdout, event.data + b"\n")
             else:
                 _write(stdout, wire.frame(event))
 
-    say(part.begin())
+    say(part.first_messages())
     while not part.is_over:
         wire.expect(part.next_method)
         try:
@@ -80,7 +82,7 @@ def play_child(script: Script, stdin: int = 0, stdout: int = 1, stderr: int = 2)
             break
         for message in wire.read(data):
             if not isinstance(message, Noise | Skipped | Broken):
-                say(part.hear(message))
+                say(part.receive(message))
                 wire.expect(part.next_method)
     return part
 
@@ -103,7 +105,7 @@ def play_host(
 ) -> Outcome:
     """Play the host of this script to a program, up to the first difference. The program has
     `seconds` for each message. Its stderr is passed on. Raises SpawnFailed."""
-    part = HostPart(script, ignored)
+    part = HostRole(script, ignored)
     program = find_program(command[0], None, os.environ.get("PATH", os.defpath))
     plan = LaunchPlan(argv=(program, *command[1:]), env=dict(os.environ))
     child = Child(plan, script.extension)
@@ -118,7 +120,7 @@ class _Conversation:
     """The host's part with one process."""
 
     def __init__(
-        self, script: Script, part: HostPart, child: Child, seconds: float, stderr: int
+        self, script: Script, part: HostRole, child: Child, seconds: float, stderr: int
     ) -> None:
         self._wire = _Wire(find_dialect(script.dialect), Role.HOST)
         self._part = part
@@ -157,7 +159,7 @@ class _Conversation:
                         deadline = time.monotonic() + self._seconds
 
     def _say(self) -> None:
-        frames = b"".join(self._wire.frame(message) for message in self._part.say())
+        frames = b"".join(self._wire.frame(message) for message in self._part.due_messages())
         if frames:
             was_empty = not self._unwritten
             self._unwritten += frames
@@ -191,7 +193,7 @@ class _Conversation:
                 return self._part.missing(f"bytes that are no frame: {message.why}")
             if isinstance(message, Noise | Skipped):
                 continue  # stray output is no part of the protocol
-            difference = self._part.hear(message)
+            difference = self._part.receive(message)
             if difference is not None:
                 return difference
         return None

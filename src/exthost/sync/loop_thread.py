@@ -14,7 +14,7 @@ from exthost.errors import UsageError
 from exthost.event_loop import new_event_loop
 from exthost.session.failures import used_after_fork_error
 
-__all__ = ["LOOP_SECONDS", "LoopThread", "not_open"]
+__all__ = ["LOOP_SECONDS", "LoopThread", "not_open_error"]
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class LoopThread:
         if self.is_copy:
             raise used_after_fork_error()
         if self.loop.is_closed():
-            raise not_open()
+            raise not_open_error()
 
         async def run() -> T:
             return await make()
@@ -87,6 +87,6 @@ async def _cancel_tasks() -> None:
     asyncio.get_running_loop().stop()
 
 
-def not_open() -> UsageError:
+def not_open_error() -> UsageError:
     """Return the error for a host that is not open yet, or no more."""
     return UsageError("X1315", "this host is not open", help="use it with `with`")

@@ -28,7 +28,7 @@ from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
 from exthost.sync.blocking_call import call_tool
-from exthost.sync.loop_thread import LoopThread, not_open
+from exthost.sync.loop_thread import LoopThread, not_open_error
 from exthost.sync.sync_extension import SyncExtension
 from exthost.tool_result import ToolResult
 from exthost.trace.buffer import TraceBuffer
@@ -175,7 +175,7 @@ class SyncHost:
         loop's thread."""
         host, loop_thread = self._host, self._loop_thread
         if host is None or loop_thread is None:
-            raise not_open()
+            raise not_open_error()
         found = host.registry.get(name)
         if found is None:
             found = loop_thread.run(lambda: host.find_tool(name))
@@ -259,12 +259,12 @@ class SyncHost:
     def target(self) -> Host:
         """The asynchronous host. Only the loop's thread may change it."""
         if self._host is None:
-            raise not_open()
+            raise not_open_error()
         return self._host
 
     @property
     def loop_thread(self) -> LoopThread:
         """The thread of its loop."""
         if self._loop_thread is None:
-            raise not_open()
+            raise not_open_error()
         return self._loop_thread

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from exthost.http_server.access import UNAUTHORIZED, Access
-from exthost.http_server.probes import headers_of, respond
+from exthost.http_server.probes import decode_headers, send_response
 from exthost.web.endpoints import Endpoint, Endpoints
 from exthost.web.login import Login
 
@@ -108,10 +108,10 @@ def _guarded(app: ASGIApp, access: Access) -> ASGIApp:
     """Return the application behind the checks of Host and Origin, with our headers."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        objection = access.objection(headers_of(scope))
+        objection = access.find_objection(decode_headers(scope))
         if objection is not None:
             status, reason = objection
-            await respond(send, status, "text/plain", reason.encode())
+            await send_response(send, status, "text/plain", reason.encode())
             return
 
         async def send_with_headers(message: Message) -> None:

@@ -30,7 +30,7 @@ async def serve(
     access = Access(address, tokens)
     endpoints = Endpoints(host, report, requests, config)
     login = Login(access, tokens, listener.getsockname()[1])
-    app = probes.beside(build_application(endpoints, access, login), access)
+    app = probes.wrap(build_application(endpoints, access, login), access)
     serving = asyncio.get_running_loop().create_task(serve_app(app, listener))
     try:
         await asyncio.shield(serving)

@@ -15,7 +15,7 @@ from exthost.replay.comparison import Difference, Rules, describe
 from exthost.replay.script import Script, as_record, message_of
 from exthost.trace.record import TraceRecord
 
-__all__ = ["ChildPart", "Line"]
+__all__ = ["ExtensionRole", "StderrLine"]
 
 NOT_RECORDED = "the recording has no such request"
 
@@ -23,13 +23,13 @@ NOT_RECORDED = "the recording has no such request"
 _COMPARED = 64
 
 
-class Line(str):
+class StderrLine(str):
     """A line that the child writes to stderr."""
 
     __slots__ = ()
 
 
-class ChildPart:
+class ExtensionRole:
     """Plays one script. `differences` are those of what the host sent."""
 
     def __init__(self, script: Script) -> None:
@@ -64,11 +64,11 @@ class ChildPart:
                 return record.method
         return ""
 
-    def begin(self) -> list[Message | Noise | Line]:
+    def first_messages(self) -> list[Message | Noise | StderrLine]:
         """Return what the child says before it hears anything."""
         return list(self._say(None))
 
-    def hear(self, message: Message) -> list[Message | Noise | Line]:
+    def receive(self, message: Message) -> list[Message | Noise | StderrLine]:
         """Return what the child says to a message of the host."""
         actual = as_record(message)
         index = self._match(actual)
@@ -101,7 +101,7 @@ class ChildPart:
                 return index
         return candidates.popleft()
 
-    def _say(self, group: Any) -> Iterator[Message | Noise | Line]:
+    def _say(self, group: Any) -> Iterator[Message | Noise | StderrLine]:
         """Yield what is due after a record of this group was done."""
         while True:
             index = self._due_of(group)
@@ -127,9 +127,9 @@ class ChildPart:
             self._first += 1
         return self._first
 
-    def _message_of(self, record: TraceRecord) -> Message | Noise | Line:
+    def _message_of(self, record: TraceRecord) -> Message | Noise | StderrLine:
         if record.kind == "stderr":
-            return Line(record.text)
+            return StderrLine(record.text)
         if record.kind == "noise":
             return Noise(record.text.encode(), str(record.data))
         is_answer = record.kind in ("reply", "failure")

@@ -13,10 +13,10 @@ from exthost.replay.comparison import Difference, Rules, describe
 from exthost.replay.script import Script, as_record, message_of
 from exthost.trace.record import TraceRecord
 
-__all__ = ["HostPart"]
+__all__ = ["HostRole"]
 
 
-class HostPart:
+class HostRole:
     """Plays one script. Members of the names in `ignored` may differ."""
 
     def __init__(self, script: Script, ignored: Collection[str] = ()) -> None:
@@ -40,7 +40,7 @@ class HostPart:
         """Whether everything was said and heard."""
         return self._advance() == len(self._records)
 
-    def say(self) -> list[Message]:
+    def due_messages(self) -> list[Message]:
         """Return what is to be said now."""
         messages: list[Message] = []
         while (index := self._advance()) < len(self._records):
@@ -56,7 +56,7 @@ class HostPart:
             messages.append(message_of(record, id))
         return messages
 
-    def hear(self, message: Message) -> Difference | None:
+    def receive(self, message: Message) -> Difference | None:
         """Compare a message of the child with the one that plays its part."""
         actual = as_record(message)
         if actual.kind in ("reply", "failure"):
