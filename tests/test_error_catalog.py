@@ -15,7 +15,7 @@ from exthost.error_catalog import ErrorEntry
 
 SOURCE = Path(exthost.__file__).parent
 CODE = re.compile(r'"(X\d{4})"')
-TABLES = list(find.error_tables())
+TABLES = list(find.iter_error_tables())
 CATALOG = error_catalog.load(*TABLES)
 MINE = {"kind": "CallFailed", "title": "mine", "meaning": "It failed.", "fix": "Try again."}
 

@@ -31,7 +31,7 @@ def _plant(root: Path, count: int) -> None:
 
 
 def _search(root: Path, count: int) -> None:
-    report = discover(DiscoverySettings(search_paths=(str(root),)), find.manifest_formats())
+    report = discover(DiscoverySettings(search_paths=(str(root),)), find.load_manifest_formats())
     expected = count - count // NESTED_EVERY
     assert (report.scanned, len(report.candidates)) == (count, expected), report.diagnostics[:3]
 

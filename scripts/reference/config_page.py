@@ -7,7 +7,7 @@ from exthost.config.json_schema import dialect_sections
 from exthost.config.section_keys import SECTION_KEYS
 from exthost.dialects import find
 from exthost.dialects.base import Dialect
-from exthost.dialects.options import EVERYWHERE
+from exthost.dialects.options import COMMON_OPTIONS
 from exthost.documents.keys import Key
 from exthost.documents.setting_keys import SETTING_KEYS
 from exthost.extension.policy import effective_breaker, effective_restart_policy
@@ -141,7 +141,7 @@ def _shown(value: Any) -> str:
 
 
 def _options() -> str:
-    rows = [("every", *_option_cells(name, option)) for name, option in EVERYWHERE.items()]
+    rows = [("every", *_option_cells(name, option)) for name, option in COMMON_OPTIONS.items()]
     for dialect in find.BUILT_IN:
         for name, option in find.find_dialect(dialect).options.items():
             rows.append((dialect, *_option_cells(name, option)))
@@ -149,4 +149,4 @@ def _options() -> str:
 
 
 def _option_cells(name: str, option: Any) -> tuple[str, str, str]:
-    return code(name), option.words, option.about
+    return code(name), option.expected, option.about

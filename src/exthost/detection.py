@@ -190,12 +190,12 @@ def detection_order(program: str) -> list[tuple[str, float]]:
     """
     known = {
         format.dialect
-        for format in find.manifest_formats()
+        for format in find.load_manifest_formats()
         if format.executable and format.claims(os.path.basename(program), "")  # noqa: PTH119
     }
     tried = [
         (package.name not in known, package.detection.rank, package.name, package.detection.seconds)
-        for package in find.packages()
+        for package in find.iter_packages()
         if package.detection is not None
     ]
     return [(name, seconds) for _, _, name, seconds in sorted(tried)]

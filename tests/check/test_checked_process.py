@@ -7,7 +7,7 @@ import sys
 from exthost.check.ledger import Ledger
 from exthost.check.starter import Starter
 from exthost.connection import connection_spec
-from exthost.dialects.find import conformance_of, find_dialect
+from exthost.dialects.find import find_conformance, find_dialect
 
 # Tells how many bytes wait for it, a while after the first has come; then it reads them.
 SLOW = """
@@ -24,7 +24,7 @@ print(sys.stdin.readline(), flush=True)
 
 async def test_a_message_in_pieces_is_written_when_the_program_has_begun_to_read() -> None:
     spec = connection_spec([sys.executable, "-S", "-E", "-c", SLOW], "morphir", {})
-    dialect, conformance = find_dialect("morphir"), conformance_of("morphir")
+    dialect, conformance = find_dialect("morphir"), find_conformance("morphir")
     starter = Starter(spec, dialect, conformance, os.environ, Ledger(conformance), 60)
     process = await starter.start()
     try:

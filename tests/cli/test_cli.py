@@ -18,7 +18,7 @@ from tests.cli.running import run_inside as run
 from tests.extensions.driving import command as hostile_command
 from tests.host.test_host import FRAGILE, TEXT
 
-CATALOG = error_catalog.load(*find.error_tables())
+CATALOG = error_catalog.load(*find.iter_error_tables())
 PYTHON = [sys.executable, "-S", "-E"]
 TEXT_COMMAND = ("--dialect", "morphir", "--", *PYTHON, str(TEXT))
 

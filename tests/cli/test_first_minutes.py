@@ -18,7 +18,7 @@ from tests.cli.running import run_inside as run
 from tests.cli.test_cli import PYTHON, told
 from tests.host.test_host import TEXT
 
-CATALOG = error_catalog.load(*find.error_tables())
+CATALOG = error_catalog.load(*find.iter_error_tables())
 HOSTILE_WORDS = """
 import json, sys
 for line in sys.stdin:

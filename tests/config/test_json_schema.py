@@ -14,7 +14,7 @@ from exthost.config.document import _SECTIONS
 from exthost.config.json_schema import dialect_sections, json_schema
 from exthost.config.section_keys import SECTION_KEYS
 from exthost.dialects import find
-from exthost.dialects.options import EVERYWHERE
+from exthost.dialects.options import COMMON_OPTIONS
 from exthost.documents.keys import Key
 from exthost.documents.problems import Place, Problems
 from exthost.errors import ConfigError
@@ -53,7 +53,7 @@ def test_every_key_has_a_sentence_and_an_example() -> None:
 
 
 def test_every_option_of_a_dialect_has_a_sentence() -> None:
-    for name, option in EVERYWHERE.items():
+    for name, option in COMMON_OPTIONS.items():
         assert option.about, name
     for package in BUILT_IN:
         for name, option in find.find_dialect(package.name).options.items():

@@ -7,7 +7,7 @@ import pytest
 
 import exthost.check
 from exthost.dialects.conformance import Conformance
-from exthost.dialects.find import BUILT_IN, conformance_of
+from exthost.dialects.find import BUILT_IN, find_conformance
 from exthost.dialects.rules import all_rules
 from tests.dialects.requirements import rules
 
@@ -16,7 +16,7 @@ CHECK = Path(exthost.check.__file__).parent
 
 @pytest.mark.parametrize("dialect", BUILT_IN)
 def test_the_ids_are_rules_of_the_dialect(dialect: str) -> None:
-    named = conformance_of(dialect).rules
+    named = find_conformance(dialect).rules
     names = {rule.name for rule in all_rules(Conformance())}
     assert set(named) <= names
     assert set(named.values()) <= rules().keys()
@@ -27,7 +27,9 @@ def test_every_rule_that_the_checks_name_is_there() -> None:
     sources = [*CHECK.glob("*.py"), CHECK.parent / "dialects" / "message_audit.py"]
     source = "".join(path.read_text() for path in sources)
     names = {rule.name for rule in all_rules(Conformance())}
-    for name in re.findall(r'(?:find|passed|skip|Problem|rule_of)\(\s*"([a-z0-9-]+)"', source):
+    for name in re.findall(
+        r'(?:add_finding|mark_checked|skip|Problem|find_rule)\(\s*"([a-z0-9-]+)"', source
+    ):
         assert name in names
 
 

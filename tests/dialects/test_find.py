@@ -23,16 +23,16 @@ def test_every_reference_of_a_built_in_package_leads_somewhere(name: str) -> Non
     package = find.find_package(name)
     assert package.name == name == find.find_dialect(name).name
     if package.manifest:
-        assert isinstance(find.load(package, package.manifest), ManifestFormat)
-        assert find.load(package, package.manifest).dialect == name
+        assert isinstance(find.load_reference(package, package.manifest), ManifestFormat)
+        assert find.load_reference(package, package.manifest).dialect == name
     for reference in (*package.config_sections.values(), package.json_config):
-        assert not reference or callable(find.load(package, reference))
+        assert not reference or callable(find.load_reference(package, reference))
     for facet, reference in package.blocking_facets.items():
         assert facet in find.find_dialect(name).facets
-        assert issubclass(find.load(package, reference), SyncFacet)
+        assert issubclass(find.load_reference(package, reference), SyncFacet)
     assert package_vectors(package)
     if package.hostile_peer:
-        peer = find.load(package, package.hostile_peer)
+        peer = find.load_reference(package, package.hostile_peer)
         assert isinstance(peer, HostilePeer) and peer.dialect == name
 
 
@@ -90,9 +90,9 @@ def test_a_broken_package_does_not_keep_the_others_from_being_found(
     install(tmp_path, "broken = exthost_nowhere:DIALECT", {})
     monkeypatch.syspath_prepend(str(tmp_path))
     with caplog.at_level(logging.WARNING):
-        assert [package.name for package in find.packages()] == list(find.BUILT_IN)
+        assert [package.name for package in find.iter_packages()] == list(find.BUILT_IN)
     assert "exthost-broken 1.2" in caplog.text
-    assert {one.dialect for one in find.manifest_formats()} >= {"nexo", "synaps"}
+    assert {one.dialect for one in find.load_manifest_formats()} >= {"nexo", "synaps"}
     assert config_from_mapping({"mcp_servers": {"a": {"command": "x"}}}).specs[0].dialect == "mcp"
     assert main(["inspect", "--dialect", "broken", "--", "true"]) == ConfigError.exit_code
     assert "is at fault" in capsys.readouterr().err
@@ -157,7 +157,7 @@ def test_all_that_a_package_of_a_third_party_brings_is_used(third_party: Path) -
         config_from_mapping({"thirt": {"run": "y"}})
     with pytest.raises(ConfigError, match="loud: must be true or false"):
         config_from_mapping({"defaults": {"options": {"loud": 7}}})
-    assert [one.dialect for one in find.manifest_formats()][-1] == "broken"
+    assert [one.dialect for one in find.load_manifest_formats()][-1] == "broken"
     sniffed = sniff(b"THIRD! hello")
     assert sniffed is not None and sniffed.form == "lines of its own"
     assert sniffed.dialects == ("broken",)

@@ -35,7 +35,7 @@ with exthost.sync_connect(sys.argv[2:], dialect="seventh") as ext:
 print(json.dumps({
     "built_in": find.BUILT_IN,
     "detected": [name for name, _ in detection_order("x")],
-    "explained": "LS001" in load(*find.error_tables()),
+    "explained": "LS001" in load(*find.iter_error_tables()),
     "sniffed": sniff.sniff(b"Content-Length: 2").dialects,
     "vectors": len(package_vectors(find.find_package("seventh"))),
     "hover": hover,

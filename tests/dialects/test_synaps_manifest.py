@@ -224,7 +224,7 @@ def test_the_projects_plugin_goes_before_the_users_of_the_same_name(
     skill.parent.mkdir(parents=True)
     skill.write_text('{"name": "skill"}')
     settings = DiscoverySettings(search_paths=("$SYNAPS",))
-    report = discover(settings, find.manifest_formats(), base=str(tmp_path / "work"))
+    report = discover(settings, find.load_manifest_formats(), base=str(tmp_path / "work"))
     there = {one.id: one.folder for one in report.candidates}
     assert there == {"both": str(project / "both"), "mine": str(users / "mine")}
     (wrong,) = (one for one in report.diagnostics if one.level == "error")
@@ -236,7 +236,7 @@ def test_where_the_user_has_no_plugins_nothing_is_said(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     settings = DiscoverySettings(search_paths=("$SYNAPS",))
-    report = discover(settings, find.manifest_formats(), base=str(tmp_path))
+    report = discover(settings, find.load_manifest_formats(), base=str(tmp_path))
     assert (report.candidates, report.diagnostics) == ((), ())
 
 

@@ -33,7 +33,7 @@ SECOND = {"offer": {"tools": ["echo", "second"]}}
 def looking(root: Path, **settings: Any) -> Watch:
     paths = (str(root),)
     return Watch(
-        DiscoverySettings(search_paths=paths, **settings), find.manifest_formats(), str(root)
+        DiscoverySettings(search_paths=paths, **settings), find.load_manifest_formats(), str(root)
     )
 
 

@@ -6,7 +6,7 @@ from exthost.check.checked_process import CheckedProcess
 from exthost.check.findings import Finding, Outcome
 from exthost.dialects.conformance import Conformance
 from exthost.dialects.message_audit import Problem
-from exthost.dialects.rules import all_rules, rule_of
+from exthost.dialects.rules import all_rules, find_rule
 
 # At most this many findings of one rule are kept; more would only repeat them.
 MAX_FINDINGS = 5
@@ -39,7 +39,7 @@ class Ledger:
         findings = self._findings.setdefault(name, {})
         if message not in findings and len(findings) < MAX_FINDINGS:
             stderr = () if process is None else process.pipes.stderr
-            rule = rule_of(name, self._conformance)
+            rule = find_rule(name, self._conformance)
             findings[message] = Finding(rule, message, exchange, stderr, fix)
 
     def note(self, problems: Iterable[Problem]) -> None:

@@ -6,7 +6,7 @@ from exthost.check.findings import Finding, Outcome, Report
 from exthost.config import DiscoverySettings
 from exthost.dialects import find
 from exthost.dialects.conformance import Conformance
-from exthost.dialects.rules import rule_of
+from exthost.dialects.rules import find_rule
 from exthost.discovery.report import Diagnostic
 from exthost.discovery.search import discover
 from exthost.errors import ExthostError
@@ -32,12 +32,12 @@ class ManifestCheck:
 
 def check_manifest(spec: Spec) -> ManifestCheck:
     """Check the manifest that an extension was read from."""
-    rule = rule_of("manifest", find.conformance_of(spec.dialect))
+    rule = find_rule("manifest", find.find_conformance(spec.dialect))
     path = spec.manifest_file
     if not path:
         return ManifestCheck(Outcome(rule, reason="it has none", skipped=True))
     folder = path.rpartition("/")[0] or "/"
-    formats = find.manifest_formats()
+    formats = find.load_manifest_formats()
     if any(form.parent and form.parent == folder.rpartition("/")[2] for form in formats):
         folder = folder.rpartition("/")[0] or "/"
     report = discover(DiscoverySettings(search_paths=(folder,), max_depth=2), formats)
@@ -60,7 +60,7 @@ def _message(diagnostic: Diagnostic) -> str:
 
 def failed_report(error: ExthostError, target: str, dialect: str) -> Report:
     """Return the report of an extension whose manifest or config is invalid."""
-    rule = rule_of("manifest", Conformance())
+    rule = find_rule("manifest", Conformance())
     evidence = error.evidence
     place = f"{evidence.path}:{evidence.line}: " if evidence.line else ""
     first = Finding(rule, f"{place}{error.message} [{error.code}]", fix=error.help)

@@ -13,7 +13,7 @@ from exthost.check.offer_audit import audit_offer
 from exthost.check.settings import Settings
 from exthost.check.starter import Starter
 from exthost.dialects.conformance import Conformance
-from exthost.dialects.find import conformance_of, find_dialect
+from exthost.dialects.find import find_conformance, find_dialect
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
 from exthost.spec import Spec
 
@@ -25,7 +25,7 @@ _OFFER_RULES = ("tools", "input-schema", "output-schema")
 
 async def run_checks(spec: Spec, environ: Mapping[str, str], settings: Settings) -> Report:
     """Check an extension. What is wrong with it is in the report, and never raised."""
-    conformance = conformance_of(spec.dialect)
+    conformance = find_conformance(spec.dialect)
     ledger = Ledger(conformance)
     dialect = find_dialect(spec.dialect)
     starter = Starter(spec, dialect, conformance, environ, ledger, settings.reply_seconds)

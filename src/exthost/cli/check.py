@@ -36,7 +36,7 @@ from exthost.cli.target_specs import find_spec
 from exthost.cli.verb_loop import run_async
 from exthost.detection import SEARCH_SECONDS
 from exthost.dialects.conformance import Conformance
-from exthost.dialects.find import conformance_of
+from exthost.dialects.find import find_conformance
 from exthost.dialects.rules import all_rules
 from exthost.errors import ConfigError, ManifestError, UsageError
 from exthost.spec import Spec
@@ -147,7 +147,7 @@ def read_call(text: str) -> tuple[str, object]:
 
 
 def _list_rules(args: CheckArgs) -> int:
-    conformance = conformance_of(args.dialect) if args.dialect else Conformance()
+    conformance = find_conformance(args.dialect) if args.dialect else Conformance()
     rules = all_rules(conformance)
     if args.json:
         show_json([rule._asdict() for rule in rules])

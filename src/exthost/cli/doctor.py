@@ -135,7 +135,7 @@ def _unsearched(wanted: Wanted) -> list[Finding]:
     config, findings = wanted.config, []
     search_paths = config.discovery.search_paths if config.discovery is not None else ()
     known = {spec.origin for spec in wanted.specs}
-    formats = find.manifest_formats()
+    formats = find.load_manifest_formats()
     for format in formats:
         place = f"${format.dialect.upper()}"
         if not format.homes or place in search_paths:
@@ -304,7 +304,7 @@ async def _drifted(extension: Extension) -> list[Finding]:
     spec, offer = extension.spec, extension.offer
     findings: list[Finding] = []
     offered = {tool.name for tool in offer.tools}
-    format = find.manifest_format(spec.dialect)
+    format = find.find_manifest_format(spec.dialect)
     lists_tools = format is None or format.lists_tools
     if (spec.tools or spec.manifest is not None) and lists_tools:
         declared = {tool.name for tool in spec.tools}

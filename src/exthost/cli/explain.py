@@ -20,7 +20,7 @@ def _entries() -> dict[str, error_catalog.ErrorEntry]:
     """Return every code: our own, and those of the dialects that are installed. A table that
     cannot be used is left out, so that the others can still be explained."""
     usable: list[error_catalog.ErrorTable] = []
-    for table in find.error_tables():
+    for table in find.iter_error_tables():
         try:
             error_catalog.load(*usable, table)
         except UsageError as wrong:

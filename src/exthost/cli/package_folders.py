@@ -52,7 +52,7 @@ def read_package(source: Path) -> Candidate:
         raise NotFound("X1206", f"there is nothing at {source}", help="name an extension's folder")
     folder = str((source if source.is_dir() else source.parent).resolve())
     settings = DiscoverySettings(search_paths=(folder,), max_depth=_DEPTH)
-    report = discover(settings, find.manifest_formats())
+    report = discover(settings, find.load_manifest_formats())
     for candidate in report.candidates:
         if candidate.home == folder:
             return candidate
@@ -66,7 +66,7 @@ def read_package(source: Path) -> Candidate:
                 evidence=Evidence(path=diagnostic.path, line=diagnostic.line, key=diagnostic.key),
             )
     names = ", ".join(
-        name for form in find.manifest_formats() if not form.executable for name in form.names
+        name for form in find.load_manifest_formats() if not form.executable for name in form.names
     )
     raise NotFound("X1206", f"{source} is no extension's folder", help=f"manifests are: {names}")
 

@@ -70,7 +70,7 @@ def manifests_at(path: Path) -> Report:
             help="name a folder or a manifest; exthost doctor NAME looks at one of the config",
         )
     folder = path if path.is_dir() else path.parent
-    report = discover(DiscoverySettings(search_paths=(str(folder),)), find.manifest_formats())
+    report = discover(DiscoverySettings(search_paths=(str(folder),)), find.load_manifest_formats())
     if not path.is_dir():
         real = str(path.resolve())
         candidates = tuple(candidate for candidate in report.candidates if candidate.path == real)
@@ -82,7 +82,7 @@ def manifests_at(path: Path) -> Report:
         )
         report = Report(candidates=candidates, diagnostics=diagnostics)
     if not report.candidates and not report.diagnostics:
-        names = ", ".join(name for form in find.manifest_formats() for name in form.names)
+        names = ", ".join(name for form in find.load_manifest_formats() for name in form.names)
         config = f"; of a config: --config {path}" if path.is_file() else ""
         help = f"manifests are: {names}{config}"
         raise NotFound("X1206", f"{path} holds no manifest", help=help)
@@ -166,7 +166,7 @@ def _with_manifest_beside(spec: Spec) -> Spec:
     without one."""
     if find.find_dialect(spec.dialect).traits.tools != "manifest":
         return spec
-    format = find.manifest_format(spec.dialect)
+    format = find.find_manifest_format(spec.dialect)
     folders = [Path(word).parent for word in reversed(spec.argv) if Path(word).is_file()]
     for folder in folders if format is not None else ():
         for name in format.names if format is not None else ():

@@ -101,7 +101,7 @@ def config_from_toml(
         at = re.search(r"line (\d+)", str(error))
         raise _unreadable(origin, int(at[1]) if at else 0, str(error)) from error
     if not document.keys() <= _SECTIONS.keys():
-        for package in find.packages():
+        for package in find.iter_packages():
             shared = [name for name in package.json_sections if name in document]
             if shared and origin.endswith(tuple(f"/{name}" for name in package.toml_files)):
                 return _config_of_section(package, document, shared[0], origin, folder)
@@ -121,7 +121,7 @@ def config_from_json(
     """
     document = _json(source, origin)
     known: list[str] = []
-    for package in find.packages():
+    for package in find.iter_packages():
         known += package.json_sections[:1]
         for section in package.json_sections:
             if isinstance(document, dict) and section in document:
@@ -141,8 +141,10 @@ def _config_of_section(
     package: DialectPackage, document: Any, section: str, origin: str, folder: str | None
 ) -> Config:
     problems = Problems(origin)
-    section_name, value, notes = find.load(package, package.json_config)(document, section)
-    read = find.load(package, package.config_sections[section_name])
+    section_name, value, notes = find.load_reference(package, package.json_config)(
+        document, section
+    )
+    read = find.load_reference(package, package.config_sections[section_name])
     entries: tuple[Entry, ...] = read(value, Place(problems).at(section), origin, folder)
     _check_settings(entries)
     problems.raise_any()
@@ -234,7 +236,7 @@ def _sections(document: Any) -> Mapping[str, _Section]:
         return _SECTIONS
     sections = {
         name: _of_dialect(package, reader)
-        for package in find.packages()
+        for package in find.iter_packages()
         for name, reader in package.config_sections.items()
     }
     return {**sections, **_SECTIONS}
@@ -251,7 +253,7 @@ def _is_foreign(document: Any, sections: Mapping[str, _Section], origin: str) ->
 
 def _of_dialect(package: DialectPackage, reader: Reference) -> _Section:
     def read(value: Any, place: Place, reading: _Reading) -> tuple[Entry, ...]:
-        entries: tuple[Entry, ...] = find.load(package, reader)(
+        entries: tuple[Entry, ...] = find.load_reference(package, reader)(
             value, place, reading.origin, reading.folder
         )
         return entries

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from exthost.dialects.find import NAMES
+from exthost.dialects.find import DIALECT_NAMES
 from exthost.documents.entry import Entry, name
 from exthost.documents.keys import FLAG, JSON, TEXT, VARIABLES, WORDS, Key, ValueType, table_schema
 from exthost.documents.problems import (
@@ -29,7 +29,7 @@ from exthost.documents.settings import readers, settings_of, within
 from exthost.spec import DEFAULT_DIALECT, Spec
 
 # The built-in dialects, and those of installed packages.
-DIALECTS = NAMES
+DIALECTS = DIALECT_NAMES
 
 # The other sources of a morphir config: known by name, so that the error can name them.
 _FOREIGN_SOURCES = frozenset({"http", "grpc", "wasm", "wasmcomponent"})

@@ -9,7 +9,7 @@ from typing import Any
 
 from exthost.config.section_keys import SECTION_KEYS
 from exthost.dialects import find
-from exthost.dialects.options import EVERYWHERE, Option
+from exthost.dialects.options import COMMON_OPTIONS, Option
 from exthost.dialects.package import DialectPackage
 from exthost.documents.keys import Key, key_schema
 from exthost.documents.setting_keys import SETTING_KEYS
@@ -20,7 +20,7 @@ __all__ = ["dialect_sections", "json_schema"]
 
 def json_schema(packages: Iterable[DialectPackage] | None = None) -> dict[str, Any]:
     """Return the schema, with the sections and options of these dialects, by default of all."""
-    dialects = list(find.packages() if packages is None else packages)
+    dialects = list(find.iter_packages() if packages is None else packages)
     sections = {name: _section(key) for name, key in SECTION_KEYS.items()}
     for package in dialects:
         keys = dict(dialect_sections(package))
@@ -48,7 +48,7 @@ def json_schema(packages: Iterable[DialectPackage] | None = None) -> dict[str, A
 def dialect_sections(package: DialectPackage) -> Iterator[tuple[str, Key]]:
     """Yield the sections of a dialect whose keys it declares."""
     for name, reference in package.section_keys.items():
-        yield name, find.load(package, reference)
+        yield name, find.load_reference(package, reference)
 
 
 def _section(key: Key) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _section(key: Key) -> dict[str, Any]:
 
 def _options(dialects: Iterable[DialectPackage]) -> dict[str, Any]:
     """Return the schema of each option. One of several dialects must fit any of them."""
-    options: dict[str, list[Option]] = {name: [option] for name, option in EVERYWHERE.items()}
+    options: dict[str, list[Option]] = {name: [option] for name, option in COMMON_OPTIONS.items()}
     for package in dialects:
         for name, option in _declared(package).items():
             options.setdefault(name, []).append(option)

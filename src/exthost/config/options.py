@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost.dialects import find
-from exthost.dialects.options import EVERYWHERE, Option
+from exthost.dialects.options import COMMON_OPTIONS, Option
 from exthost.documents.problems import WRONG_VALUE, Place
 from exthost.documents.readers import Reader, kind, table
 from exthost.errors import ConfigError
@@ -23,9 +23,9 @@ def check_options(options: Mapping[str, Any] | None, place: Place, dialect: str 
     """Record the mistakes in these options. `dialect` is "" if it is not known yet."""
     if not options:
         return
-    dialects = [dialect] if dialect else [package.name for package in find.packages()]
+    dialects = [dialect] if dialect else [package.name for package in find.iter_packages()]
     declared = [item for name in dialects for item in _declared(name)]
-    known = {name: _reader(option) for name, option in (*EVERYWHERE.items(), *declared)}
+    known = {name: _reader(option) for name, option in (*COMMON_OPTIONS.items(), *declared)}
     if dialect and not declared and dialect not in find.BUILT_IN:
         return  # an installed dialect that does not declare its options
     if not dialect:
@@ -56,7 +56,7 @@ def _declared(dialect: str) -> list[tuple[str, Option]]:
 def _reader(option: Option) -> Reader:
     def read(value: Any, place: Place) -> Any:
         if not option.fits(value):
-            place.wrong(WRONG_VALUE, f"must be {option.words}, and is {kind(value)}")
+            place.wrong(WRONG_VALUE, f"must be {option.expected}, and is {kind(value)}")
         return value
 
     return read

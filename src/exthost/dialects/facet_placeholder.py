@@ -27,7 +27,7 @@ class _NoFacet(UsageError, AttributeError):
     """Also an AttributeError, so that hasattr() and copy() work."""
 
 
-def no_facet(extension: FacetOwner, name: str) -> UsageError:
+def no_facet_error(extension: FacetOwner, name: str) -> UsageError:
     """Return the error for a facet that the dialect of this extension does not have."""
     dialect = extension.dialect
     return _NoFacet(
@@ -56,4 +56,4 @@ class Facet(Generic[F]):
     def __get__(self, extension: FacetOwner | None, owner: type) -> "Facet[F] | F":
         if extension is None:
             return self
-        raise no_facet(extension, self._name)
+        raise no_facet_error(extension, self._name)

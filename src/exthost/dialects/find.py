@@ -44,7 +44,7 @@ class Names(frozenset[str]):
         return super().__contains__(name) or name in _entry_points()
 
 
-NAMES = Names(BUILT_IN)
+DIALECT_NAMES = Names(BUILT_IN)
 
 
 def find_dialect(name: str) -> Dialect:
@@ -53,7 +53,7 @@ def find_dialect(name: str) -> Dialect:
     package = find_package(name)
     if isinstance(package.dialect, Dialect):
         return package.dialect
-    dialect = load(package, package.dialect)
+    dialect = load_reference(package, package.dialect)
     if not isinstance(dialect, Dialect):
         raise _broken(name, f"{package.dialect} is {_kind(dialect)}, not a Dialect")
     return dialect
@@ -76,7 +76,7 @@ def find_package(name: str) -> DialectPackage:
     return _from_entry_point(name, entries[name])
 
 
-def packages() -> Iterator[DialectPackage]:
+def iter_packages() -> Iterator[DialectPackage]:
     """Yield the package of every dialect that can be loaded, the built-in ones first."""
     for name in BUILT_IN:
         yield _built_in(name)
@@ -89,36 +89,39 @@ def packages() -> Iterator[DialectPackage]:
             _log.warning("%s", broken.message)
 
 
-def manifest_formats() -> tuple[ManifestFormat, ...]:
+def load_manifest_formats() -> tuple[ManifestFormat, ...]:
     """Return the manifest format of every dialect that has one."""
     return tuple(
         format
-        for package in packages()
-        if package.manifest and (format := load_or_warn(package, package.manifest)) is not None
+        for package in iter_packages()
+        if package.manifest
+        and (format := load_reference_or_warn(package, package.manifest)) is not None
     )
 
 
-def manifest_format(name: str) -> ManifestFormat | None:
+def find_manifest_format(name: str) -> ManifestFormat | None:
     """Return the manifest format of one dialect, if it has one."""
     package = find_package(name)
-    format: ManifestFormat | None = load(package, package.manifest) if package.manifest else None
+    format: ManifestFormat | None = (
+        load_reference(package, package.manifest) if package.manifest else None
+    )
     return format
 
 
-def conformance_of(name: str) -> Conformance:
+def find_conformance(name: str) -> Conformance:
     """Return how extensions of this dialect are checked."""
     package = find_package(name)
     if not package.conformance:
         return Conformance()
-    conformance: Conformance = load(package, package.conformance)
+    conformance: Conformance = load_reference(package, package.conformance)
     return conformance
 
 
-def error_tables() -> "Iterator[ErrorTable]":
+def iter_error_tables() -> "Iterator[ErrorTable]":
     """Yield the error codes of every dialect that has codes of its own."""
     from exthost.error_catalog import read_table  # only who asks for explanations needs it
 
-    for package in packages():
+    for package in iter_packages():
         name = package.errors
         if not isinstance(name, str):
             yield name
@@ -129,16 +132,16 @@ def error_tables() -> "Iterator[ErrorTable]":
                 _log.warning("%s", broken.message)
 
 
-def load(package: DialectPackage, reference: Reference) -> Any:
+def load_reference(package: DialectPackage, reference: Reference) -> Any:
     """Return what a reference of this package refers to. Raises ConfigError if that fails."""
     module, _, attribute = reference.partition(":")
     return _guarded(package.name, lambda: getattr(importlib.import_module(module), attribute))
 
 
-def load_or_warn(package: DialectPackage, reference: Reference) -> Any:
+def load_reference_or_warn(package: DialectPackage, reference: Reference) -> Any:
     """Return the same, or None with a warning in the log."""
     try:
-        return load(package, reference)
+        return load_reference(package, reference)
     except ConfigError as broken:
         _log.warning("%s", broken.message)
         return None

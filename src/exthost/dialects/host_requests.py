@@ -61,7 +61,7 @@ class WatchConfig(NamedTuple):
     makes the notification."""
 
     keys: tuple[str, ...] | None
-    changed: Callable[[str, str], Notification]
+    make_notification: Callable[[str, str], Notification]
 
 
 HostAction: TypeAlias = Remember | Recall | ReadConfig | WriteConfig | WatchConfig
@@ -70,5 +70,5 @@ HostAction: TypeAlias = Remember | Recall | ReadConfig | WriteConfig | WatchConf
 class HostRequest(NamedTuple):
     """One method that an extension may call."""
 
-    read: Callable[[Spec, Any], HostAction]
-    answer: Callable[[Spec, Any], Any]
+    parse_params: Callable[[Spec, Any], HostAction]
+    make_result: Callable[[Spec, Any], Any]

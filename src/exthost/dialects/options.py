@@ -12,11 +12,16 @@ from exthost.names import nearest
 
 
 class Option(NamedTuple):
-    """One option. `fits` accepts its values; `words` describe them to a person, `schema` to an
-    editor. `about` is one sentence about what it does."""
+    """One option.
+
+    fits      returns whether a value is valid
+    expected  describes the valid values in an error message, after "must be"
+    schema    the JSON Schema of the valid values, for editors
+    about     one sentence about what the option does, for the documentation
+    """
 
     fits: Callable[[Any], bool]
-    words: str
+    expected: str
     schema: Mapping[str, Any] = EMPTY_MAPPING
     about: str = ""
 
@@ -34,14 +39,14 @@ _TEXTS_SCHEMA: Mapping[str, Any] = {"type": "array", "items": {"type": "string"}
 TEXT = Option(lambda value: type(value) is str, "text", {"type": "string"})
 TEXTS = Option(_is_texts, "a list of text", _TEXTS_SCHEMA)
 FLAG = Option(lambda value: type(value) is bool, "true or false", {"type": "boolean"})
-KINDS = Option(
+EVENT_KINDS = Option(
     lambda value: isinstance(value, Mapping) and _is_texts(value.get("kinds", ())),
     "a table with `kinds`, a list of text",
     {"type": "object", "properties": {"kinds": _TEXTS_SCHEMA}},
 )
 
 # In every dialect.
-EVERYWHERE: Mapping[str, Option] = {
+COMMON_OPTIONS: Mapping[str, Option] = {
     "host_version": TEXT.described("The version of the host that the extension is told.")
 }
 
@@ -65,14 +70,14 @@ def some_of(*words: str) -> Option:
     )
 
 
-def objection(options: Mapping[str, Any], known: Mapping[str, Option]) -> str:
+def find_option_problem(options: Mapping[str, Any], known: Mapping[str, Option]) -> str:
     """Return what is wrong with these options, or ""."""
-    known = {**EVERYWHERE, **known} if known else known
+    known = {**COMMON_OPTIONS, **known} if known else known
     for name, value in options.items():
         option = known.get(name)
         if option is not None:
             if not option.fits(value):
-                return f"options.{name} must be {option.words}"
+                return f"options.{name} must be {option.expected}"
         elif known and (near := nearest(name, known)) is not None:
             return f"options.{name} is not known; did you mean `{near}`?"
     return ""

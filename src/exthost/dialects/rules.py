@@ -28,7 +28,7 @@ def _table() -> Mapping[str, Mapping[str, str]]:
     return MappingProxyType(tomllib.loads(text))
 
 
-def rule_of(name: str, conformance: Conformance) -> Rule:
+def find_rule(name: str, conformance: Conformance) -> Rule:
     """Return the rule of this name, as it applies to a dialect."""
     row = _table()[name]
     only_warns = name in conformance.warnings or row.get("severity") == "warning"
@@ -38,4 +38,4 @@ def rule_of(name: str, conformance: Conformance) -> Rule:
 
 def all_rules(conformance: Conformance) -> list[Rule]:
     """Return every rule, in the order in which they are listed."""
-    return [rule_of(name, conformance) for name in _table()]
+    return [find_rule(name, conformance) for name in _table()]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from exthost.dialects.find import packages
+from exthost.dialects.find import iter_packages
 from exthost.dialects.package import FirstBytes
 from exthost.wire.framing import Framing
 
@@ -36,6 +36,6 @@ def _known(_: tuple[str, ...]) -> tuple[tuple[FirstBytes, str], ...]:
     """Return what the first bytes of each dialect look like, for these folders of packages."""
     return tuple(
         (package.first_bytes, package.name)
-        for package in packages()
+        for package in iter_packages()
         if package.first_bytes is not None
     )

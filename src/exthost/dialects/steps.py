@@ -130,10 +130,10 @@ def result_of(received: Received, method: str) -> Any:
     if isinstance(received, Reply):
         return received.result
     assert isinstance(received, Failure), "the session answers a Request with a Reply or a Failure"
-    raise call_failed(received, method)
+    raise call_failed_error(received, method)
 
 
-def call_failed(failure: Failure, method: str) -> CallFailed:
+def call_failed_error(failure: Failure, method: str) -> CallFailed:
     """Return an error reply of the extension as an exception."""
     code = "" if failure.code is None else f" (code {failure.code})"
     text = failure.message if failure.message.strip() else "it does not say why"

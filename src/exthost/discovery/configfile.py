@@ -129,7 +129,7 @@ def wanted(config: Config) -> Wanted:
     """Return the extensions of a config and of its discovery. Of one id, the entry is used."""
     report = Report()
     if config.discovery is not None:
-        report = discover(config.discovery, find.manifest_formats(), base=config.folder or ".")
+        report = discover(config.discovery, find.load_manifest_formats(), base=config.folder or ".")
     diagnostics = [*(_noted(note, config.origin) for note in config.notes), *report.diagnostics]
     specs: dict[str, Spec] = {}
     for spec in config.specs:
@@ -161,7 +161,7 @@ def completed(spec: Spec) -> Spec:
     if spec.manifest_path is None:
         return spec
     path = str(Path(spec.manifest_path).absolute())
-    format = find.manifest_format(spec.dialect)
+    format = find.find_manifest_format(spec.dialect)
     try:
         if format is None or format.join is None:
             raise ManifestError(
@@ -191,7 +191,7 @@ def from_manifest(path: Path) -> Spec:
     data = read_file(str(real))
     found = Found(path=str(real), folder=str(real.parent), data=data or b"")
     refusals = []
-    for format in find.manifest_formats():
+    for format in find.load_manifest_formats():
         if format.join is None:  # a file name is all that identifies its manifests
             continue
         try:

@@ -17,7 +17,7 @@ def spec_at(path: Path) -> Spec:
     Raises ManifestError, NotFound or UsageError.
     """
     path = path.resolve()
-    formats = find.manifest_formats()
+    formats = find.load_manifest_formats()
     if path.suffix == ".toml" and not any(
         form.claims(path.name, path.parent.name) for form in formats
     ):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from exthost.dialects.base import Dialect
-from exthost.dialects.facet_placeholder import FacetOwner, no_facet
+from exthost.dialects.facet_placeholder import FacetOwner, no_facet_error
 from exthost.dialects.steps import Exchanges
 
 F = TypeVar("F")
@@ -20,7 +20,7 @@ def find_facet(extension: FacetOwner, kind: type[F]) -> F:
         facet = vars(extension)[name]
         if isinstance(facet, kind):
             return facet
-    raise no_facet(extension, kind.__name__)
+    raise no_facet_error(extension, kind.__name__)
 
 
 @runtime_checkable

@@ -68,7 +68,7 @@ class BackgroundServices:
         discovery = config.discovery
         if discovery is None or not (discovery.enabled and discovery.watch.enabled):
             return None
-        formats = find.manifest_formats()
+        formats = find.load_manifest_formats()
         return await asyncio.to_thread(Watch, discovery, formats, config.folder or ".")
 
     def start_watch(self, watch: Watch | None, config: Config) -> None:

@@ -16,7 +16,7 @@ from exthost import semver
 from exthost._version import __version__
 from exthost.dialects.base import Dialect
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.options import objection
+from exthost.dialects.options import find_option_problem
 from exthost.empty_mapping import empty_mapping
 from exthost.errors import ConfigError, Evidence, Refused
 from exthost.launch.admission import NOT_SANDBOXED, Admission, decide
@@ -139,7 +139,7 @@ def prepare(
 ) -> Launch:
     """Return what the next start executes, with which variables and in which containment.
     `admission` is what was decided when the extension was admitted; None if that is still to do."""
-    if wrong := objection(spec.options, dialect.options):
+    if wrong := find_option_problem(spec.options, dialect.options):
         raise ConfigError(
             "X0111",
             wrong,

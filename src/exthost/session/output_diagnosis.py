@@ -36,12 +36,12 @@ def diagnose_output(
     `ids` are those of the requests that were sent. `was_read`: the replies could be read, and what
     they say is the fault.
     """
-    from exthost.dialects.find import conformance_of
+    from exthost.dialects.find import find_conformance
     from exthost.dialects.message_audit import MessageAudit, Problem, explain_violation
-    from exthost.dialects.rules import rule_of
+    from exthost.dialects.rules import find_rule
 
     try:
-        conformance = conformance_of(dialect.name)
+        conformance = find_conformance(dialect.name)
     except ConfigError:  # a dialect that is not installed, only used
         return None
     audit = MessageAudit(conformance)
@@ -68,7 +68,7 @@ def diagnose_output(
     wanted = _HALF_READ if was_read else None
     for problem in problems:
         if problem.rule in wanted if wanted is not None else problem.rule not in _HARMLESS:
-            rule = rule_of(problem.rule, conformance)
+            rule = find_rule(problem.rule, conformance)
             message = rule.text[:-1] if dialect.traits.redact else problem.message
             return Diagnosis(message, rule.fix, b"" if dialect.traits.redact else problem.data)
     return None

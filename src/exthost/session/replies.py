@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, NamedTuple
 
-from exthost.dialects.steps import Exchanges, OneRequestOrMore, Received, Step, call_failed
+from exthost.dialects.steps import Exchanges, OneRequestOrMore, Received, Step, call_failed_error
 from exthost.messages import Failure
 from exthost.session.stream_queue import StreamQueue
 
@@ -50,7 +50,7 @@ class ReplyHandler:
 
     def on_failure(self, method: str, failure: Failure) -> Any:
         """Handle a reply with an error."""
-        raise call_failed(failure, method)
+        raise call_failed_error(failure, method)
 
 
 DELIVER = ReplyHandler()

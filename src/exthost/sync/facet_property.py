@@ -49,8 +49,8 @@ class FacetProperty(Generic[F]):
 
 def blocking_facet(dialect: Dialect, name: str, target: Any, loop_thread: LoopThread) -> Any:
     """Return the blocking form of a facet of this dialect."""
-    if dialect.name in find.NAMES:  # a program may use a dialect that is not installed
+    if dialect.name in find.DIALECT_NAMES:  # a program may use a dialect that is not installed
         package = find.find_package(dialect.name)
         if reference := package.blocking_facets.get(name):
-            return find.load(package, reference)(target, loop_thread)
+            return find.load_reference(package, reference)(target, loop_thread)
     return BlockingView(target, loop_thread)

@@ -13,7 +13,7 @@ def find_peer(dialect: str) -> HostilePeer:
     package = find.find_package(dialect)
     if not package.hostile_peer:
         raise KeyError(dialect)
-    peer: HostilePeer = find.load(package, package.hostile_peer)
+    peer: HostilePeer = find.load_reference(package, package.hostile_peer)
     return peer
 
 
@@ -24,7 +24,7 @@ class _Peers(Mapping[str, HostilePeer]):
         return find_peer(dialect)
 
     def __iter__(self) -> Iterator[str]:
-        return (package.name for package in find.packages() if package.hostile_peer)
+        return (package.name for package in find.iter_packages() if package.hostile_peer)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -22,7 +22,7 @@ from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import JsonRpc, failure_of, noise
 from exthost.dialects.meanings import Emitted, Meaning, Unusable
-from exthost.dialects.options import KINDS, TEXTS
+from exthost.dialects.options import EVENT_KINDS, TEXTS
 from exthost.dialects.roder.facets import HOST_THREAD, Inference, Subagents, Tasks
 from exthost.dialects.roder.manifest import API_VERSION, Manifest
 from exthost.dialects.roder.manifest_check import difference, judge_echo
@@ -329,7 +329,7 @@ DIALECT = Dialect(
     options=MappingProxyType(
         {
             "denied_capabilities": TEXTS.described("Capabilities that are refused to it."),
-            "event_filter": KINDS.described("The kinds of events that it is sent."),
+            "event_filter": EVENT_KINDS.described("The kinds of events that it is sent."),
         }
     ),
     traits=Traits(

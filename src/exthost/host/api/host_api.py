@@ -173,7 +173,7 @@ class _RequestServer:
         self._end_subscription = self._api.settings.subscribe(
             self._extension,
             watched,
-            lambda key, value: self._peer.send(action.changed(key, value)),
+            lambda key, value: self._peer.send(action.make_notification(key, value)),
         )
         if before is not None:
             before()
@@ -188,7 +188,7 @@ class _RequestServer:
 
 def _handler(server: _RequestServer, spec: Spec, request: HostRequest) -> Handler:
     async def handle(params: Any) -> Any:
-        return request.answer(spec, await server.serve(request.read(spec, params)))
+        return request.make_result(spec, await server.serve(request.parse_params(spec, params)))
 
     return handle
 

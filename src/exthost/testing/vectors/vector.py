@@ -62,7 +62,7 @@ class Vector:
         text = self.row.get("manifest", self.manifest)
         if not text:
             return spec
-        format = find.manifest_format(self.dialect.name)
+        format = find.find_manifest_format(self.dialect.name)
         assert format is not None and format.join is not None
         return format.join(spec, Found(path="/manifest", folder="/", data=text.encode()))
 
