@@ -191,7 +191,7 @@ def detection_order(program: str) -> list[tuple[str, float]]:
     known = {
         format.dialect
         for format in find.load_manifest_formats()
-        if format.executable and format.claims(os.path.basename(program), "")  # noqa: PTH119
+        if format.executable and format.matches(os.path.basename(program), "")  # noqa: PTH119
     }
     tried = [
         (package.name not in known, package.detection.rank, package.name, package.detection.seconds)

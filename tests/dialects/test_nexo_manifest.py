@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost.dialects.manifest_format import Accepted, Found, Rejected
+from exthost.dialects.manifest_format import Accepted, ManifestFile, Rejected
 from exthost.dialects.nexo.dialect import DIALECT
 from exthost.dialects.nexo.manifest import RESERVED_IDS, Manifest, read
 from exthost.dialects.nexo.mcp_servers import expanded
@@ -25,14 +25,14 @@ STDIO = '[transport]\nkind = "stdio"\ncommand = "run"\n'
 GOOD = PLUGIN + CAPABLE + STDIO
 
 
-def found(text: str | bytes, beside: bytes | None = None) -> Found:
+def found(text: str | bytes, beside: bytes | None = None) -> ManifestFile:
     data = text if isinstance(text, bytes) else text.encode()
 
     def sibling(name: str) -> bytes | None:
         assert name == ".mcp.json"
         return beside
 
-    return Found(path="/x/w/plugin.toml", folder="/x/w", data=data, sibling=sibling)
+    return ManifestFile(path="/x/w/plugin.toml", folder="/x/w", data=data, read_sibling=sibling)
 
 
 def accepted(text: str, beside: bytes | None = None) -> Accepted:

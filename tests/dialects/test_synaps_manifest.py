@@ -8,7 +8,7 @@ import pytest
 
 from exthost.config import DiscoverySettings
 from exthost.dialects import find
-from exthost.dialects.manifest_format import Accepted, Found
+from exthost.dialects.manifest_format import Accepted, ManifestFile
 from exthost.dialects.synaps.manifest import FORMAT, Manifest, Subscription, read
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError, Refused
@@ -25,10 +25,12 @@ GOOD: dict[str, Any] = {
 }
 
 
-def found(extension: Any, *, files: tuple[str, ...] = (), **outer: Any) -> Found:
+def found(extension: Any, *, files: tuple[str, ...] = (), **outer: Any) -> ManifestFile:
     data = json.dumps({**outer, "extension": extension}).encode()
     path = "/p/notes/.synaps-plugin/plugin.json"
-    return Found(path=path, folder="/p/notes", data=data, holds=lambda name: name in files)
+    return ManifestFile(
+        path=path, folder="/p/notes", data=data, has_file=lambda name: name in files
+    )
 
 
 def spec_of(extension: Any, **settings: Any) -> Spec:
@@ -57,7 +59,7 @@ def test_the_least_that_a_manifest_says() -> None:
     ["{}", '{"name": "skill", "commands": []}', '{"extensions": 1}', '{"extension": null}'],
 )
 def test_a_plugin_of_another_kind_is_passed_over_in_silence(text: str) -> None:
-    assert read(Found(path="/x", folder="/x", data=text.encode())) is None
+    assert read(ManifestFile(path="/x", folder="/x", data=text.encode())) is None
 
 
 @shows("synaps-mani-07")
@@ -155,7 +157,7 @@ def test_a_tool_filter_is_for_hooks_about_tools_alone() -> None:
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff", b"[" * 5000, b'{"extension": 5}'])
 def test_what_is_no_manifest_at_all_is_told(data: bytes) -> None:
     with pytest.raises(ManifestError) as refused:
-        read(Found(path="/x", folder="/p/notes", data=data))
+        read(ManifestFile(path="/x", folder="/p/notes", data=data))
     assert refused.value.code == "X0250"
 
 
@@ -247,4 +249,6 @@ def test_a_config_entry_may_name_the_manifest() -> None:
     assert (joined.id, joined.argv) == ("mine", ("run",))
     assert joined.settings[0].variables == ("SYNAPS_EXTENSION_MINE_K",)
     with pytest.raises(ManifestError):
-        FORMAT.join(Spec(id="mine", argv=("run",)), Found(path="/x", folder="/x", data=b"{}"))
+        FORMAT.join(
+            Spec(id="mine", argv=("run",)), ManifestFile(path="/x", folder="/x", data=b"{}")
+        )

@@ -10,11 +10,11 @@ import pytest
 
 from exthost.dialects.manifest_format import (
     Accepted,
-    Found,
+    ManifestFile,
     ManifestFormat,
     Rejected,
     Verdict,
-    invalid,
+    manifest_error,
 )
 from exthost.discovery.report import Report
 from exthost.discovery.search import discover
@@ -22,17 +22,17 @@ from exthost.errors import ManifestError
 from exthost.spec import Spec
 
 
-def read_toml(found: Found) -> Verdict:
+def read_toml(found: ManifestFile) -> Verdict:
     try:
         document = tomllib.loads(found.data.decode())
     except ValueError as error:
-        raise invalid(found, f"not TOML: {error}", line=1) from None
+        raise manifest_error(found, f"not TOML: {error}", line=1) from None
     if document.get("crash"):
         raise RecursionError("too deep")
     if document.get("not_mine"):
         return None
     errors = [
-        invalid(found, f"{key} is missing", key=key)
+        manifest_error(found, f"{key} is missing", key=key)
         for key in ("id", "version")
         if key not in document
     ]
@@ -40,7 +40,7 @@ def read_toml(found: Found) -> Verdict:
         return Rejected(tuple(errors))
     warnings = []
     try:
-        beside = found.sibling(".mcp.json")
+        beside = found.read_sibling(".mcp.json")
     except ManifestError as error:
         beside = None
         warnings.append(error.message)
@@ -56,14 +56,14 @@ def read_toml(found: Found) -> Verdict:
     )
 
 
-def read_nested(found: Found) -> Verdict:
+def read_nested(found: ManifestFile) -> Verdict:
     argv = tuple(
-        found.folder + "/" + w if found.holds(w) else w for w in found.data.decode().split()
+        found.folder + "/" + w if found.has_file(w) else w for w in found.data.decode().split()
     )
     return Accepted(spec=Spec(id=found.folder_name, argv=argv, dialect="nested"))
 
 
-def read_program(found: Found) -> Verdict:
+def read_program(found: ManifestFile) -> Verdict:
     assert found.data == b""
     return Accepted(spec=Spec(id=found.name, argv=(found.path,), dialect="program"))
 
@@ -511,7 +511,7 @@ def test_a_reader_that_trips_costs_one_manifest_and_not_the_search(root: Path) -
 def test_an_error_that_does_not_say_where_is_about_the_manifest(root: Path) -> None:
     file = manifest(root / "a")
 
-    def read(found: Found) -> Verdict:
+    def read(found: ManifestFile) -> Verdict:
         raise ManifestError("X0202", "no", extension="a", help="mend it")
 
     [error] = search(
@@ -524,7 +524,7 @@ def test_a_manifest_that_goes_away_meanwhile_was_never_there(root: Path) -> None
     manifest(root / "a")
     late = manifest(root / "b")
 
-    def read(found: Found) -> Verdict:
+    def read(found: ManifestFile) -> Verdict:
         late.unlink()
         return Accepted(spec=Spec(id="a", argv=()))
 
@@ -605,7 +605,7 @@ def test_a_sibling_is_a_plain_name(root: Path, name: str) -> None:
     nosy = ManifestFormat(
         dialect="nosy",
         names=("plugin.toml",),
-        read=lambda found: Accepted(spec=Spec(id=str(found.sibling(name)), argv=())),
+        read=lambda found: Accepted(spec=Spec(id=str(found.read_sibling(name)), argv=())),
     )
     report = search(root, formats=(nosy,))
     assert report.candidates == ()

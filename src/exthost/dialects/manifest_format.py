@@ -1,23 +1,25 @@
-"""What a manifest format is: which files are its manifests, and what their bytes mean.
+"""The interface of manifest formats: which files are manifests, and how each is read.
 
-A dialect with manifests fills in one `ManifestFormat`. Discovery walks once for all formats and
-knows nothing else about any. When a format seems to need a special case in the walk, a part is
-missing here.
+A dialect whose extensions have manifests fills in one `ManifestFormat`. Discovery walks the search
+paths once for all formats, and knows nothing else about any of them. When a format seems to need a
+special case in the walk, add a field here instead.
 
-**Which files** is data, not code, so that the watcher and the listings can read it too: file
-names, the folder they must lie in, whether the program itself is the manifest.
+**Which files** are manifests is data and not code, so that the file watcher and `exthost list` can
+use it as well: file names, the name of the parent folder, and whether the program itself is the
+manifest.
 
-**What they mean** is a pure function from `Found` to a verdict:
+**How a manifest is read** is a pure function, `ManifestFormat.read`. It takes a `ManifestFile` and
+returns a `Verdict`:
 
-- `Accepted`: the extension as wanted, and what is worth a warning without being fatal;
-- `Rejected`: every error of this manifest, the most important first (people are shown the first,
-  and all with `--all`). Raising a ManifestError is the same as rejecting with that one;
-- None: a file of that name, but no extension; passed over in silence, or left to the next format
-  that claims the name.
+- `Accepted`: the extension, and warnings about mistakes that do not prevent its use;
+- `Rejected`: every error in the manifest, the most important first. Users see the first one, or all
+  with `--all`. A function that raises a ManifestError rejects the manifest with that one error;
+- None: the file has the name of a manifest and describes no extension. It is ignored without a
+  message, or read by the next format that has this file name.
 
-A format does no I/O. What else it needs to see, it asks of `Found`: a file beside the manifest,
-or whether the extension's folder holds a file. It need not fill in `origin` and `cwd`: where it
-leaves them unsaid, discovery writes the manifest's path and the extension's folder.
+The function does no I/O. It uses the methods of `ManifestFile` to read a file beside the manifest,
+or to ask whether the extension's folder has a file. It may leave `origin` and `cwd` of the spec
+unset: discovery then sets them to the manifest's path and the extension's folder.
 """
 
 from collections.abc import Callable
@@ -27,35 +29,43 @@ from typing import NamedTuple, TypeAlias
 from exthost.errors import Evidence, ManifestError
 from exthost.spec import Spec
 
-__all__ = ["Accepted", "ManifestFormat", "Found", "Rejected", "Remark", "Verdict", "invalid"]
+__all__ = [
+    "Accepted",
+    "ManifestFormat",
+    "ManifestFile",
+    "Rejected",
+    "Remark",
+    "Verdict",
+    "manifest_error",
+]
 
 
-def _nothing_beside(name: str) -> bytes | None:
+def _no_sibling(name: str) -> bytes | None:
     return None
 
 
-def _holds_nothing(path: str) -> bool:
+def _no_file(path: str) -> bool:
     return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """One manifest as it lies on disk. Paths are absolute, with "/" between their parts.
+class ManifestFile:
+    """The path and the contents of one manifest. Paths are absolute, with "/" as separator.
 
-    folder      the extension's own folder; not always the one that holds the manifest
-    data        the manifest's bytes; empty when the program itself is the manifest
-    root_index  which search path it was found in
-    sibling     the bytes of a file beside the manifest, by its plain name; None: there is none.
-                Raises ManifestError if it is there and cannot be read
-    holds       whether the extension's folder has a regular file at this relative path
+    folder        the extension's own folder; not always the folder of the manifest
+    data          the manifest's bytes; empty if the program itself is the manifest
+    root_index    the index of the search path in which discovery found the manifest
+    read_sibling  returns the bytes of a file beside the manifest, given its file name, or None if
+                  there is no such file. Raises ManifestError if the file cannot be read
+    has_file      returns whether the extension's folder has a regular file at a relative path
     """
 
     path: str
     folder: str
     data: bytes = b""
     root_index: int = 0
-    sibling: Callable[[str], bytes | None] = _nothing_beside
-    holds: Callable[[str], bool] = _holds_nothing
+    read_sibling: Callable[[str], bytes | None] = _no_sibling
+    has_file: Callable[[str], bool] = _no_file
 
     @property
     def name(self) -> str:
@@ -64,12 +74,16 @@ class Found:
 
     @property
     def folder_name(self) -> str:
-        """The last part of the extension's folder; some formats take the id from it."""
+        """The name of the extension's folder. Some formats use it as the extension's id."""
         return self.folder.rpartition("/")[2]
 
 
 class Remark(NamedTuple):
-    """A warning about a place: `file` beside the manifest, "" for the manifest itself."""
+    """A warning about one file.
+
+    file  the name of a file beside the manifest; "" for the manifest itself
+    line  the number of the line that the warning is about; 0 if unknown
+    """
 
     text: str
     file: str = ""
@@ -78,8 +92,13 @@ class Remark(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """It is an extension. `also` are further ones that this manifest brings along (MCP servers
-    declared in it): they come, and are pruned or disabled, together with `spec`."""
+    """The verdict on a valid manifest.
+
+    spec      the extension that the manifest describes
+    also      further extensions that the manifest declares, such as MCP servers. They are added,
+              disabled and removed together with `spec`
+    warnings  mistakes that do not prevent the use of the extension
+    """
 
     spec: Spec
     also: tuple[Spec, ...] = ()
@@ -88,13 +107,13 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """It means to be an extension and cannot be used."""
+    """The verdict on a manifest that has errors, so that its extension cannot be used."""
 
     errors: tuple[ManifestError, ...]
 
     def __post_init__(self) -> None:
         if not self.errors:
-            raise ValueError("a rejection without an error tells nobody what to mend")
+            raise ValueError("Rejected needs at least one error")
 
 
 Verdict: TypeAlias = Accepted | Rejected | None
@@ -102,42 +121,46 @@ Verdict: TypeAlias = Accepted | Rejected | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestFormat:
-    """One format, whole.
+    """The manifest format of one dialect.
 
-    names       exact file names; one that ends in "*" stands for every name that begins so
-    parent      the name of the folder the manifest must lie in. The extension's folder is then
-                the one above it
-    executable  the program itself is the manifest: only files with an execute bit, never read.
-                Such an extension owns that file alone and not the folder, in which many of its
-                kind may lie side by side
-    lists_tools whether a manifest names the tools, so that a handshake could differ from it
-    homes       the folders in which the system of this dialect itself looks for extensions, the
-                strongest last; a search path `$DIALECT` stands for them
-    join        for formats whose manifests a config entry may name (`manifest = "path"`): the
-                entry, completed by its manifest. What the entry says goes before it
+    names        file names of manifests. A name that ends in "*" matches every file name that
+                 begins with the part before it
+    read         returns the verdict on one manifest
+    parent       the name of the folder that must contain the manifest; "" for any folder. If it is
+                 set, the extension's folder is the parent of that folder
+    executable   whether the program itself is the manifest. Only files with an execute bit match,
+                 and their contents are not read. Such an extension owns only that file and not the
+                 folder, because the folder may contain several extensions
+    lists_tools  whether a manifest lists the extension's tools, so that `exthost doctor`
+                 reports a handshake that announces others
+    homes        the folders in which the dialect's own system looks for extensions, in ascending
+                 priority. The search path `$DIALECT` stands for these folders
+    join         returns the spec of a config entry that names its manifest (`manifest = "path"`),
+                 completed with the contents of that manifest; settings of the entry take
+                 precedence. None if a config entry cannot name a manifest of this format
     """
 
     dialect: str
     names: tuple[str, ...]
-    read: Callable[[Found], Verdict]
+    read: Callable[[ManifestFile], Verdict]
     parent: str = ""
     executable: bool = False
     lists_tools: bool = True
     homes: tuple[str, ...] = ()
-    join: Callable[[Spec, Found], Spec] | None = None
+    join: Callable[[Spec, ManifestFile], Spec] | None = None
 
-    def claims(self, name: str, parent: str) -> bool:
-        """Whether a file of this name, in a folder of that name, could be one of its manifests."""
+    def matches(self, name: str, parent: str) -> bool:
+        """Return whether a file of this name, in a folder named `parent`, may be a manifest."""
         if self.parent and self.parent != parent:
             return False
         return any(
-            name.startswith(known[:-1]) if known.endswith("*") else name == known
-            for known in self.names
+            name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+            for pattern in self.names
         )
 
 
-def invalid(
-    found: Found,
+def manifest_error(
+    file: ManifestFile,
     message: str,
     *,
     key: str = "",
@@ -145,11 +168,11 @@ def invalid(
     extension: str = "",
     help: str = "",
 ) -> ManifestError:
-    """What is wrong in this manifest, and where; for a format's `Rejected`, or to be raised."""
+    """Return the error for a mistake in a manifest, to be raised or put into `Rejected`."""
     return ManifestError(
         "X0202",
         message,
         extension=extension,
         help=help,
-        evidence=Evidence(path=found.path, line=line, key=key),
+        evidence=Evidence(path=file.path, line=line, key=key),
     )

@@ -20,7 +20,7 @@ from exthost.config import (
     config_from_yaml,
 )
 from exthost.dialects import find
-from exthost.dialects.manifest_format import Found, Rejected
+from exthost.dialects.manifest_format import ManifestFile, Rejected
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
 from exthost.discovery.untrusted_files import read_file
@@ -175,7 +175,7 @@ def completed(spec: Spec) -> Spec:
                 help="a relative path is relative to the folder of the config",
                 evidence=Evidence(path=path),
             )
-        found = Found(path=path, folder=str(Path(path).parent), data=data)
+        found = ManifestFile(path=path, folder=str(Path(path).parent), data=data)
         return replace(format.join(spec, found), manifest_path=None, manifest_file=path)
     except ManifestError as error:
         error.extension = spec.id
@@ -189,7 +189,7 @@ def from_manifest(path: Path) -> Spec:
     """
     real = path.resolve()
     data = read_file(str(real))
-    found = Found(path=str(real), folder=str(real.parent), data=data or b"")
+    found = ManifestFile(path=str(real), folder=str(real.parent), data=data or b"")
     refusals = []
     for format in find.load_manifest_formats():
         if format.join is None:  # a file name is all that identifies its manifests

@@ -19,7 +19,7 @@ def spec_at(path: Path) -> Spec:
     path = path.resolve()
     formats = find.load_manifest_formats()
     if path.suffix == ".toml" and not any(
-        form.claims(path.name, path.parent.name) for form in formats
+        form.matches(path.name, path.parent.name) for form in formats
     ):
         return from_manifest(path)
     folder = path if path.is_dir() else path.parent

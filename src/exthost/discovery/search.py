@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from exthost.config.discovery import ON_PATH
-from exthost.dialects.manifest_format import Found, ManifestFormat, Rejected, Remark, Verdict
+from exthost.dialects.manifest_format import ManifestFile, ManifestFormat, Rejected, Remark, Verdict
 from exthost.discovery.filters import filter_candidates
 from exthost.discovery.links import read_links
 from exthost.discovery.report import Candidate, Diagnostic, Report
@@ -167,13 +167,13 @@ def _read_hit(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate 
             if data is None:
                 # Deleted since the walk.
                 return None
-            found = Found(
+            found = ManifestFile(
                 path=hit.path,
                 folder=folder,
                 data=data,
                 root_index=index,
-                sibling=_Siblings(hit, root, follow_links),
-                holds=_Holds(folder),
+                read_sibling=_Siblings(hit, root, follow_links),
+                has_file=_Holds(folder),
             )
             verdict = _read(format, found)
         except ManifestError as error:
@@ -201,7 +201,7 @@ def _own_place(hit: Hit, format: ManifestFormat) -> tuple[str, str]:
     return hit.folder.path, hit.real if format.executable else hit.folder.real
 
 
-def _read(format: ManifestFormat, found: Found) -> Verdict:
+def _read(format: ManifestFormat, found: ManifestFile) -> Verdict:
     try:
         return format.read(found)
     except ManifestError:
@@ -263,7 +263,7 @@ class _ConfiguredRoots:
 
 
 class _Siblings:
-    """`Found.sibling`: reads files beside a manifest, under the same rules about links."""
+    """Reads files beside a manifest, under the same rules about links."""
 
     def __init__(self, hit: Hit, root: str, follow_links: bool) -> None:
         self._folder = hit.folder
@@ -286,7 +286,7 @@ class _Siblings:
 
 
 class _Holds:
-    """`Found.holds`: returns whether the extension's folder has a file at a relative path."""
+    """Returns whether the extension's folder has a file at a relative path."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

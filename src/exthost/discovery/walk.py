@@ -199,7 +199,7 @@ class _Search:
         # The extensions of a format with a `parent` are one folder above. In the root itself such
         # a format matches nothing: the folder above is outside the search path.
         parent = folder.name if folder.above else ""
-        return [f for f in self.formats if f.claims(name, parent)]
+        return [f for f in self.formats if f.matches(name, parent)]
 
 
 def _join(folder: str, name: str) -> str:

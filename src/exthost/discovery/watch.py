@@ -154,7 +154,7 @@ class Watch:
         """Return whether to look after this notification: it is about a file with the name of a
         manifest, or a folder that was added or removed."""
         folder, _, name = path.rpartition("/")
-        if any(format.claims(name, folder.rpartition("/")[2]) for format in self._readable):
+        if any(format.matches(name, folder.rpartition("/")[2]) for format in self._readable):
             return True
         if path in self._folders:
             return True

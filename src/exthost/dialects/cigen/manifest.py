@@ -5,12 +5,12 @@ Before the handshake only the file name is known; it is the extension's id. The 
 plugin's own name (`provider/github`) and its capabilities.
 """
 
-from exthost.dialects.manifest_format import Accepted, Found, ManifestFormat, Verdict
+from exthost.dialects.manifest_format import Accepted, ManifestFile, ManifestFormat, Verdict
 from exthost.spec import Spec
 
 
-def _read(found: Found) -> Verdict:
-    return Accepted(spec=Spec(id=found.name, argv=(found.path,), dialect="cigen"))
+def _read(file: ManifestFile) -> Verdict:
+    return Accepted(spec=Spec(id=file.name, argv=(file.path,), dialect="cigen"))
 
 
 FORMAT = ManifestFormat(

@@ -19,12 +19,12 @@ from exthost import semver
 from exthost._version import __version__
 from exthost.dialects.manifest_format import (
     Accepted,
-    Found,
+    ManifestFile,
     ManifestFormat,
     Rejected,
     Remark,
     Verdict,
-    invalid,
+    manifest_error,
 )
 from exthost.dialects.nexo.mcp_servers import (
     JsonMistake,
@@ -86,7 +86,7 @@ class Manifest:
     mcp_servers: tuple[McpServer, ...] = ()
 
 
-def read(file: Found) -> Verdict:
+def read(file: ManifestFile) -> Verdict:
     """Return the extension that this plugin.toml describes."""
     document, source = _parsed(file)
     problems = Problems(file.path, source)
@@ -142,25 +142,25 @@ def read(file: Found) -> Verdict:
     return Accepted(spec=spec, also=also, warnings=warnings)
 
 
-def _parsed(file: Found) -> tuple[dict[str, Any], str]:
+def _parsed(file: ManifestFile) -> tuple[dict[str, Any], str]:
     try:
         source = file.data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = file.data.count(b"\n", 0, error.start) + 1
-        raise invalid(file, f"line {line} is not UTF-8 text", line=line) from None
+        raise manifest_error(file, f"line {line} is not UTF-8 text", line=line) from None
     source = source.removeprefix("\ufeff")
     try:
         return parse_toml(source), source
     except RecursionError:
-        raise invalid(file, "it is nested too deep") from None
+        raise manifest_error(file, "it is nested too deep") from None
     except ValueError as error:  # TOMLDecodeError, or an integer of more than 4300 digits
         at = re.search(r"line (\d+)", str(error))
         line = int(at[1]) if at else source.count("\n") + 1
         help = "mend the line named; https://toml.io shows the notation"
-        raise invalid(file, f"not valid TOML: {error}", line=line, help=help) from None
+        raise manifest_error(file, f"not valid TOML: {error}", line=line, help=help) from None
 
 
-def _errors(file: Found, problems: Problems, id: str) -> tuple[ManifestError, ...]:
+def _errors(file: ManifestFile, problems: Problems, id: str) -> tuple[ManifestError, ...]:
     lines = problems.lines()
 
     def rank(problem: Problem) -> tuple[int, int]:
@@ -171,7 +171,7 @@ def _errors(file: Found, problems: Problems, id: str) -> tuple[ManifestError, ..
         return len(_ORDER), line_of(lines, problem.path)
 
     return tuple(
-        invalid(
+        manifest_error(
             file,
             f"{shown(problem.path)}: {problem.text}" if problem.path else problem.text,
             key=shown(problem.path),
@@ -183,10 +183,10 @@ def _errors(file: Found, problems: Problems, id: str) -> tuple[ManifestError, ..
     )
 
 
-def _beside(file: Found, id: str) -> tuple[tuple[McpServer, ...], tuple[Remark, ...]]:
+def _beside(file: ManifestFile, id: str) -> tuple[tuple[McpServer, ...], tuple[Remark, ...]]:
     """Return the servers of the `.mcp.json` beside the manifest, and a warning if it is ignored."""
     try:
-        data = file.sibling(_SIDECAR)
+        data = file.read_sibling(_SIDECAR)
     except ManifestError as error:
         return (), (Remark(f"it is left out: {error.message}", _SIDECAR),)
     if data is None:

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
 
-from exthost.dialects.manifest_format import Accepted, Found, ManifestFormat
+from exthost.dialects.manifest_format import Accepted, ManifestFile, ManifestFormat
 from exthost.documents.toml_text import parse_toml
 from exthost.empty_mapping import empty_mapping
 from exthost.errors import Evidence, ManifestError
@@ -294,9 +294,9 @@ def _decoded(data: bytes, path: str) -> Mapping[str, Any]:
     )
 
 
-def read(found: Found) -> Accepted:
+def read(file: ManifestFile) -> Accepted:
     """Return the extension of a discovered manifest, which must have a `[launch]`."""
-    manifest = parse(found.data, found.path)
+    manifest = parse(file.data, file.path)
     launch = manifest.launch
     if launch is None:
         raise ManifestError(
@@ -304,16 +304,16 @@ def read(found: Found) -> Accepted:
             "the manifest has no [launch], so there is nothing to run",
             extension=manifest.id,
             help="add [launch] command = …, or name it in [[process_extensions]] of a config",
-            evidence=Evidence(path=found.path, key="launch"),
+            evidence=Evidence(path=file.path, key="launch"),
         )
     command = launch.command
     if "/" in command:  # a bare name is looked up on PATH
-        command = str(PurePosixPath(found.folder, command))
+        command = str(PurePosixPath(file.folder, command))
     spec = Spec(
         id=manifest.id,
         argv=(command, *launch.args),
         dialect="roder",
-        cwd=str(PurePosixPath(found.folder, launch.cwd or "")),
+        cwd=str(PurePosixPath(file.folder, launch.cwd or "")),
         env=launch.env,
         limits=Limits(start=launch.startup_seconds, handshake=launch.startup_seconds),
         options=MappingProxyType({"event_filter": {"kinds": list(launch.kinds)}}),
@@ -321,11 +321,11 @@ def read(found: Found) -> Accepted:
     return Accepted(spec=_with(spec, manifest))
 
 
-def join(spec: Spec, found: Found) -> Spec:
+def join(spec: Spec, file: ManifestFile) -> Spec:
     """Return the spec of a config entry that names its manifest. The entry decides what is run, and
     as which user."""
     try:
-        return _with(spec, parse(found.data, found.path))
+        return _with(spec, parse(file.data, file.path))
     except ManifestError as error:
         error.extension = spec.id
         raise

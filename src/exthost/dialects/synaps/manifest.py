@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from exthost.dialects.manifest_format import Accepted, Found, ManifestFormat, Verdict
+from exthost.dialects.manifest_format import Accepted, ManifestFile, ManifestFormat, Verdict
 from exthost.errors import Evidence, ManifestError
 from exthost.names import nearest
 from exthost.spec import DeclaredSetting, Spec
@@ -110,13 +110,13 @@ class Manifest:
         return tuple(dict.fromkeys(subscription.hook for subscription in self.subscriptions))
 
 
-def parse(found: Found) -> tuple[Spec, Manifest] | None:
+def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
     """Return the extension in this plugin.json, or None if it has none. Raises ManifestError for
     the first refusal that applies."""
-    document = _decoded(found)
+    document = _decoded(file)
     if document.get("extension") is None:  # some programs write null for a key that they do not use
         return None
-    table = _Table(document["extension"], found.path, found.folder_name)
+    table = _Table(document["extension"], file.path, file.folder_name)
     if table.whole("protocol_version", PROTOCOL_VERSION) != PROTOCOL_VERSION:
         message = table.values["protocol_version"]
         raise table.wrong(
@@ -148,25 +148,25 @@ def parse(found: Found) -> tuple[Spec, Manifest] | None:
             f"name a hook, or ask for one of: {', '.join(_ACTIVE)}",
         )
     spec = Spec(
-        id=found.folder_name,
-        argv=_argv(table, found),
+        id=file.folder_name,
+        argv=_argv(table, file),
         dialect="synaps",
-        cwd=found.folder,
+        cwd=file.folder,
         version=manifest.version,
         declared_hooks=manifest.hooks,
         advisory_hooks=ADVISORY_HOOKS,
-        settings=tuple(_setting(entry, found.folder_name) for entry in table.tables("config")),
+        settings=tuple(_setting(entry, file.folder_name) for entry in table.tables("config")),
         manifest=manifest,
     )
     return spec, manifest
 
 
-def _argv(table: "_Table", found: Found) -> tuple[str, ...]:
+def _argv(table: "_Table", file: ManifestFile) -> tuple[str, ...]:
     command = table.text("command")
     if "/" in command:  # a bare name is looked up on PATH, an absolute one stays
-        command = str(PurePosixPath(found.folder, command))
+        command = str(PurePosixPath(file.folder, command))
     args = table.texts("args")
-    inside = (str(PurePosixPath(found.folder, arg)) if found.holds(arg) else arg for arg in args)
+    inside = (str(PurePosixPath(file.folder, arg)) if file.has_file(arg) else arg for arg in args)
     return (command, *inside)
 
 
@@ -235,12 +235,12 @@ def _variables(id: str, key: str, secret: str) -> tuple[str, ...]:
     return (own, secret) if secret else (own,)
 
 
-def _decoded(found: Found) -> Mapping[str, Any]:
+def _decoded(file: ManifestFile) -> Mapping[str, Any]:
     try:
-        document = jsontext.decode(found.data.removeprefix(b"\xef\xbb\xbf"))
+        document = jsontext.decode(file.data.removeprefix(b"\xef\xbb\xbf"))
     except jsontext.NotJson as reason:
         message = f"the manifest is not valid JSON: {reason}"
-        line = _line_of(found.data, str(reason))
+        line = _line_of(file.data, str(reason))
     else:
         if type(document) is dict:
             return document
@@ -248,9 +248,9 @@ def _decoded(found: Found) -> Mapping[str, Any]:
     raise ManifestError(
         "X0250",
         message,
-        extension=found.folder_name,
+        extension=file.folder_name,
         help="mend the file; the dialect's page shows one",
-        evidence=Evidence(path=found.path, line=line),
+        evidence=Evidence(path=file.path, line=line),
     )
 
 
@@ -322,23 +322,23 @@ class _Table:
         return [_Table(item, self._path, self._id, f"{place}[{n}]") for n, item in enumerate(items)]
 
 
-def read(found: Found) -> Verdict:
+def read(file: ManifestFile) -> Verdict:
     """Return the extension in this plugin.json, or None if it has no extension."""
-    parsed = parse(found)
+    parsed = parse(file)
     return None if parsed is None else Accepted(spec=parsed[0])
 
 
-def join(spec: Spec, found: Found) -> Spec:
+def join(spec: Spec, file: ManifestFile) -> Spec:
     """Return the spec of a config entry that names its manifest. The entry decides what is run, and
     as which user."""
-    parsed = parse(found)
+    parsed = parse(file)
     if parsed is None:
         raise ManifestError(
             "X0250",
             "it holds no `extension`",
             extension=spec.id,
             help="name the plugin.json of a plugin that is one",
-            evidence=Evidence(path=found.path),
+            evidence=Evidence(path=file.path),
         )
     parsed_spec, manifest = parsed
     settings = tuple(

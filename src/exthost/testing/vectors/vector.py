@@ -11,7 +11,7 @@ from typing import Any
 
 from exthost.dialects import find
 from exthost.dialects.base import Dialect
-from exthost.dialects.manifest_format import Found
+from exthost.dialects.manifest_format import ManifestFile
 from exthost.dialects.package import DialectPackage
 from exthost.spec import Limits, Spec
 
@@ -64,7 +64,7 @@ class Vector:
             return spec
         format = find.find_manifest_format(self.dialect.name)
         assert format is not None and format.join is not None
-        return format.join(spec, Found(path="/manifest", folder="/", data=text.encode()))
+        return format.join(spec, ManifestFile(path="/manifest", folder="/", data=text.encode()))
 
 
 def package_vectors(package: DialectPackage) -> tuple[Vector, ...]:
