@@ -56,7 +56,7 @@ PURE := tests/wire tests/documents tests/config tests/discovery tests/bench \
 		$(wildcard tests/test_*.py)) \
 	tests/dialects/test_vectors.py tests/dialects/test_requirements.py tests/dialects/test_*_manifest.py \
 	tests/session/test_conversation.py tests/session/test_conversation_vectors.py \
-	tests/process/test_environment.py tests/process/test_state_dirs.py tests/launch/test_gate.py \
+	tests/process/test_environment.py tests/process/test_state_dirs.py tests/launch/test_prerequisites.py \
 	tests/sandbox/test_plans.py tests/sandbox/test_cgroup.py tests/control/test_address.py \
 	tests/cli/test_stream_display.py
 # What every interpreter is tried with: a real process of each dialect among them.

@@ -11,7 +11,7 @@ from exthost.dialects.options import COMMON_OPTIONS
 from exthost.documents.keys import Key
 from exthost.documents.setting_keys import SETTING_KEYS
 from exthost.extension.policy import effective_breaker, effective_restart_policy
-from exthost.launch.limits import limits_of
+from exthost.launch.limits import resolve_limits
 from exthost.spec import Spec
 from scripts.reference.markdown import code, page, table
 
@@ -108,7 +108,7 @@ def _defaults() -> str:
 def _defaults_of(dialect: Dialect) -> dict[str, Any]:
     spec = Spec(id="any", argv=(), dialect=dialect.name)
     groups = {
-        "limits": limits_of(spec, dialect),
+        "limits": resolve_limits(spec, dialect),
         "restart": effective_restart_policy(spec, dialect),
         "breaker": effective_breaker(spec, dialect),
     }

@@ -13,7 +13,7 @@ from exthost.extension.policy import (
     effective_restart_policy,
 )
 from exthost.extension.restart import Again, GiveUp, History, OnDemand, decide, lifecycle_event_for
-from exthost.launch.limits import limits_of
+from exthost.launch.limits import resolve_limits
 from exthost.messages import Request
 from exthost.shutdown_steps import CloseStdin, Say, Terminate, Write
 from exthost.spec import Breaker, Restart, Spec
@@ -112,7 +112,7 @@ def test_the_figures_in_force_are_those_of_the_page(name: str) -> None:
     assert effective_breaker(spec, dialect) == page.breaker
     assert dialect.traits.retry == page.retry
     assert dialect.traits.shutdown_steps == page.shutdown_steps
-    assert limits_of(spec, dialect).stop == page.stop
+    assert resolve_limits(spec, dialect).stop == page.stop
     assert effective_pool_size(spec) == (1, 1, 0)
     decision, _ = decide(policy, crashed().ended(policy, 2.0), now=2.0, jitter=0.0)
     assert lifecycle_event_for(decision) is page.crash

@@ -10,7 +10,7 @@ from exthost.dialects.roder.manifest import FORMAT, checksum, parse
 from exthost.discovery.configfile import read_config, wanted
 from exthost.discovery.search import discover
 from exthost.errors import ConfigError, ManifestError
-from exthost.launch.gate import clash
+from exthost.launch.prerequisites import find_name_conflict
 from exthost.spec import Limits, Spec
 from tests.dialects.requirements import shows
 
@@ -383,7 +383,7 @@ def test_what_another_extension_has_already_is_refused(text: str, kind: str) -> 
     first = parse((HEAD + 'required_capabilities = ["net"]' + TOOL + SINK).encode())
     before = Spec(id="first", argv=("x",), unique_names=first.unique_names)
     names = parse(text.encode()).unique_names
-    objection = clash(Spec(id="second", argv=("x",), unique_names=names), [before])
+    objection = find_name_conflict(Spec(id="second", argv=("x",), unique_names=names), [before])
     if kind:
         assert objection is not None and objection.code == "X0340"
         assert kind in objection.message and "'first'" in objection.message

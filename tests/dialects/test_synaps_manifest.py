@@ -12,7 +12,7 @@ from exthost.dialects.manifest_format import Accepted, ManifestFile
 from exthost.dialects.synaps.manifest import FORMAT, Manifest, Subscription, read
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError, Refused
-from exthost.launch.gate import configured
+from exthost.launch.prerequisites import resolve_config
 from exthost.spec import DeclaredSetting, Spec
 from tests.dialects.requirements import shows
 from tests.extensions.synaps_tree import plugin
@@ -176,20 +176,22 @@ def test_a_setting_comes_from_the_first_place_that_has_it() -> None:
     assert setting.variables == ("SYNAPS_EXTENSION_NOTES_API_KEY", "TOKEN")
     own, secret = setting.variables
     spec = with_settings(setting, stored={"api-key": "stored"})
-    assert configured(spec, {own: "own", secret: "secret"}) == {"api-key": "own"}
-    assert configured(spec, {own: "", secret: "secret"}) == {"api-key": "secret"}
-    assert configured(spec, {}) == {"api-key": "stored"}
-    assert configured(with_settings(setting), {}) == {"api-key": "d"}
-    assert configured(with_settings(setting, config={"api-key": 1}), {own: "x"}) == {"api-key": 1}
+    assert resolve_config(spec, {own: "own", secret: "secret"}) == {"api-key": "own"}
+    assert resolve_config(spec, {own: "", secret: "secret"}) == {"api-key": "secret"}
+    assert resolve_config(spec, {}) == {"api-key": "stored"}
+    assert resolve_config(with_settings(setting), {}) == {"api-key": "d"}
+    assert resolve_config(with_settings(setting, config={"api-key": 1}), {own: "x"}) == {
+        "api-key": 1
+    }
 
 
 @shows("synaps-mani-04")
 def test_a_required_setting_that_is_nowhere_refuses() -> None:
     setting = DeclaredSetting("k", ("SYNAPS_EXTENSION_A_K",), required=True)
     with pytest.raises(Refused) as refused:
-        configured(with_settings(setting), {})
+        resolve_config(with_settings(setting), {})
     assert refused.value.code == "X0350" and "SYNAPS_EXTENSION_A_K" in refused.value.help
-    assert configured(with_settings(setting._replace(required=False)), {}) == {}
+    assert resolve_config(with_settings(setting._replace(required=False)), {}) == {}
 
 
 @pytest.mark.parametrize(
@@ -198,14 +200,14 @@ def test_a_required_setting_that_is_nowhere_refuses() -> None:
 )
 def test_a_setting_has_the_type_that_it_declares(kind: Any, text: str, value: Any) -> None:
     spec = with_settings(DeclaredSetting("k", ("V",), kind))
-    assert configured(spec, {"V": text}) == {"k": value}
-    assert type(configured(spec, {"V": text})["k"]) is type(value)
+    assert resolve_config(spec, {"V": text}) == {"k": value}
+    assert type(resolve_config(spec, {"V": text})["k"]) is type(value)
 
 
 @pytest.mark.parametrize(("kind", "text"), [("bool", "1"), ("number", "true"), ("number", "x1")])
 def test_one_of_the_wrong_type_is_refused_and_never_shown(kind: Any, text: str) -> None:
     with pytest.raises(Refused) as refused:
-        configured(with_settings(DeclaredSetting("k", ("V",), kind)), {"V": text + "hunter2"})
+        resolve_config(with_settings(DeclaredSetting("k", ("V",), kind)), {"V": text + "hunter2"})
     assert refused.value.code == "X0351" and "hunter2" not in str(refused.value)
 
 

@@ -8,7 +8,7 @@ import pytest
 from exthost.config import config_from_mapping
 from exthost.discovery.configfile import Wanted, read_config
 from exthost.errors import ConfigError
-from exthost.launch.gate import clash
+from exthost.launch.prerequisites import find_name_conflict
 from exthost.spec import Requires, Spec
 
 
@@ -47,4 +47,4 @@ def test_the_secrets_of_many_extensions_are_found_without_comparing_each_with_al
     found = Spec(id="found", argv=("true",), requires=Requires(env=("A_TOKEN",)), dialect="nexo")
     for spec in (*config.specs, found):
         assert wanted.asks_for_secrets(spec) == (("A_TOKEN",) if spec is found else ())
-        assert clash(spec, config.specs) is None
+        assert find_name_conflict(spec, config.specs) is None

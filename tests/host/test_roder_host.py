@@ -16,7 +16,7 @@ from exthost.dialects.calls import EventSink
 from exthost.discovery.configfile import read_config, wanted
 from exthost.events import Bus, HostEvent, LogLine, SinkFailed, Spawned
 from exthost.host.event_sinks import QUEUE_EVENTS, EventSinks
-from exthost.launch.gate import clash
+from exthost.launch.prerequisites import find_name_conflict
 from exthost.messages import Notification
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
@@ -331,7 +331,7 @@ async def test_each_example_serves_everything_that_it_provides(example: Path) ->
 
 def test_both_examples_can_run_in_one_host() -> None:
     one, two = wanted(read_config({"discovery": {"search_paths": [str(EXAMPLES)]}})).specs
-    assert clash(two, [one]) is None
+    assert find_name_conflict(two, [one]) is None
     assert [one.id, two.id] == ["demo-node", "demo-python"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from exthost.config import config_from_mapping
 from exthost.dialects.find import find_dialect
 from exthost.errors import ConfigError
-from exthost.launch.limits import limits_of
+from exthost.launch.limits import resolve_limits
 from exthost.spec import Limits, Spec
 from tests.dialects.requirements import shows
 
@@ -26,7 +26,7 @@ def test_a_message_is_no_longer_than_the_dialect_allows(
     dialect: str, configured: int | None, in_force: int
 ) -> None:
     spec = Spec(id="a", argv=("x",), limits=Limits(max_message=configured))
-    assert limits_of(spec, find_dialect(dialect)).max_message == in_force
+    assert resolve_limits(spec, find_dialect(dialect)).max_message == in_force
 
 
 @shows("cigen-wire-03")
@@ -41,4 +41,4 @@ def test_an_entry_that_asks_for_longer_messages_than_its_dialect_allows_is_a_mis
     assert "10,485,760" in caught.value.message and caught.value.code == "X0103"
     document = {"defaults": {"limits": {"max_message": "64MiB"}}, "extensions": [entry]}
     (spec,) = config_from_mapping(document).specs
-    assert limits_of(spec, find_dialect("cigen")).max_message == 10 * 2**20
+    assert resolve_limits(spec, find_dialect("cigen")).max_message == 10 * 2**20

@@ -17,7 +17,7 @@ from exthost.dialects.conformance import Conformance
 from exthost.dialects.message_audit import MessageAudit, Problem, explain_violation
 from exthost.dialects.steps import Handshake, Received, Subscribe, TryRequest, WaitFor
 from exthost.errors import ExthostError, ProtocolViolation
-from exthost.launch.limits import limits_of
+from exthost.launch.limits import resolve_limits
 from exthost.launch.plan import Launch
 from exthost.messages import Batch, Failure, Id, Incoming, Noise, Notification, Reply, Request
 from exthost.offer import Offer
@@ -70,7 +70,7 @@ class CheckedProcess:
         self._bytes_received = 0
         self._is_inside_frame = False  # the last output completed no frame
         self._audit = MessageAudit(conformance)
-        self._framing = dialect.framing(limits_of(spec, dialect).max_message or 2**26)
+        self._framing = dialect.framing(resolve_limits(spec, dialect).max_message or 2**26)
         self._codec = dialect.codec(Role.HOST)
         self._next_id = dialect.traits.first_id
         self._waiting: dict[Id, asyncio.Future[Answer]] = {}

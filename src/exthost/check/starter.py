@@ -11,7 +11,7 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.conformance import Conformance
 from exthost.errors import ExthostError
 from exthost.launch.admission import Admission
-from exthost.launch.limits import limits_of
+from exthost.launch.limits import resolve_limits
 from exthost.launch.machine_check import find_out, is_known
 from exthost.launch.plan import admit, make_state_folder, prepare
 from exthost.offer import Offer
@@ -39,7 +39,7 @@ class Starter:
         self.ledger = ledger
         self._conformance = conformance
         self._environ = environ
-        limit = limits_of(spec, dialect).handshake or 0.0
+        limit = resolve_limits(spec, dialect).handshake or 0.0
         # As long as the host waits, unless replies are given less time than usual.
         is_short = reply_seconds < REPLY_SECONDS
         self._handshake_seconds = min(limit, _START_FACTOR * reply_seconds) if is_short else limit

@@ -37,8 +37,8 @@ from exthost.discovery.search import discover
 from exthost.errors import CallFailed, ExthostError, ManifestError
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import read_stored_settings
-from exthost.launch.gate import clash
 from exthost.launch.plan import admit, prepare
+from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.variables import grant_line, withheld
 from exthost.process import cgroups, sandbox_probe
 from exthost.process.host_protection import harden
@@ -192,7 +192,7 @@ def _before_start(wanted: Wanted | None, spec: Spec, before: list[Spec]) -> list
         dialect = find.find_dialect(spec.dialect)
         complete = read_stored_settings(spec, os.environ)
         admission = admit(complete, dialect, os.environ)
-        if (objection := clash(complete, before)) is not None:
+        if (objection := find_name_conflict(complete, before)) is not None:
             raise objection
         plan = prepare(complete, dialect, os.environ, admission=admission).plan
         if (failed := cannot_run(plan, spec.id)) is not None:

@@ -18,8 +18,8 @@ from exthost.discovery.configfile import Wanted
 from exthost.errors import ExthostError
 from exthost.extension.lifecycle import State
 from exthost.host.api.host_api import read_stored_settings
-from exthost.launch.gate import clash
 from exthost.launch.plan import admit, prepare
+from exthost.launch.prerequisites import find_name_conflict
 from exthost.spec import Spec
 
 # A listing does not wait for a host that hangs.
@@ -126,7 +126,7 @@ def state_before_start(spec: Spec, admitted: Sequence[Spec] = ()) -> tuple[str, 
         try:
             dialect = find.find_dialect(spec.dialect)
             admit(read_stored_settings(spec, os.environ), dialect, os.environ)
-            if (objection := clash(spec, admitted)) is not None:
+            if (objection := find_name_conflict(spec, admitted)) is not None:
                 raise objection
         except ExthostError as refused:
             state, reason = State.REFUSED.value, refused.message

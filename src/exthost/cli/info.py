@@ -22,7 +22,7 @@ from exthost.dialects import find
 from exthost.errors import ExthostError, UsageError
 from exthost.extension.policy import effective_restart_policy
 from exthost.host.api.host_api import read_stored_settings
-from exthost.launch.limits import limits_of
+from exthost.launch.limits import resolve_limits
 from exthost.launch.plan import prepare
 from exthost.names import registered_name
 from exthost.process.environment import looks_secret
@@ -83,7 +83,7 @@ def describe(spec: Spec) -> dict[str, Any]:
         "secrets": [name for name in spec.requires.env if looks_secret(name)],
         "priority": spec.priority,
         "manifest": plain(spec.manifest),
-        "limits": plain_settings(plain(limits_of(spec, dialect))),
+        "limits": plain_settings(plain(resolve_limits(spec, dialect))),
         "restart": plain_settings(plain(effective_restart_policy(spec, dialect))),
         "environment": environment(spec),
         "sandbox": enforcement(spec),

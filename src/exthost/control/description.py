@@ -8,7 +8,7 @@ from typing import Any
 from exthost.control.served_host import ServedHost
 from exthost.extension.extension import Extension
 from exthost.extension.policy import effective_restart_policy
-from exthost.launch.limits import limits_of
+from exthost.launch.limits import resolve_limits
 from exthost.names import prefixed_description, registered_name
 from exthost.spec import Limits, Restart, Spec
 
@@ -76,7 +76,7 @@ def describe_settings(extension: Extension) -> dict[str, Any]:
     spec, dialect = extension.spec, extension.dialect
     return {
         "argv": list(spec.argv),
-        "limits": _set_members(limits_of(spec, dialect)),
+        "limits": _set_members(resolve_limits(spec, dialect)),
         "restart": _set_members(effective_restart_policy(spec, dialect)),
         "digests": settings_digests(spec),
     }

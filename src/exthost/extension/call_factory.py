@@ -14,7 +14,7 @@ from exthost.dialects.calls import ToolCall, tool_as_method
 from exthost.dialects.steps import OneRequest, OneRequestOrMore, Operation
 from exthost.errors import NotFound, UsageError
 from exthost.extension.misuse import check_timeout
-from exthost.launch.limits import method_limits_of
+from exthost.launch.limits import resolve_method_limits
 from exthost.offer import Tool
 from exthost.schema import Checker
 from exthost.session.replies import (
@@ -65,7 +65,7 @@ class CallFactory:
         self._spec = spec
         self._dialect = dialect
         self._call_limit = limits.call
-        self._method_limits = method_limits_of(spec, dialect)
+        self._method_limits = resolve_method_limits(spec, dialect)
         # In dialects without ids, the default limit is that of each request, not of the whole call.
         self._limits_each_request = dialect.traits.positional
         self._methods = dialect.methods

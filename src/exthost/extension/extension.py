@@ -30,7 +30,7 @@ from exthost.extension.stream_calls import make_stream
 from exthost.extension.supervisor import Supervisor
 from exthost.extension.toolbox import Toolbox
 from exthost.launch.integrity import digests
-from exthost.launch.limits import limits_of
+from exthost.launch.limits import resolve_limits
 from exthost.names import registered_name
 from exthost.offer import Offer, Tool
 from exthost.process.child import Child
@@ -78,7 +78,7 @@ class Extension(FacetAttributes):
         traffic    the recorder of messages, shared by the extensions of a host
         """
         loop = asyncio.get_running_loop()
-        limits = limits_of(spec, dialect)
+        limits = resolve_limits(spec, dialect)
         bus = bus or Bus()
         self.spec = spec
         self.dialect = dialect

@@ -13,7 +13,7 @@ from exthost.errors import HandshakeFailed, Refused
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import HostApi
-from exthost.launch.gate import clash
+from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.shared_folders import find_conflict
 from exthost.offer import Offer
 from exthost.process.child import Child
@@ -90,7 +90,7 @@ class ExtensionFactory:
                 break
             if extension.state != "refused":
                 earlier.append(extension.spec)
-        return clash(spec, earlier) or find_conflict(spec, earlier)
+        return find_name_conflict(spec, earlier) or find_conflict(spec, earlier)
 
     def _check_own_name(self, spec: Spec) -> Callable[[Offer], None]:
         """Return a check that no other extension of the dialect has the same name for itself."""

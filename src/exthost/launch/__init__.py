@@ -3,8 +3,8 @@
 This package starts no processes. In reading order:
 
     plan           what every start executes, and the check before the first one
-    gate           whether the required programs, variables and settings are there
-    limits         the limits in force: config, dialect, defaults
+    prerequisites  required programs and variables, unique names, values of the settings
+    limits         which limits apply: from the config, the dialect or the defaults
     program_files  which files are the program: the executable, and its script
     package_tree   one digest of all files of a package, and which of them differ
     integrity      pinned digests: the program, its interpreter and package, the manifest, the tools

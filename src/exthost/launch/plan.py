@@ -21,10 +21,10 @@ from exthost.empty_mapping import empty_mapping
 from exthost.errors import ConfigError, Evidence, Refused
 from exthost.launch.admission import NOT_SANDBOXED, Admission, decide
 from exthost.launch.containment import contain
-from exthost.launch.gate import configured, gate
 from exthost.launch.integrity import check_files, has_package_pin
-from exthost.launch.limits import limits_of
+from exthost.launch.limits import resolve_limits
 from exthost.launch.machine_check import policy_of, weaker
+from exthost.launch.prerequisites import find_missing_requirements, resolve_config
 from exthost.launch.variables import environment_of, grant_line, host_variables, withheld
 from exthost.launch_plan import LaunchPlan
 from exthost.process.child import find_program
@@ -59,9 +59,11 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
         for name, value in spec.env.items()
     }
     seen = {**environ, **variables} if variables else environ
-    missing = gate(spec.requires, lambda name: shutil.which(name, path=path), seen)
+    missing = find_missing_requirements(
+        spec.requires, lambda name: shutil.which(name, path=path), seen
+    )
     if missing:
-        raise missing.refusal(spec.id)
+        raise missing.to_error(spec.id)
     if spec.unrunnable:
         raise Refused(
             "X0331",
@@ -164,7 +166,7 @@ def prepare(
     if admission is None:
         admission = decide(spec, command.plan, command.state, environ)
     plan, enforced = contain(
-        spec, plan=command.plan, limits=limits_of(spec, dialect), admission=admission
+        spec, plan=command.plan, limits=resolve_limits(spec, dialect), admission=admission
     )
     view = admission.view
     launch = Launch(
@@ -182,7 +184,7 @@ def prepare(
 def _settings(spec: Spec, environ: Mapping[str, str]) -> Any:
     """Return the config for the handshake. Raises Refused for a setting without a value."""
     try:
-        return configured(spec, host_variables(spec, environ))
+        return resolve_config(spec, host_variables(spec, environ))
     except Refused as refused:
         if withheld(spec):
             refused.help = f"if you trust it with its secrets: {grant_line(spec)}"

@@ -27,7 +27,7 @@ from exthost.host.api.memory import Memories
 from exthost.host.api.store import Missing, Store
 from exthost.host.api.store_quota import QuotaExceeded
 from exthost.host.api.stored_settings import StoredSettings
-from exthost.launch.limits import limits_of
+from exthost.launch.limits import resolve_limits
 from exthost.messages import Notification
 from exthost.process.state_dirs import state_root
 from exthost.session.inbound import Handler
@@ -70,7 +70,7 @@ class HostApi:
             return None
 
         def serve(peer: Peer) -> Mapping[str, Handler]:
-            server = _RequestServer(self, spec.id, peer, limits_of(spec, dialect).store)
+            server = _RequestServer(self, spec.id, peer, resolve_limits(spec, dialect).store)
             return {
                 method: _handler(server, spec, request)
                 for method, request in dialect.host_requests.items()

@@ -1,4 +1,4 @@
-"""The gate, as a pure function of what is required and what is there."""
+"""Requirements of an extension: which programs and variables are missing before a start."""
 
 import dataclasses
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost.launch.gate import Missing, gate
+from exthost.launch.prerequisites import MissingRequirements, find_missing_requirements
 from exthost.spec import Requires
 
 NAMES = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=6).map(tuple)
@@ -17,22 +17,22 @@ def on_path(*programs: str) -> dict[str, str]:
 
 
 def test_nothing_required_is_nothing_missing() -> None:
-    missing = gate(Requires(), on_path().get, {})
+    missing = find_missing_requirements(Requires(), on_path().get, {})
     assert not missing
-    assert missing == Missing()
+    assert missing == MissingRequirements()
     assert missing.message() == ""
 
 
 def test_everything_there_is_nothing_missing() -> None:
     requires = Requires(bins=("git",), env=("API",))
-    assert not gate(requires, on_path("git").get, {"API": "x"})
+    assert not find_missing_requirements(requires, on_path("git").get, {"API": "x"})
 
 
 def test_every_missing_thing_is_named_at_once() -> None:
     requires = Requires(bins=("git", "node", "jq"), env=("API", "HOME", "CITY"))
-    missing = gate(requires, on_path("node").get, {"HOME": "/root"})
+    missing = find_missing_requirements(requires, on_path("node").get, {"HOME": "/root"})
     assert missing
-    assert missing == Missing(bins=("git", "jq"), env=("API", "CITY"))
+    assert missing == MissingRequirements(bins=("git", "jq"), env=("API", "CITY"))
     for name in ("git", "jq", "API", "CITY"):
         assert name in missing.message()
     for name in ("node", "HOME"):
@@ -40,29 +40,33 @@ def test_every_missing_thing_is_named_at_once() -> None:
 
 
 def test_a_variable_set_to_nothing_is_missing() -> None:
-    assert gate(Requires(env=("API",)), on_path().get, {"API": ""}).env == ("API",)
+    assert find_missing_requirements(Requires(env=("API",)), on_path().get, {"API": ""}).env == (
+        "API",
+    )
 
 
 def test_a_missing_program_alone_says_nothing_of_variables() -> None:
-    missing = gate(Requires(bins=("git",)), on_path().get, {})
+    missing = find_missing_requirements(Requires(bins=("git",)), on_path().get, {})
     assert "set" not in missing.message()
     assert "variables" not in missing.help()
 
 
 def test_a_missing_variable_alone_says_nothing_of_path() -> None:
-    missing = gate(Requires(env=("API",)), on_path().get, {})
+    missing = find_missing_requirements(Requires(env=("API",)), on_path().get, {})
     assert "PATH" not in missing.message()
     assert "PATH" not in missing.help()
 
 
 def test_a_thing_required_twice_is_named_once() -> None:
     requires = Requires(bins=("git", "git"), env=("API", "API"))
-    assert gate(requires, on_path().get, {}) == Missing(bins=("git",), env=("API",))
+    assert find_missing_requirements(requires, on_path().get, {}) == MissingRequirements(
+        bins=("git",), env=("API",)
+    )
 
 
 def test_the_refusal_carries_code_id_help_and_names() -> None:
-    missing = gate(Requires(bins=("git",), env=("API",)), on_path().get, {})
-    refused = missing.refusal("weather")
+    missing = find_missing_requirements(Requires(bins=("git",), env=("API",)), on_path().get, {})
+    refused = missing.to_error("weather")
     assert (refused.code, refused.extension, refused.exit_code) == ("X0301", "weather", 4)
     assert refused.message == missing.message()
     assert "install" in refused.help
@@ -71,12 +75,12 @@ def test_the_refusal_carries_code_id_help_and_names() -> None:
 
 def test_the_value_of_a_variable_is_never_told() -> None:
     requires = Requires(bins=("git",), env=("API", "OTHER"))
-    missing = gate(requires, on_path().get, {"API": "hunter2"})
-    assert "hunter2" not in repr(missing) + str(missing.refusal("x"))
+    missing = find_missing_requirements(requires, on_path().get, {"API": "hunter2"})
+    assert "hunter2" not in repr(missing) + str(missing.to_error("x"))
 
 
 def test_what_is_missing_cannot_be_changed() -> None:
-    missing = Missing(bins=("git",))
+    missing = MissingRequirements(bins=("git",))
     with pytest.raises(dataclasses.FrozenInstanceError):
         missing.bins = ()  # type: ignore[misc]
 
@@ -85,7 +89,9 @@ def test_what_is_missing_cannot_be_changed() -> None:
 def test_missing_is_required_minus_there(
     bins: tuple[str, ...], env: tuple[str, ...], there: tuple[str, ...], values: tuple[str, ...]
 ) -> None:
-    missing = gate(Requires(bins=bins, env=env), on_path(*there).get, dict.fromkeys(values, "1"))
+    missing = find_missing_requirements(
+        Requires(bins=bins, env=env), on_path(*there).get, dict.fromkeys(values, "1")
+    )
     assert set(missing.bins) == set(bins) - set(there)
     assert set(missing.env) == set(env) - set(values)
     assert bool(missing) == bool(missing.message())
