@@ -38,13 +38,13 @@ WAIT_SECONDS = 20.0
 
 
 def wrapper(way: str, argv: tuple[str, ...]) -> Wrapper | None:
-    tools = sandbox_probe.find_tools()
+    support = sandbox_probe.find_sandbox_support()
     if way == "plain":
         return None
     if way == "tree":
-        return pid_namespace.plan_wrapper(tools.machine)
+        return pid_namespace.plan_wrapper(support.machine)
     view = compute_view(ViewRequest(extension="host", argv=argv, cwd="/"))
-    return strict.plan_wrapper(tools, view, network=False)
+    return strict.plan_wrapper(support, view, network=False)
 
 
 def processes(folder: Path) -> list[int]:
@@ -54,7 +54,7 @@ def processes(folder: Path) -> list[int]:
 def uid_inside(group: Cgroup) -> int:
     """Who a root host's program is that everybody can reach, once it has entered this group."""
     wrapper = strict.plan_wrapper(
-        sandbox_probe.find_tools(),
+        sandbox_probe.find_sandbox_support(),
         dataclasses.replace(system_view(), uid=strict.NOBODY),
         network=False,
     )
@@ -79,7 +79,7 @@ def uid_inside(group: Cgroup) -> int:
 def main(base: str, way: str, end: str = "") -> None:
     harden()  # as the command line does: less of /proc is ours then
     argv = (sys.executable, "-S", "-E", "-c", PROGRAM)
-    machine = sandbox_probe.find_tools().machine
+    machine = sandbox_probe.find_sandbox_support().machine
     group = Cgroup(base=base, settings=(), moves_host=True, init=INIT[machine])
     plan = LaunchPlan(argv=argv, cwd="/", env={"WORD": "a"}, wrapper=wrapper(way, argv))
     before = set(Path("/proc/self/fd").iterdir())

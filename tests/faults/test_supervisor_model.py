@@ -165,7 +165,7 @@ class Supervision(RuleBasedStateMachine):
     def load(self, strategy: str, most: int | None, forgiven_by: str) -> None:
         self.patch = pytest.MonkeyPatch()
         # Else the first start finds out in a thread, which no step of this loop waits for.
-        sandbox_probe.probe_pid_namespace(sandbox_probe.find_tools())
+        sandbox_probe.probe_pid_namespace(sandbox_probe.find_sandbox_support())
         self.patch.setattr(random, "random", lambda: 0.0)  # no jitter
         ALL.clear()
         self.loop = ManualClockLoop()

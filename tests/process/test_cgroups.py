@@ -51,7 +51,7 @@ def group_below(base: Path, **settings: Any) -> Cgroup:
         **{
             "base": str(base),
             "settings": (),
-            "init": INIT[sandbox_probe.find_tools().machine],
+            "init": INIT[sandbox_probe.find_sandbox_support().machine],
             **settings,
         }
     )

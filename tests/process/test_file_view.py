@@ -38,12 +38,12 @@ def view(*argv: str, **request: Any) -> View:
 
 def more(found: View) -> set[str]:
     """What is shown read-only beyond what every program is shown."""
-    system = {one.path for one in system_view().shown}
-    return {one.path for one in found.shown if one.access == "read"} - system
+    system = {one.path for one in system_view().visible_paths}
+    return {one.path for one in found.visible_paths if one.access == "read"} - system
 
 
 def sources(found: View) -> dict[str, str]:
-    return {one.path: one.source for one in found.shown}
+    return {one.path: one.source for one in found.visible_paths}
 
 
 def test_a_program_of_the_system_needs_nothing_more() -> None:

@@ -7,13 +7,13 @@ import pytest
 
 from exthost.launch_plan import LaunchPlan
 from exthost.process import sandbox_probe
-from exthost.sandbox.probe_result import ProbeResult, Tools
+from exthost.sandbox.probe_result import ProbeResult, SandboxSupport
 
-HERE = sandbox_probe.find_tools()
+HERE = sandbox_probe.find_sandbox_support()
 
 
 def test_a_machine_without_our_init_is_told_so() -> None:
-    there = Tools(bwrap=HERE.bwrap, machine="riscv64")
+    there = SandboxSupport(bwrap=HERE.bwrap, machine="riscv64")
     tree, by = sandbox_probe.probe_pid_namespace(there)
     assert not by
     for told in (tree, sandbox_probe.probe_strict(there)):
@@ -22,9 +22,9 @@ def test_a_machine_without_our_init_is_told_so() -> None:
 
 def test_a_pid_namespace_takes_nobody_elses_program() -> None:
     assert sandbox_probe.probe_pid_namespace(HERE) == (ProbeResult(), "")
-    assert sandbox_probe.probe_pid_namespace(Tools(bwrap="/nowhere/bwrap", machine=HERE.machine))[
-        0
-    ].works
+    assert sandbox_probe.probe_pid_namespace(
+        SandboxSupport(bwrap="/nowhere/bwrap", machine=HERE.machine)
+    )[0].works
 
 
 def test_where_only_bubblewrap_may_make_namespaces_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +45,7 @@ def test_where_only_bubblewrap_may_make_namespaces_it_does(monkeypatch: pytest.M
 
 
 def test_a_missing_bubblewrap_is_told_with_how_to_install_it() -> None:
-    told = sandbox_probe.probe_strict(Tools(bwrap="", machine=HERE.machine))
+    told = sandbox_probe.probe_strict(SandboxSupport(bwrap="", machine=HERE.machine))
     assert "not installed" in told.reason and "apt install bubblewrap" in told.fix
 
 
@@ -55,7 +55,7 @@ def test_a_wrapper_that_cannot_make_a_namespace_is_told_in_its_own_words(tmp_pat
         "#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"
     )
     script.chmod(0o755)
-    told = sandbox_probe.probe_strict(Tools(bwrap=str(script), machine=HERE.machine))
+    told = sandbox_probe.probe_strict(SandboxSupport(bwrap=str(script), machine=HERE.machine))
     assert "setting up uid map" in told.reason and "user namespaces" in told.fix
 
 
@@ -66,13 +66,13 @@ def test_a_wrapper_that_hangs_is_ended_and_counts_as_a_failure(
     script = tmp_path / "bwrap"
     script.write_text("#!/bin/sh\nexec sleep 30\n")
     script.chmod(0o755)
-    told = sandbox_probe.probe_strict(Tools(bwrap=str(script), machine=HERE.machine))
+    told = sandbox_probe.probe_strict(SandboxSupport(bwrap=str(script), machine=HERE.machine))
     assert "had not ended" in told.reason
 
 
 def test_the_variable_goes_before_what_the_system_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXTHOST_BWRAP", "/opt/bwrap")
     assert (
-        sandbox_probe.find_tools().bwrap == "/opt/bwrap"
-        and sandbox_probe.find_tools().uid == os.geteuid()
+        sandbox_probe.find_sandbox_support().bwrap == "/opt/bwrap"
+        and sandbox_probe.find_sandbox_support().uid == os.geteuid()
     )

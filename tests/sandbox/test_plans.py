@@ -23,20 +23,22 @@ from exthost.sandbox.limits import (
     resource_limits,
     with_defaults,
 )
-from exthost.sandbox.probe_result import Tools
-from exthost.sandbox.strict import ShownPath, View
+from exthost.sandbox.probe_result import SandboxSupport
+from exthost.sandbox.strict import View, VisiblePath
 from exthost.sandbox.system_calls import DENIED, GROUPS, NETWORK, calls
 from exthost.spec import Limits, Permissions
 
-USER = Tools(bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=1000)
-ROOT = Tools(bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=0)
+USER = SandboxSupport(
+    bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=1000
+)
+ROOT = SandboxSupport(bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=0)
 
 VIEW = View(
-    shown=(
-        ShownPath("/home/a/ext", "read", "package"),
-        ShownPath("/usr", "read", "system"),
-        ShownPath("/home/a/ext/out", "write", "granted"),
-        ShownPath("/data", "write", "granted"),
+    visible_paths=(
+        VisiblePath("/home/a/ext", "read", "package"),
+        VisiblePath("/usr", "read", "system"),
+        VisiblePath("/home/a/ext/out", "write", "granted"),
+        VisiblePath("/data", "write", "granted"),
     ),
     links=(("/bin", "usr/bin"), ("/usr/bin/python3", "python3.11")),
     cwd="/home/a/ext",
@@ -95,7 +97,7 @@ def test_root_keeps_its_uid_behind_a_masked_proc_where_the_program_is_out_of_rea
 
 
 def test_root_drops_its_uid_where_everybody_can_reach_the_program() -> None:
-    view = View(shown=(ShownPath("/usr", "read", "system"),), cwd="/usr", uid=65534)
+    view = View(visible_paths=(VisiblePath("/usr", "read", "system"),), cwd="/usr", uid=65534)
     options = list(strict.plan_wrapper(ROOT, view, network=False).options)
     drop = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
     assert options[:6] == [*drop, "/usr/bin/bwrap"] and "--ro-bind-try" not in options
@@ -103,7 +105,7 @@ def test_root_drops_its_uid_where_everybody_can_reach_the_program() -> None:
 
 
 def test_a_working_folder_that_is_not_shown_is_an_empty_one() -> None:
-    view = View(shown=(ShownPath("/usr", "read", "system"),), cwd="/work")
+    view = View(visible_paths=(VisiblePath("/usr", "read", "system"),), cwd="/work")
     options = list(strict.plan_wrapper(USER, view, network=False).options)
     seal = ["/dev", "--remount-ro", "/proc", "--remount-ro", "/", "--chdir", "/work"]
     assert options[-10:] == ["--dir", "/work", "--remount-ro", *seal]
@@ -122,7 +124,7 @@ def test_max_memory_is_the_size_of_each_private_file_system() -> None:
 @pytest.mark.parametrize("name", ["--share-net", "-", "--", "a b\n--dev-bind", "--seccomp 3"])
 def test_a_name_is_one_word_after_its_option_whatever_it_is(name: str) -> None:
     path = f"/data/{name}"
-    view = View(shown=(ShownPath(path, "read", "granted"),), cwd=path)
+    view = View(visible_paths=(VisiblePath(path, "read", "granted"),), cwd=path)
     options = list(strict.plan_wrapper(USER, view, network=False).options)
     assert options.count(path) == 3
     for at, word in enumerate(options):

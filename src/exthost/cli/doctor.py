@@ -151,11 +151,14 @@ def _unsearched(wanted: Wanted) -> list[Finding]:
 
 def machine() -> dict[str, Any]:
     """Return which sandboxes and limits work on this machine, as data. Tries each of them."""
-    tools = sandbox_probe.find_tools()
-    (tree, _), strict = sandbox_probe.probe_pid_namespace(tools), sandbox_probe.probe_strict(tools)
+    support = sandbox_probe.find_sandbox_support()
+    (tree, _), strict = (
+        sandbox_probe.probe_pid_namespace(support),
+        sandbox_probe.probe_strict(support),
+    )
     base = cgroups.find_base()
     return {
-        "bwrap": tools.bwrap,
+        "bwrap": support.bwrap,
         "tree": _as_data(tree),
         "strict": _as_data(strict),
         "cgroup": {

@@ -20,7 +20,7 @@ from exthost.launch.shared_folders import refuse_state_folder
 from exthost.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process import sandbox_probe
 from exthost.process.file_view import ViewRequest, compute_view, system_view, toml_key
-from exthost.process.shown_paths import is_below
+from exthost.process.visible_paths import is_below
 from exthost.sandbox.strict import View
 from exthost.spec import Pins, Spec
 
@@ -75,14 +75,18 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
         return NOT_SANDBOXED
     _check_not_writable(spec, plan, view)
     refuse_state_folder(spec, view.writable, host)
-    tools = sandbox_probe.find_tools()
-    if tools.uid == 0:
-        view = with_own_user(spec.id, view, tools)
+    support = sandbox_probe.find_sandbox_support()
+    if support.uid == 0:
+        view = with_own_user(spec.id, view, support)
     if view.uid is None:
         can_enforce(spec, as_host=True)
-    system = {mount.path for mount in system_view(network=True).shown}
+    system = {mount.path for mount in system_view(network=True).visible_paths}
     # The config may be replaced by its operator at any time.
-    shown = (mount.path for mount in view.shown if mount.path not in system and not mount.is_guard)
+    shown = (
+        mount.path
+        for mount in view.visible_paths
+        if mount.path not in system and not mount.is_guard
+    )
     paths = dict.fromkeys((*_own_paths(spec, plan), *shown))
     return Admission(view=view, files=tuple(map(_look_at, paths)))
 
@@ -111,7 +115,11 @@ def check_unchanged(spec: Spec, admission: Admission) -> None:
 def shown_files(admission: Admission) -> tuple[ExpectedPath, ...]:
     """Return the paths that the extension is shown, besides those of the system, with the file that
     must be at each."""
-    shown = {path.path for path in admission.view.shown} if admission.view is not None else set()
+    shown = (
+        {path.path for path in admission.view.visible_paths}
+        if admission.view is not None
+        else set()
+    )
     return tuple(
         ExpectedPath(file.path, file.device, file.inode)
         for file in admission.files

@@ -73,7 +73,7 @@ def _in_sandbox(
     view: View,
     paths: tuple[ExpectedPath, ...],
 ) -> tuple[LaunchPlan, Mapping[str, Any]]:
-    tools, max_memory = sandbox_probe.find_tools(), policy.max_memory
+    support, max_memory = sandbox_probe.find_sandbox_support(), policy.max_memory
     complete = with_defaults(limits, max_memory)
     of_kernel, total = complete, ceiling(limits, policy)
     if limits.nproc is None and not counts_processes(view.uid):
@@ -83,7 +83,7 @@ def _in_sandbox(
         total = total._replace(sockets=max_sockets(max_memory, send_buffer_bytes()))
     group = _plan_cgroup(total)
     wrapper = strict.plan_wrapper(
-        tools,
+        support,
         view,
         network=policy.network,
         limits=resource_limits(of_kernel, policy),
@@ -92,7 +92,7 @@ def _in_sandbox(
     wrapper = replace(wrapper, paths=paths)
     counts = {"nproc": complete.nproc, "nofile": complete.nofile, "sockets": total.sockets}
     enforced = {
-        **strict.describe(tools, view, network=policy.network),
+        **strict.describe(support, view, network=policy.network),
         **_enforced_limits(of_kernel, total, group),
         "limits": {name: count for name, count in counts.items() if count is not None}
         | strict.private_sizes(max_memory),
@@ -103,19 +103,19 @@ def _in_sandbox(
 def _without_sandbox(
     spec: Spec, plan: LaunchPlan, rlimits: tuple[ResourceLimit, ...]
 ) -> tuple[LaunchPlan, Mapping[str, str]]:
-    tools = sandbox_probe.find_tools()
+    support = sandbox_probe.find_sandbox_support()
     has_namespace, bwrap = has_pid_namespace(spec)
     if has_namespace:
-        wrapper = pid_namespace.plan_wrapper(tools.machine, bwrap, rlimits)
+        wrapper = pid_namespace.plan_wrapper(support.machine, bwrap, rlimits)
         return replace(plan, wrapper=wrapper), {**_OPEN, "pids": pid_namespace.ENFORCED}
-    if rlimits and not tools.prlimit:
+    if rlimits and not support.prlimit:
         raise Refused(
             "X0385",
             "its limits on processor time, files or processes cannot be set: there is no prlimit",
             extension=spec.id,
             help="install util-linux, or remove cpu, nofile, fsize and nproc from its limits",
         )
-    return replace(plan, before=prlimit_words(tools.prlimit, rlimits)), _OPEN
+    return replace(plan, before=prlimit_words(support.prlimit, rlimits)), _OPEN
 
 
 def _is_sandboxed(spec: Spec, view: View) -> bool:
@@ -124,7 +124,10 @@ def _is_sandboxed(spec: Spec, view: View) -> bool:
 
 def _plan_cgroup(total: Ceiling) -> Cgroup | None:
     """Return a cgroup for the extension, if a limit needs one and one can be created."""
-    if total == Ceiling() or (init := INIT.get(sandbox_probe.find_tools().machine)) is None:
+    if (
+        total == Ceiling()
+        or (init := INIT.get(sandbox_probe.find_sandbox_support().machine)) is None
+    ):
         return None
     return cgroup.plan_cgroup(cgroups.find_base(), total, init)
 

@@ -10,7 +10,7 @@ import asyncio
 from exthost.errors import Refused, SpawnFailed
 from exthost.launch.own_user import user_of
 from exthost.process import sandbox_probe
-from exthost.sandbox.probe_result import ProbeResult, Tools
+from exthost.sandbox.probe_result import ProbeResult, SandboxSupport
 from exthost.spec import Permissions, Spec
 
 __all__ = ["can_enforce", "find_out", "has_pid_namespace", "is_known", "policy_of", "weaker"]
@@ -23,33 +23,33 @@ def policy_of(spec: Spec) -> Permissions | None:
 
 def is_known(spec: Spec) -> bool:
     """Return whether everything about this machine is known that a start depends on."""
-    tools = sandbox_probe.find_tools()
-    users = _users(tools) if policy_of(spec) is not None else set()
-    if not all(sandbox_probe.strict_is_known(tools, uid) for uid in users):
+    support = sandbox_probe.find_sandbox_support()
+    users = _users(support) if policy_of(spec) is not None else set()
+    if not all(sandbox_probe.strict_is_known(support, uid) for uid in users):
         return False
-    return spec.lifetime == "plain" or sandbox_probe.pid_namespace_is_known(tools)
+    return spec.lifetime == "plain" or sandbox_probe.pid_namespace_is_known(support)
 
 
 def find_out(spec: Spec) -> None:
     """Run the trials that a start depends on. Raises SpawnFailed for a failure of the moment.
     Blocks: call it in a thread."""
-    tools = sandbox_probe.find_tools()
+    support = sandbox_probe.find_sandbox_support()
     if policy_of(spec) is not None:
-        for uid in _users(tools):
-            _raise_momentary(spec, sandbox_probe.probe_strict(tools, uid))
+        for uid in _users(support):
+            _raise_momentary(spec, sandbox_probe.probe_strict(support, uid))
     if spec.lifetime != "plain":
-        _raise_momentary(spec, sandbox_probe.probe_pid_namespace(tools)[0])
+        _raise_momentary(spec, sandbox_probe.probe_pid_namespace(support)[0])
 
 
 def can_enforce(spec: Spec, *, as_host: bool = False) -> bool:
     """Return whether the policy can be enforced here. `as_host`: as the host's own user. Raises
     Refused if it cannot, unless the config allows less. What is not known counts as possible: a
     start then runs the sandbox, or fails."""
-    tools = sandbox_probe.find_tools()
-    uid = None if as_host else user_of("", tools)
-    if not sandbox_probe.strict_is_known(tools, uid) and _is_on_loop():
+    support = sandbox_probe.find_sandbox_support()
+    uid = None if as_host else user_of("", support)
+    if not sandbox_probe.strict_is_known(support, uid) and _is_on_loop():
         return True
-    result = sandbox_probe.probe_strict(tools, uid)
+    result = sandbox_probe.probe_strict(support, uid)
     if result.works or result.is_temporary:
         return True
     if spec.sandbox == "best-effort" and spec.on_weaker != "refuse":
@@ -71,7 +71,7 @@ def has_pid_namespace(spec: Spec) -> tuple[bool, str]:
     Raises Refused if the config insists on one."""
     if spec.lifetime == "plain":
         return False, ""
-    result, bwrap = sandbox_probe.probe_pid_namespace(sandbox_probe.find_tools())
+    result, bwrap = sandbox_probe.probe_pid_namespace(sandbox_probe.find_sandbox_support())
     if result.works:
         return True, bwrap
     _raise_momentary(spec, result)
@@ -89,20 +89,20 @@ def weaker(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple[str, str]]:
     """Return what is weaker than usual or than configured, "sandbox" or "lifetime", each with the
     reason. `pids` is what is enforced of the lifetime."""
     found = []
-    tools = sandbox_probe.find_tools()
+    support = sandbox_probe.find_sandbox_support()
     if policy_of(spec) is not None and not is_sandboxed:
-        reason = sandbox_probe.probe_strict(tools, user_of("", tools)).reason
+        reason = sandbox_probe.probe_strict(support, user_of("", support)).reason
         found.append(("sandbox", f"its permissions are not enforced: {reason}"))
     if spec.lifetime is None and pids == "process group":
-        reason = sandbox_probe.probe_pid_namespace(tools)[0].reason
+        reason = sandbox_probe.probe_pid_namespace(support)[0].reason
         found.append(("lifetime", f"its processes can outlive a killed host: {reason}"))
     return found
 
 
-def _users(tools: Tools) -> set[int | None]:
+def _users(support: SandboxSupport) -> set[int | None]:
     """Return the users that a sandboxed extension may run as: the host's own, which is None, and
     any other that root can become."""
-    return {None, user_of("", tools)}
+    return {None, user_of("", support)}
 
 
 def _raise_momentary(spec: Spec, result: ProbeResult) -> None:

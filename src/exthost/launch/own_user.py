@@ -13,7 +13,7 @@ from dataclasses import replace
 from exthost.errors import Evidence, Refused
 from exthost.process.file_view import system_view
 from exthost.process.user_ids import blocked_by, can_write, closed_above, is_kernel_root, user_id
-from exthost.sandbox.probe_result import Tools
+from exthost.sandbox.probe_result import SandboxSupport
 from exthost.sandbox.strict import View
 
 __all__ = ["user_of", "with_own_user"]
@@ -21,24 +21,26 @@ __all__ = ["user_of", "with_own_user"]
 _log = logging.getLogger("exthost.launch")
 
 
-def user_of(extension: str, tools: Tools) -> int | None:
+def user_of(extension: str, support: SandboxSupport) -> int | None:
     """Return the user that this host can run an extension as; None if only as its own user."""
-    return user_id(extension) if tools.uid == 0 and tools.setpriv else None
+    return user_id(extension) if support.uid == 0 and support.setpriv else None
 
 
-def with_own_user(extension: str, view: View, tools: Tools) -> View:
+def with_own_user(extension: str, view: View, support: SandboxSupport) -> View:
     """Return the view with the user that a root host runs the extension as. Raises Refused if the
     extension could write as root, or its user could not write what was granted."""
-    uid = user_of(extension, tools)
+    uid = user_of(extension, support)
     if uid is None:
         return _as_root(extension, view, "this host cannot become another user (setpriv)")
-    system = {mount.path for mount in system_view(network=True).shown}
+    system = {mount.path for mount in system_view(network=True).visible_paths}
     # What this user cannot reach needs no guard.
     reached = [
-        mount for mount in view.shown if not mount.is_guard or not closed_above(mount.path, uid)
+        mount
+        for mount in view.visible_paths
+        if not mount.is_guard or not closed_above(mount.path, uid)
     ]
-    view = replace(view, shown=tuple(reached))
-    for mount in view.shown:
+    view = replace(view, visible_paths=tuple(reached))
+    for mount in view.visible_paths:
         if mount.is_guard:
             continue
         if mount.path not in system and (closed := blocked_by(mount.path, uid)):

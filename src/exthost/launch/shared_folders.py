@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from exthost.errors import Evidence, Refused
 from exthost.launch.machine_check import policy_of
 from exthost.launch.program_files import program_files
-from exthost.process.shown_paths import is_below
 from exthost.process.state_dirs import state_root
+from exthost.process.visible_paths import is_below
 from exthost.spec import Pins, Spec
 
 __all__ = ["find_conflict", "refuse_state_folder"]

@@ -22,7 +22,7 @@ In reading order:
     sandbox_probe    which namespaces this machine allows, found by trying
     file_view        the paths that a sandboxed extension is shown
     runtimes         the files that a program needs to run
-    shown_paths      the collection of paths, and the links that lead to them
+    visible_paths      the collection of paths, and the links that lead to them
     user_ids         the user that a root host runs an extension as
     environment      which variables a child gets (pure)
     host_environ     the host's own variables

@@ -8,7 +8,7 @@ kept with its source, so that the whole list can be displayed.
 
     file_view     the request, the grants, the order in which paths are collected
     runtimes      the files that a program needs: interpreter, environment, caches
-    shown_paths   the collection itself: paths, sources and the links on the way
+    visible_paths   the collection itself: paths, sources and the links on the way
 
 Looks at the file system and changes nothing. Raises Refused for what cannot be shown.
 """
@@ -23,7 +23,12 @@ from pathlib import Path
 
 from exthost.errors import Evidence, Refused
 from exthost.process.runtimes import Lookup, Runtimes, listed_paths
-from exthost.process.shown_paths import SYSTEM_FOLDERS, Collection, is_below, is_too_wide
+from exthost.process.visible_paths import (
+    SYSTEM_FOLDERS,
+    PathCollection,
+    is_below,
+    is_too_wide,
+)
 from exthost.sandbox.strict import View
 from exthost.spec import Package
 
@@ -117,7 +122,7 @@ class ViewRequest:
 def compute_view(request: ViewRequest) -> View:
     """Return what the extension is shown. Raises Refused for a grant that cannot be given, and for
     a path that only its package leads to."""
-    shown = Collection(system_view(request.network))
+    shown = PathCollection(system_view(request.network))
     for entry in request.granted:
         path, may_write = _resolve_grant(entry, request)
         shown.grant(path, may_write)
@@ -146,7 +151,7 @@ def compute_view(request: ViewRequest) -> View:
 @cache
 def system_view(network: bool = False) -> View:
     """Return what every program is shown. Cached for the life of the host."""
-    shown = Collection()
+    shown = PathCollection()
     for path in (*SYSTEM_FOLDERS, *_SYSTEM_FILES, *(_NETWORK_FILES if network else ())):
         if os.path.exists(path):  # noqa: PTH110
             shown.show(path, "system")
@@ -159,10 +164,10 @@ def system_view(network: bool = False) -> View:
 class _Boundary:
     """Decides about paths that a package leads to. Without a package there are none."""
 
-    def __init__(self, request: ViewRequest, shown: Collection) -> None:
+    def __init__(self, request: ViewRequest, shown: PathCollection) -> None:
         self._request = request
         self._shown = shown
-        self._runtimes: dict[str, Collection] = {}
+        self._runtimes: dict[str, PathCollection] = {}
         self.root = ""
         if request.package is not None and not is_too_wide(request.package.root, request.home):
             self.root = os.path.realpath(request.package.root)
@@ -196,10 +201,10 @@ class _Boundary:
             return True
         return any(self._runtime(name).has(real) for name in names)
 
-    def _runtime(self, name: str) -> Collection:
+    def _runtime(self, name: str) -> PathCollection:
         """Return what the program of this name on the operator's PATH would be shown."""
         if name not in self._runtimes:
-            found = self._runtimes[name] = Collection()
+            found = self._runtimes[name] = PathCollection()
             nobody = replace(self._request, package=None)
             program = self.lookup.find(name)
             if program:
@@ -234,7 +239,9 @@ def _package_chose_program(request: ViewRequest) -> bool:
     return "/" in command or "PATH" in request.package.env
 
 
-def _show_argument(shown: Collection, boundary: _Boundary, request: ViewRequest, word: str) -> None:
+def _show_argument(
+    shown: PathCollection, boundary: _Boundary, request: ViewRequest, word: str
+) -> None:
     """Show a file that is named among the arguments: the file alone."""
     path = os.path.join(request.cwd, word)  # noqa: PTH118
     if not os.path.isfile(path):  # noqa: PTH113

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Protocol
 
 from exthost.errors import Refused
-from exthost.process.shown_paths import Collection, is_too_wide
 from exthost.process.small_files import first_words, read_start
+from exthost.process.visible_paths import PathCollection, is_too_wide
 
 __all__ = ["Boundary", "Lookup", "Runtimes", "installation", "listed_paths"]
 
@@ -67,7 +67,7 @@ class Boundary(Protocol):
 class Runtimes:
     """Follows programs, and adds what they need to a collection."""
 
-    def __init__(self, shown: Collection, boundary: Boundary) -> None:
+    def __init__(self, shown: PathCollection, boundary: Boundary) -> None:
         self._shown = shown
         self._boundary = boundary
         self._lookup = boundary.lookup

@@ -25,10 +25,10 @@ from exthost.process.child import Child
 from exthost.process.file_view import system_view
 from exthost.sandbox import pid_namespace, strict
 from exthost.sandbox.initcode import INIT
-from exthost.sandbox.probe_result import ProbeResult, Tools
+from exthost.sandbox.probe_result import ProbeResult, SandboxSupport
 
 __all__ = [
-    "find_tools",
+    "find_sandbox_support",
     "pid_namespace_is_known",
     "strict_is_known",
     "probe_pid_namespace",
@@ -61,18 +61,18 @@ _results: dict[object, tuple[ProbeResult, float]] = {}
 _lock = threading.Lock()
 
 
-def find_tools() -> Tools:
+def find_sandbox_support() -> SandboxSupport:
     """Return the programs for sandboxes, found by the variables of this process."""
     path = os.environ.get("PATH", "")
-    return _find_tools(os.environ.get("EXTHOST_BWRAP", ""), path, os.geteuid())
+    return _find_sandbox_support(os.environ.get("EXTHOST_BWRAP", ""), path, os.geteuid())
 
 
 @cache
-def _find_tools(bwrap: str, path: str, uid: int) -> Tools:
+def _find_sandbox_support(bwrap: str, path: str, uid: int) -> SandboxSupport:
     def find(name: str) -> str:
         return shutil.which(name, path=_SYSTEM_FOLDERS) or shutil.which(name, path=path) or ""
 
-    return Tools(
+    return SandboxSupport(
         bwrap=bwrap or find("bwrap"),
         setpriv=find("setpriv"),
         prlimit=find("prlimit"),
@@ -81,48 +81,52 @@ def _find_tools(bwrap: str, path: str, uid: int) -> Tools:
     )
 
 
-def probe_pid_namespace(tools: Tools) -> tuple[ProbeResult, str]:
+def probe_pid_namespace(support: SandboxSupport) -> tuple[ProbeResult, str]:
     """Return whether a PID namespace can be made, and the path of bwrap if that is needed for it;
     "" if our init (`sandbox/init.c`) makes one by itself."""
-    if unsupported := _unsupported(tools):
+    if unsupported := _unsupported(support):
         return unsupported, ""
-    result = _probe(("pid", tools), pid_namespace.plan_probe(tools.machine))
-    if result.works or result.is_temporary or _lacks_bwrap(tools):
+    result = _probe(("pid", support), pid_namespace.plan_probe(support.machine))
+    if result.works or result.is_temporary or _lacks_bwrap(support):
         return result, ""
-    by_bwrap = _probe(("pid by bwrap", tools), pid_namespace.plan_probe(tools.machine, tools.bwrap))
+    by_bwrap = _probe(
+        ("pid by bwrap", support), pid_namespace.plan_probe(support.machine, support.bwrap)
+    )
     if by_bwrap.works or by_bwrap.is_temporary:
-        return by_bwrap, tools.bwrap
+        return by_bwrap, support.bwrap
     return result, ""
 
 
-def probe_strict(tools: Tools, uid: int | None = None) -> ProbeResult:
+def probe_strict(support: SandboxSupport, uid: int | None = None) -> ProbeResult:
     """Return whether the strict sandbox works. `uid` is the user to run as, if the host is root;
     None is the host's own user."""
     return (
-        _unsupported(tools)
-        or _lacks_bwrap(tools)
-        or _probe(("strict", tools, uid), strict.plan_probe(tools, replace(system_view(), uid=uid)))
+        _unsupported(support)
+        or _lacks_bwrap(support)
+        or _probe(
+            ("strict", support, uid), strict.plan_probe(support, replace(system_view(), uid=uid))
+        )
     )
 
 
-def pid_namespace_is_known(tools: Tools) -> bool:
+def pid_namespace_is_known(support: SandboxSupport) -> bool:
     """Return whether `probe_pid_namespace` would return without a trial."""
-    if _unsupported(tools) is not None:
+    if _unsupported(support) is not None:
         return True
-    result = _cached(("pid", tools))
+    result = _cached(("pid", support))
     if result is None:
         return False
     return (
         result.works
-        or _lacks_bwrap(tools) is not None
-        or _cached(("pid by bwrap", tools)) is not None
+        or _lacks_bwrap(support) is not None
+        or _cached(("pid by bwrap", support)) is not None
     )
 
 
-def strict_is_known(tools: Tools, uid: int | None = None) -> bool:
+def strict_is_known(support: SandboxSupport, uid: int | None = None) -> bool:
     """Return whether `probe_strict` would return without a trial."""
-    lacking = _unsupported(tools) or _lacks_bwrap(tools)
-    return lacking is not None or _cached(("strict", tools, uid)) is not None
+    lacking = _unsupported(support) or _lacks_bwrap(support)
+    return lacking is not None or _cached(("strict", support, uid)) is not None
 
 
 def _cached(key: object) -> ProbeResult | None:
@@ -143,22 +147,22 @@ def _probe(key: object, plan: LaunchPlan) -> ProbeResult:
     return result
 
 
-def _unsupported(tools: Tools) -> ProbeResult | None:
+def _unsupported(support: SandboxSupport) -> ProbeResult | None:
     """Return why a trial is useless on this platform; None if it is not."""
     if os.uname().sysname != "Linux":
         return ProbeResult(f"{os.uname().sysname} has no namespaces", "run the host on Linux")
-    if tools.machine not in INIT:
+    if support.machine not in INIT:
         known = " and ".join(INIT)
-        return ProbeResult(f"there is no init for {tools.machine} processors", f"use {known}")
+        return ProbeResult(f"there is no init for {support.machine} processors", f"use {known}")
     return None
 
 
-def _lacks_bwrap(tools: Tools) -> ProbeResult | None:
-    if not tools.bwrap:
+def _lacks_bwrap(support: SandboxSupport) -> ProbeResult | None:
+    if not support.bwrap:
         return _NO_BWRAP
-    if not os.access(tools.bwrap, os.X_OK):
+    if not os.access(support.bwrap, os.X_OK):
         return ProbeResult(
-            f"{tools.bwrap} cannot be executed", "correct EXTHOST_BWRAP, or unset it"
+            f"{support.bwrap} cannot be executed", "correct EXTHOST_BWRAP, or unset it"
         )
     return None
 

@@ -1,16 +1,20 @@
-"""What was found out about this machine: programs for sandboxes, and whether a sandbox works.
+"""Values that describe which sandboxes work on this machine.
 
-Values only; `process.sandbox_probe` finds them.
+`process.sandbox_probe` looks for the programs, tries the sandboxes, and returns these values.
 """
 
 from typing import NamedTuple
 
-__all__ = ["ProbeResult", "Tools"]
+__all__ = ["ProbeResult", "SandboxSupport"]
 
 
-class Tools(NamedTuple):
-    """The paths of the programs that build sandboxes, "" where one is missing; the machine's
-    architecture and the host's user."""
+class SandboxSupport(NamedTuple):
+    """What this machine has for building sandboxes.
+
+    bwrap, setpriv, prlimit  paths of the programs, "" for one that is not installed
+    machine                  the architecture, as `uname -m` prints it
+    uid                      the user that the host runs as; 0 is root
+    """
 
     bwrap: str = ""
     setpriv: str = ""
@@ -20,9 +24,13 @@ class Tools(NamedTuple):
 
 
 class ProbeResult(NamedTuple):
-    """Whether a kind of sandbox works here. If not, `reason` says why and `fix` what to do.
-    `is_temporary` is true for failures that say nothing about the machine: no descriptors, no
-    memory, no time."""
+    """Whether one kind of sandbox works on this machine.
+
+    reason        why it does not work; "" if it works
+    fix           what a person can do about that
+    is_temporary  whether a later attempt may succeed, since the failure had nothing to do with the
+                  sandbox: too few file descriptors, too little memory, a timeout
+    """
 
     reason: str = ""
     fix: str = ""

@@ -1,11 +1,19 @@
-"""The launch plan for an extension with permissions: every kind of namespace, an allow-list of
-mounts, no capabilities, a filter of system calls. Turns a `View` into arguments of bubblewrap.
-Pure.
+"""Builds the bubblewrap command line of the strict sandbox, for an extension with permissions.
 
-The order of the arguments matters. The private /tmp comes before mounts below it. Outer folders
-come before inner ones, so that an inner one may have other rights. /proc is read-only: a program
-could make the kernel spare it, and end others, when memory runs out. The root comes last. Each path
-is one argument after its option, so no file name can be read as an option.
+The strict sandbox puts the extension into new namespaces of every kind, without capabilities and
+behind a filter of system calls (`seccomp`). It mounts only the paths of a `View`, so all other
+files of the host are invisible. The result is a `Wrapper`: the command that is executed around the
+program. The module is pure: it runs nothing and reads no files.
+
+The order of the arguments matters, because bubblewrap mounts in that order:
+
+- The private /tmp comes before mounts below /tmp.
+- Outer folders come before inner ones, so that an inner folder may have other access rights.
+- /proc becomes read-only after it is mounted. Otherwise a program could lower its oom_score_adj, so
+  that the OOM killer picks other processes.
+- The root becomes read-only last, when every mount point exists.
+
+Each path is one argument after its option, so bubblewrap cannot read a file name as an option.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,13 +23,13 @@ from typing import Any, Literal, NamedTuple
 from exthost.launch_plan import LaunchPlan, ResourceLimit, Wrapper
 from exthost.sandbox import seccomp
 from exthost.sandbox.initcode import INIT
-from exthost.sandbox.probe_result import Tools
+from exthost.sandbox.probe_result import SandboxSupport
 
 __all__ = [
     "GUARDED_FILE",
     "GUARDED_FOLDER",
     "NOBODY",
-    "ShownPath",
+    "VisiblePath",
     "View",
     "can_see",
     "describe",
@@ -30,25 +38,33 @@ __all__ = [
     "private_sizes",
 ]
 
-# The user that an extension of a root host sees itself as: every system has a name for it.
+# If the host runs as root, the uid and gid that an extension sees as its own inside the sandbox.
+# Every Linux system has a name for them (nobody).
 NOBODY = 65534
 
-# Private file systems in memory, and their sizes if there is no max_memory. Without a size, each
-# could take half of the machine's memory.
+# Where a private file system in memory (tmpfs) is mounted, and its size in bytes if the config sets
+# no max_memory. A tmpfs without a size may take half of the machine's memory.
 _PRIVATE_MOUNTS = {"/tmp": 256 * 2**20, "/dev/shm": 64 * 2**20}
 
+# The options of bubblewrap that make a path of the host visible: each is followed by the path on
+# the host and the path in the sandbox.
 _MOUNT_OPTIONS = frozenset({"--ro-bind", "--bind", "--bind-try"})
 
-# Sources of mounts that protect the host's config below a granted folder: no process in the sandbox
-# can write to a read-only mount, or rename what something is mounted on.
+# The `source` labels of mounts that only protect the host's config, if it lies in a folder that the
+# extension may write. The file is mounted read-only, so no process in the sandbox can write it. The
+# folders above it are mounted as well, since nobody can rename a mount point.
 GUARDED_FILE, GUARDED_FOLDER = "config", "folder of the config"
 
-# Files of /proc that user 0 may write without any capability.
+# Files of /proc that root may write even without capabilities.
 _PROC_READ_ONLY = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 
 
-class ShownPath(NamedTuple):
-    """A real path that an extension is shown. `source` says who or what named it."""
+class VisiblePath(NamedTuple):
+    """A path of the host that is mounted in the sandbox. It contains no symbolic links.
+
+    `source` is a label that says why the path is visible: "system", "granted", "package" and so on.
+    Users see it in listings.
+    """
 
     path: str
     access: Literal["read", "write"]
@@ -62,15 +78,16 @@ class ShownPath(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """The part of the file system that an extension is shown: real paths that exist.
+    """The part of the host's file system that a sandboxed extension sees.
 
-    links  symbolic links that lead to them: (path, target)
-    cwd    the working folder, shown or not
-    state  a folder that the extension may write; it need not exist yet
-    uid    the user that a root host runs the extension as; None for the host's own user
+    visible_paths  the paths that are mounted; each exists
+    links          symbolic links that lead to them, which are made again: (path, target)
+    cwd            the working folder; it is created empty if it is not visible
+    state          a folder that the extension may write, "" for none; it need not exist yet
+    uid            the user that a root host runs the extension as; None for the host's own user
     """
 
-    shown: tuple[ShownPath, ...] = ()
+    visible_paths: tuple[VisiblePath, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
     cwd: str = "/"
     state: str = ""
@@ -80,70 +97,84 @@ class View:
     def writable(self) -> tuple[str, ...]:
         """The paths that were granted with `:rw`."""
         return tuple(
-            shown.path for shown in self.shown if shown.access == "write" and not shown.is_guard
+            visible.path
+            for visible in self.visible_paths
+            if visible.access == "write" and not visible.is_guard
         )
 
 
 def plan_wrapper(
-    tools: Tools,
+    support: SandboxSupport,
     view: View,
     *,
     network: bool,
     limits: tuple[ResourceLimit, ...] = (),
     max_memory: int | None = None,
 ) -> Wrapper:
-    """Return the wrapper for a program with this view. `max_memory` is the size of each of its
-    private file systems."""
+    """Return the wrapper for a program with this view. `network`: it may use the host's network.
+    `limits` are applied to each process. `max_memory` is the size of each private file system, in
+    bytes; None for the default sizes."""
     sizes = private_sizes(max_memory)
     return Wrapper(
-        options=tuple(_options(tools, view, network, sizes)),
-        init=INIT[tools.machine],
+        options=tuple(_options(support, view, network, sizes)),
+        init=INIT[support.machine],
         limits=limits,
-        filter=seccomp.program(tools.machine, network=network),
+        filter=seccomp.program(support.machine, network=network),
         private_mounts=tuple(sizes),
     )
 
 
 def private_sizes(max_memory: int | None) -> dict[str, int]:
-    """Return the private file systems and how many bytes each can hold."""
+    """Return where a private file system is mounted, and the size of each in bytes."""
     return {path: max_memory or size for path, size in _PRIVATE_MOUNTS.items()}
 
 
-def describe(tools: Tools, view: View, *, network: bool) -> dict[str, Any]:
-    """Return what is enforced, as data. `paths` lists everything that the extension is shown."""
+def describe(support: SandboxSupport, view: View, *, network: bool) -> dict[str, Any]:
+    """Return what is enforced, as data for users. `paths` lists every visible path."""
     enforced: dict[str, Any] = {
         "network": "host's, filtered by seccomp" if network else "netns+seccomp",
         "filesystem": "mountns",
         "pids": "pidns",
+        # The sandbox itself does not limit memory. The caller replaces this value if a cgroup or
+        # the watchdog does.
         "memory": "open",
     }
-    if tools.uid == 0:
+    if support.uid == 0:
         enforced["uid"] = "0 without capabilities" if view.uid is None else str(view.uid)
-    shown = [*view.shown, *([ShownPath(view.state, "write", "state")] if view.state else ())]
-    return enforced | {"paths": [item._asdict() for item in shown]}
+    state = [VisiblePath(view.state, "write", "state")] if view.state else []
+    return enforced | {"paths": [visible._asdict() for visible in (*view.visible_paths, *state)]}
 
 
 def can_see(wrapper: Wrapper, path: str) -> bool:
-    """Return whether a program in this wrapper is shown this path."""
-    words = wrapper.options
-    mounted = [to for option, to in zip(words, words[2:], strict=False) if option in _MOUNT_OPTIONS]
-    return any(path == mount or _is_inside(path, mount) for mount in mounted)
+    """Return whether a path of the host is visible to a program in this wrapper."""
+    args = wrapper.options
+    # A mount is three arguments: the option, the path on the host, the path in the sandbox. Hence
+    # the second one after an option is the mount point.
+    mount_points = [
+        target for option, target in zip(args, args[2:], strict=False) if option in _MOUNT_OPTIONS
+    ]
+    return any(path == mount or _is_inside(path, mount) for mount in mount_points)
 
 
-def plan_probe(tools: Tools, view: View) -> LaunchPlan:
-    """Return a plan that runs /bin/true in such a sandbox."""
-    wrapper = plan_wrapper(tools, view, network=False)
+def plan_probe(support: SandboxSupport, view: View) -> LaunchPlan:
+    """Return a plan that runs /bin/true in a strict sandbox, to find out whether it works."""
+    wrapper = plan_wrapper(support, view, network=False)
     return LaunchPlan(argv=("/bin/true",), cwd="/", wrapper=wrapper)
 
 
-def _options(tools: Tools, view: View, network: bool, sizes: Mapping[str, int]) -> Iterator[str]:
+def _options(
+    support: SandboxSupport, view: View, network: bool, sizes: Mapping[str, int]
+) -> Iterator[str]:
+    """Yield the program that makes the sandbox, and its arguments. `sizes`: see `private_sizes`."""
     if view.uid is not None:
-        drop = (f"--reuid={view.uid}", f"--regid={view.uid}", "--clear-groups")
-        yield from (tools.setpriv, *drop, "--")
-    yield tools.bwrap
+        change_user = (f"--reuid={view.uid}", f"--regid={view.uid}", "--clear-groups")
+        yield from (support.setpriv, *change_user, "--")
+    yield support.bwrap
     yield from ("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL")
-    # Not --die-with-parent: the kernel means the thread that started it, which may end before the
-    # host. Our init exits when the control pipe is closed.
+    # Not --die-with-parent: it would kill the sandbox when the thread that started it ends, and
+    # that thread may end before the host. Instead, the first process in the sandbox is our init
+    # (`init.c`). The host holds one end of a pipe to it, the control pipe. The kernel closes that
+    # end when the host dies, and then init exits and every process in the sandbox is killed.
     yield from ("--as-pid-1", "--new-session")
     if view.uid is not None:
         yield from ("--uid", str(NOBODY), "--gid", str(NOBODY))
@@ -153,14 +184,18 @@ def _options(tools: Tools, view: View, network: bool, sizes: Mapping[str, int]) 
     for path, size in sizes.items():
         yield from ("--size", str(size), "--perms", "1777", "--tmpfs", path)
     yield from ("--proc", "/proc")
-    if tools.uid == 0 and view.uid is None:
+    if support.uid == 0 and view.uid is None:  # the extension runs as root
         for path in _PROC_READ_ONLY:
             yield from ("--ro-bind-try", path, path)
-    for shown in sorted(view.shown, key=lambda shown: (shown.path.count("/"), shown.path)):
-        yield from ("--bind" if shown.access == "write" else "--ro-bind", shown.path, shown.path)
+    # The number of slashes is the depth: outer folders come first.
+    for path, access, _ in sorted(
+        view.visible_paths, key=lambda item: (item.path.count("/"), item.path)
+    ):
+        yield from ("--bind" if access == "write" else "--ro-bind", path, path)
     if view.state:
+        # The host may be unable to create it, and then the extension starts without it.
         yield from ("--bind-try", view.state, view.state)
-    paths = [shown.path for shown in view.shown]
+    paths = [visible.path for visible in view.visible_paths]
     for link, target in view.links:
         if not any(_is_inside(link, path) for path in paths):
             yield from ("--symlink", target, link)

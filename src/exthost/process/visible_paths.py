@@ -7,9 +7,9 @@ Knows nothing of packages or programs. Reads the file system to follow links.
 import os
 from pathlib import Path
 
-from exthost.sandbox.strict import GUARDED_FILE, GUARDED_FOLDER, ShownPath, View
+from exthost.sandbox.strict import GUARDED_FILE, GUARDED_FOLDER, View, VisiblePath
 
-__all__ = ["SYSTEM_FOLDERS", "Collection", "is_below", "is_too_wide"]
+__all__ = ["SYSTEM_FOLDERS", "PathCollection", "is_below", "is_too_wide"]
 
 # The folders of a Linux system's own programs and libraries.
 SYSTEM_FOLDERS = (
@@ -32,11 +32,11 @@ _TEMP_ROOTS = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/var/run")
 _NOTHING = View()
 
 
-class Collection:
+class PathCollection:
     """Collects paths. The first source of a path is kept; a grant replaces it."""
 
     def __init__(self, base: View = _NOTHING) -> None:
-        self._read = {shown.path: shown.source for shown in base.shown}
+        self._read = {shown.path: shown.source for shown in base.visible_paths}
         self._write: dict[str, str] = {}
         self._links = dict(base.links)
 
@@ -104,9 +104,9 @@ class Collection:
     def view(self) -> View:
         """Return the collected view, without paths inside a folder that is shown."""
         read = self._read.keys() - self._write.keys()
-        shown = [ShownPath(path, "read", self._read[path]) for path in self._outermost(read)]
-        shown += [ShownPath(path, "write", source) for path, source in self._write.items()]
-        return View(shown=tuple(sorted(shown)), links=tuple(sorted(self._links.items())))
+        shown = [VisiblePath(path, "read", self._read[path]) for path in self._outermost(read)]
+        shown += [VisiblePath(path, "write", source) for path, source in self._write.items()]
+        return View(visible_paths=tuple(sorted(shown)), links=tuple(sorted(self._links.items())))
 
     def _outermost(self, read: set[str]) -> list[str]:
         shown = []
