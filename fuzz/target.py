@@ -17,7 +17,7 @@ from typing import Any
 import atheris
 
 from exthost.config import spec_from_mapping
-from exthost.discovery.configfile import completed
+from exthost.discovery.configfile import read_named_manifest
 
 with atheris.instrument_imports(include=["exthost"]):
     from exthost.dialects import find
@@ -196,7 +196,7 @@ def _introduction(peer: HostilePeer) -> HandshakeContext:
                 "source": {"command": "none"},
                 "manifest": str(Path(folder) / name),
             }
-            manifest = completed(spec_from_mapping(entry)).manifest
+            manifest = read_named_manifest(spec_from_mapping(entry)).manifest
     return HandshakeContext(extension="fuzz", config={}, manifest=manifest, cwd="/", env={})
 
 

@@ -9,7 +9,7 @@ from exthost.config import spec_from_mapping
 from exthost.config.cluster import NO_CLUSTER_SETTINGS
 from exthost.config.extension_settings import ExtensionSettings
 from exthost.dialects import find
-from exthost.discovery.configfile import completed
+from exthost.discovery.configfile import read_named_manifest
 from exthost.errors import UsageError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
@@ -41,7 +41,7 @@ def connection_spec(
         "dialect": dialect or DEFAULT_DIALECT,
         "source": {"type": "process", "command": words[0], "args": words[1:]},
     }
-    return completed(spec_from_mapping(entry))
+    return read_named_manifest(spec_from_mapping(entry))
 
 
 class Connection(OpenedByWith):

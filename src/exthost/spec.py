@@ -188,7 +188,7 @@ class Spec:
                    (see `host.hook_policy`)
     unrunnable     why a valid extension cannot be run here; "" if it can
     manifest       the manifest as the dialect has read it; opaque to all other code
-    manifest_path  a manifest that `discovery.configfile.completed` has yet to read
+    manifest_path  a manifest that `discovery.configfile.read_named_manifest` has yet to read
     manifest_file  the manifest that was read
     wire_id        the extension's id on the wire, if it is not `id`
     unique_names   names that it must not share with an extension before it

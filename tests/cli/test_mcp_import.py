@@ -11,7 +11,7 @@ import pytest
 from exthost.cli.server_files import find_servers
 from exthost.cli.server_import import State, Verdict, plan_import
 from exthost.dialects.mcp.config_files import CONFIG_FILES
-from exthost.discovery.configfile import read_config, wanted
+from exthost.discovery.configfile import find_extensions, read_config
 from exthost.spec import HostEnvRef
 from tests.cli.running import run_inside
 
@@ -75,7 +75,7 @@ def test_what_would_be_added_is_shown_and_with_write_it_is_added(machine: Path) 
     assert states(run(machine, "--write")) == {"here": "added", "git": "present"}
     text = config.read_text()
     assert text.startswith("# mine\n[defaults.limits]\ncall = '9s'\n")
-    specs = {spec.id: spec for spec in wanted(read_config(config)).specs}
+    specs = {spec.id: spec for spec in find_extensions(read_config(config)).specs}
     assert specs["git"].argv == ("npx", "-y", "pkg") and specs["git"].limits.call == 9
     assert set(states(run(machine, "--write")).values()) == {"present"}
     assert config.read_text() == text

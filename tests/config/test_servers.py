@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from exthost.config import config_from_json, config_from_toml
-from exthost.discovery.configfile import read_config, wanted
+from exthost.discovery.configfile import find_extensions, read_config
 from exthost.errors import ConfigError
 from exthost.spec import HostEnvRef, Limits
 from tests.dialects.requirements import shows
@@ -120,7 +120,7 @@ def test_a_variable_of_the_host_s_is_filled_in_and_other_placeholders_are_noted(
 def test_what_was_noted_is_told(tmp_path: Path) -> None:
     path = tmp_path / "claude_desktop_config.json"
     path.write_text('\ufeff{"mcpServers": {"a": {"command": "x", "icon": "i"}}}')
-    found = wanted(read_config(path))
+    found = find_extensions(read_config(path))
     (told,) = found.diagnostics
     assert (told.level, told.code) == ("warning", "X0161") and "a.icon" in told.message
     assert found.specs[0].cwd == str(tmp_path)
@@ -165,14 +165,14 @@ url = "https://h"
     beside = {"s": {"command": "x"}, "off": {"command": "y", "disabled": True}}
     plugin(tmp_path / "b", "b")
     (tmp_path / "b" / ".mcp.json").write_text(json.dumps({"mcpServers": beside}))
-    found = wanted(tree_config(tmp_path))
+    found = find_extensions(tree_config(tmp_path))
     assert [spec.id for spec in found.specs] == ["a", "a.files", "a.far", "b", "b.s"]
     files, far, beside_b = (found.specs[at] for at in (1, 2, 4))
     assert files.argv == (f"{tmp_path}/a/files", "a") and files.cwd == f"{tmp_path}/a/data"
     assert files.options == {"log_level": "info", "context_passthrough": True}
     assert "not over stdio" in far.unrunnable
     assert (beside_b.dialect, beside_b.cwd) == ("mcp", f"{tmp_path}/b")
-    without = wanted(tree_config(tmp_path, disabled=["a"]))
+    without = find_extensions(tree_config(tmp_path, disabled=["a"]))
     assert [spec.id for spec in without.specs] == ["b", "b.s"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from exthost.config import DiscoverySettings, WatchSettings
-from exthost.discovery.configfile import read_config, wanted
+from exthost.discovery.configfile import find_extensions, read_config
 from exthost.errors import ConfigError
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import plugin
@@ -123,7 +123,7 @@ def test_keys_of_a_later_version_are_noted_with_their_place(tmp_path: Path) -> N
     assert config.discovery is not None and config.discovery.watch.enabled
     keys = ("telemetry", "extensions.quarantine", "extensions.watch.poll")
     assert [key for key, note in zip(keys, config.notes, strict=True) if key not in note] == []
-    noted = [one for one in wanted(config).diagnostics if one.code == "X0161"]
+    noted = [one for one in find_extensions(config).diagnostics if one.code == "X0161"]
     assert [one.level for one in noted] == ["warning"] * 3
 
 
@@ -149,18 +149,20 @@ def test_search_paths_count_from_the_working_folder_and_then_from_the_files_fold
     folder.mkdir()
     monkeypatch.chdir(tmp_path)
     config = read(folder, "extensions: {search_paths: [./extensions]}")
-    (warning,) = wanted(config).diagnostics
+    (warning,) = find_extensions(config).diagnostics
     assert str(tmp_path / "extensions") in warning.message
     assert str(folder / "extensions") in warning.message
     plugin(folder / "extensions" / "a", "beside")
-    assert [spec.id for spec in wanted(config).specs] == ["beside"]
+    assert [spec.id for spec in find_extensions(config).specs] == ["beside"]
     plugin(tmp_path / "extensions" / "a", "working")
-    assert [spec.id for spec in wanted(config).specs] == ["working"]
+    assert [spec.id for spec in find_extensions(config).specs] == ["working"]
 
 
 @shows("nexo-disc-11")
 def test_switched_off_nothing_is_read(tmp_path: Path) -> None:
-    found = wanted(read(tmp_path, "extensions: {enabled: false, search_paths: [/no/such]}"))
+    found = find_extensions(
+        read(tmp_path, "extensions: {enabled: false, search_paths: [/no/such]}")
+    )
     assert found.specs == () and found.diagnostics == () and found.report.scanned == 0
 
 

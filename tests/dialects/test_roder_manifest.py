@@ -7,7 +7,7 @@ import pytest
 
 from exthost.config import DiscoverySettings, config_from_mapping, config_from_toml
 from exthost.dialects.roder.manifest import FORMAT, checksum, parse
-from exthost.discovery.configfile import read_config, wanted
+from exthost.discovery.configfile import find_extensions, read_config
 from exthost.discovery.search import discover
 from exthost.errors import ConfigError, ManifestError
 from exthost.launch.prerequisites import find_name_conflict
@@ -258,7 +258,7 @@ command = "no-such-program"
 
 @shows("roder-config-03", "roder-life-01")
 def test_the_entry_is_completed_by_its_manifest_without_running_anything(tmp_path: Path) -> None:
-    (spec,) = wanted(read_config(write(tmp_path, ENTRY))).specs
+    (spec,) = find_extensions(read_config(write(tmp_path, ENTRY))).specs
     assert (spec.id, spec.wire_id, spec.version) == ("mine", "demo", "1.0.0")
     assert [tool.name for tool in spec.tools] == ["add"]
     assert spec.cwd == str(tmp_path) and spec.manifest_path is None
@@ -272,10 +272,10 @@ def test_an_extensions_entry_may_name_its_manifest_too(tmp_path: Path) -> None:
     manifest = "m.toml"
     source = { type = "process", command = "run" }
     """
-    (spec,) = wanted(read_config(write(tmp_path, entry))).specs
+    (spec,) = find_extensions(read_config(write(tmp_path, entry))).specs
     assert spec.wire_id == "demo" and spec.argv == ("run",)
     other = entry.replace("roder", "morphir")
-    found = wanted(read_config(write(tmp_path, other)))
+    found = find_extensions(read_config(write(tmp_path, other)))
     assert not found.specs and [one.code for one in found.diagnostics] == ["X0248"]
 
 
@@ -289,12 +289,12 @@ def test_a_manifest_that_cannot_be_used_is_told_and_harms_no_other(
     config = write(tmp_path, ENTRY + second)
     if text is not None:
         (tmp_path / "n.toml").write_text(text)
-    outcome = wanted(read_config(config))
+    outcome = find_extensions(read_config(config))
     assert [spec.id for spec in outcome.specs] == ["mine"]
     (one,) = outcome.diagnostics
     assert (one.code, one.extension, one.level) == (code, "other", "error")
     config.write_text(ENTRY + second + "enabled = false\n")
-    assert not wanted(read_config(config)).diagnostics, "what is switched off is not read"
+    assert not find_extensions(read_config(config)).diagnostics, "what is switched off is not read"
 
 
 @shows("roder-config-04")
@@ -302,7 +302,7 @@ def test_an_entry_goes_before_a_manifest_of_the_same_id_that_was_found(tmp_path:
     (tmp_path / "ext").mkdir()
     (tmp_path / "ext" / "roder-extension.toml").write_text(HEAD + SINK + LAUNCH)
     entry = ENTRY.replace("mine", "demo") + '[discovery]\nsearch_paths = ["ext"]\n'
-    outcome = wanted(read_config(write(tmp_path, entry)))
+    outcome = find_extensions(read_config(write(tmp_path, entry)))
     (spec,) = outcome.specs
     assert spec.argv == ("no-such-program",)
     assert [one.code for one in outcome.diagnostics] == ["X0208"]
@@ -328,7 +328,7 @@ def test_keys_of_a_later_version_are_warnings(tmp_path: Path) -> None:
     (tmp_path / "m.toml").write_text(HEAD + TOOL + SINK)
     config = tmp_path / "config.toml"
     config.write_text(LATER)
-    outcome = wanted(read_config(config))
+    outcome = find_extensions(read_config(config))
     (spec,) = outcome.specs
     assert spec.options["event_filter"] == {"kinds": ["turn."]}
     keys = (

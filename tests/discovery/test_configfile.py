@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from exthost.config import config_from_mapping
-from exthost.discovery.configfile import Wanted, read_config
+from exthost.discovery.configfile import ConfiguredExtensions, read_config
 from exthost.errors import ConfigError
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.spec import Requires, Spec
@@ -38,7 +38,7 @@ def test_the_secrets_of_many_extensions_are_found_without_comparing_each_with_al
 ) -> None:
     entries = [{"name": f"e{n}", "source": {"command": "true"}} for n in range(50)]
     config = config_from_mapping({"extensions": entries})
-    wanted = Wanted(config=config, specs=config.specs)
+    wanted = ConfiguredExtensions(config=config, specs=config.specs)
 
     def compare(one: object, other: object) -> bool:
         raise AssertionError("extensions were compared with each other")

@@ -7,7 +7,7 @@ from typing import Any
 
 from exthost.config import config_from_mapping
 from exthost.dialects.roder.dialect import DIALECT
-from exthost.discovery.configfile import completed
+from exthost.discovery.configfile import read_named_manifest
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 
@@ -44,7 +44,7 @@ def toy(folder: Path, *words: str, bus: Bus | None = None, **more: Any) -> Exten
     """Return the extension, not started. The caller must close it."""
     document: Mapping[str, Any] = {"process_extensions": [entry(folder, *words, **more)]}
     (spec,) = config_from_mapping(document, folder=str(folder)).specs
-    return Extension(completed(spec), DIALECT, bus=bus)
+    return Extension(read_named_manifest(spec), DIALECT, bus=bus)
 
 
 async def said(ext: Extension, method: str) -> list[Any]:

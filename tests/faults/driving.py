@@ -24,7 +24,7 @@ from exthost.config.cluster import ClusterSettings
 from exthost.dialects import find
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Positional, Role
-from exthost.discovery.configfile import completed
+from exthost.discovery.configfile import read_named_manifest
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from exthost.messages import Message, Reply
@@ -100,7 +100,7 @@ def extension(
         name, text = peer.manifest
         (here / name).write_text(text, encoding="utf-8")
         entry["manifest"] = str(here / name)
-    spec = completed(spec_from_mapping(entry))
+    spec = read_named_manifest(spec_from_mapping(entry))
     bus = ledger.bus if ledger is not None else None
     chosen = dialect or find.find_dialect(peer.dialect)
     if os.environ.get(ENGINE_VARIABLE) != "local":

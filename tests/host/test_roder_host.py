@@ -13,7 +13,7 @@ import pytest
 import exthost
 from exthost import errors
 from exthost.dialects.calls import EventSink
-from exthost.discovery.configfile import read_config, wanted
+from exthost.discovery.configfile import find_extensions, read_config
 from exthost.events import Bus, HostEvent, LogLine, SinkFailed, Spawned
 from exthost.host.event_sinks import QUEUE_EVENTS, EventSinks
 from exthost.launch.prerequisites import find_name_conflict
@@ -86,11 +86,11 @@ async def test_two_that_require_the_same_capability_both_run(tmp_path: Path) -> 
 async def test_an_entry_with_a_manifest_is_loaded_at_run_time(tmp_path: Path) -> None:
     made = entry(tmp_path)
     source = {"type": "process", "command": made["command"], "args": made["args"]}
-    wanted = {"name": "late", "dialect": "roder", "source": source}
+    late_entry = {"name": "late", "dialect": "roder", "source": source}
     async with exthost.Host() as host:
-        ext = await host.load({**wanted, "manifest": made["manifest"]})
+        ext = await host.load({**late_entry, "manifest": made["manifest"]})
         assert ext.state == "admitted" and (await ext.call_tool("echo")).is_error is False
-        error = await failing(host.load({**wanted, "name": "b", "manifest": "no/such.toml"}))
+        error = await failing(host.load({**late_entry, "name": "b", "manifest": "no/such.toml"}))
         assert isinstance(error, errors.ManifestError) and "b" not in host
 
 
@@ -330,7 +330,7 @@ async def test_each_example_serves_everything_that_it_provides(example: Path) ->
 
 
 def test_both_examples_can_run_in_one_host() -> None:
-    one, two = wanted(read_config({"discovery": {"search_paths": [str(EXAMPLES)]}})).specs
+    one, two = find_extensions(read_config({"discovery": {"search_paths": [str(EXAMPLES)]}})).specs
     assert find_name_conflict(two, [one]) is None
     assert [one.id, two.id] == ["demo-node", "demo-python"]
 

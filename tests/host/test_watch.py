@@ -15,7 +15,7 @@ import exthost
 from exthost.config import Config, DiscoverySettings, WatchSettings, config_from_mapping
 from exthost.dialects import find
 from exthost.discovery import watch
-from exthost.discovery.configfile import wanted
+from exthost.discovery.configfile import find_extensions
 from exthost.discovery.watch import Watch
 from exthost.errors import ConfigError
 from exthost.events import Exited, ManifestChanged, Spawned, StateChanged
@@ -52,7 +52,7 @@ async def test_after_a_reload_the_log_and_the_events_end_in_ready(tmp_path: Path
         host.events.subscribe(Exited, lambda event: exited.append(event.pid))
         old = pid_of(host["a"])
         plugin(path.parent, "a", told=SECOND)
-        (spec,) = wanted(host.config).specs
+        (spec,) = find_extensions(host.config).specs
         await host.replace(spec)
         await until(lambda: gone(old))
         assert (await host.call_tool("ext_a_echo", {"n": 1})).data == {"n": 1}

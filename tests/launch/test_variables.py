@@ -11,7 +11,7 @@ from exthost.dialects.synaps.dialect import DIALECT as SYNAPS
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Refused
 from exthost.launch.plan import prepare
-from exthost.launch.variables import environment_of, grant_line, withheld
+from exthost.launch.variables import build_environment, grant_line, withheld_variables
 from exthost.spec import DeclaredSetting, HostEnvRef, Package, Permissions, Requires, Spec
 
 HOST = {
@@ -37,39 +37,39 @@ SANDBOXED = replace(PACKAGED, permissions=Permissions())
 @pytest.mark.parametrize("dialect", [MORPHIR, MCP, SYNAPS])
 def test_permissions_pass_only_what_programs_can_hardly_do_without(dialect: Any) -> None:
     spec = Spec(id="x", argv=("/bin/true",), permissions=Permissions())
-    assert environment_of(spec, dialect, HOST, EMPTY_MAPPING).passed == (
+    assert build_environment(spec, dialect, HOST, EMPTY_MAPPING).passed == (
         "HOME",
         "LANG",
         "PATH",
         "TMPDIR",
     )
     filtered = replace(spec, env_policy="filtered")
-    assert "EDITOR" in environment_of(filtered, dialect, HOST, EMPTY_MAPPING).passed, (
+    assert "EDITOR" in build_environment(filtered, dialect, HOST, EMPTY_MAPPING).passed, (
         "if somebody says so"
     )
 
 
 def test_without_permissions_a_dialect_does_as_it_always_did() -> None:
-    assert "EDITOR" in environment_of(replace(PACKAGED), MORPHIR, HOST, EMPTY_MAPPING).passed
-    assert "NOTES_KEY" in environment_of(PACKAGED, SYNAPS, HOST, EMPTY_MAPPING).passed
+    assert "EDITOR" in build_environment(replace(PACKAGED), MORPHIR, HOST, EMPTY_MAPPING).passed
+    assert "NOTES_KEY" in build_environment(PACKAGED, SYNAPS, HOST, EMPTY_MAPPING).passed
     assert prepare(PACKAGED, SYNAPS, HOST).context.config == {"api_key": "secret"}
     off = replace(SANDBOXED, sandbox="off")
     assert prepare(off, SYNAPS, HOST).context.config == {"api_key": "secret"}
 
 
 def test_a_package_with_permissions_is_told_no_secret_in_its_config_either() -> None:
-    assert withheld(SANDBOXED) == ("NOTES_KEY",)
+    assert withheld_variables(SANDBOXED) == ("NOTES_KEY",)
     with pytest.raises(Refused) as caught:
         prepare(SANDBOXED, SYNAPS, HOST)
     line = '[overrides.notes] env = { NOTES_KEY = { from = "NOTES_KEY" } }'
     assert line == grant_line(SANDBOXED) and line in caught.value.help
     for policy in (None, "filtered", "minimal"):
         spec = replace(SANDBOXED, env_policy=policy)
-        assert "NOTES_KEY" not in environment_of(spec, SYNAPS, HOST, EMPTY_MAPPING).variables
+        assert "NOTES_KEY" not in build_environment(spec, SYNAPS, HOST, EMPTY_MAPPING).variables
 
 
 def test_what_the_operator_gives_is_given() -> None:
     spec = replace(SANDBOXED, env={"NOTES_KEY": HostEnvRef("NOTES_KEY")})
     launch = prepare(spec, SYNAPS, HOST)
     assert launch.context.config == {"api_key": "secret"}
-    assert launch.plan.env["NOTES_KEY"] == "secret" and withheld(spec) == ()
+    assert launch.plan.env["NOTES_KEY"] == "secret" and withheld_variables(spec) == ()

@@ -19,7 +19,7 @@ from exthost.sandbox.initcode import INIT, SOURCE_SHA256
 from exthost.sandbox.limits import (
     ceiling,
     max_sockets,
-    prlimit_words,
+    prlimit_command,
     resource_limits,
     with_defaults,
 )
@@ -382,10 +382,10 @@ def test_the_buffers_of_all_sockets_hold_no_more_than_max_memory(memory: int, so
 
 def test_limits_in_the_words_of_prlimit() -> None:
     limits = (ResourceLimit(0, 1, 2), ResourceLimit(7, 64, 64))
-    assert prlimit_words("/usr/bin/prlimit", limits) == (
+    assert prlimit_command("/usr/bin/prlimit", limits) == (
         *("/usr/bin/prlimit", "--cpu=1:2", "--nofile=64:64", "--"),
     )
-    assert prlimit_words("/usr/bin/prlimit", ()) == ()
+    assert prlimit_command("/usr/bin/prlimit", ()) == ()
 
 
 # -- the init ------------------------------------------------------------------------------------

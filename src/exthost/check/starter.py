@@ -12,7 +12,7 @@ from exthost.dialects.conformance import Conformance
 from exthost.errors import ExthostError
 from exthost.launch.admission import Admission
 from exthost.launch.limits import resolve_limits
-from exthost.launch.machine_check import find_out, is_known
+from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import admit, make_state_folder, prepare
 from exthost.offer import Offer
 from exthost.spec import Spec
@@ -53,8 +53,8 @@ class Starter:
 
     async def start(self) -> CheckedProcess:
         """Start a process, without a handshake. Raises one of our errors."""
-        if not is_known(self.spec):
-            await asyncio.to_thread(find_out, self.spec)
+        if not is_machine_probed(self.spec):
+            await asyncio.to_thread(probe_machine, self.spec)
         if self._admission is None:
             self._admission = admit(self.spec, self.dialect, self._environ)
         launch = prepare(self.spec, self.dialect, self._environ, admission=self._admission)

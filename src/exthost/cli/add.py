@@ -14,7 +14,7 @@ from exthost.cli.config_edit import read_text, tell_reload, write_config
 from exthost.config import spec_from_mapping
 from exthost.config.entry_edit import add_entry_in_toml
 from exthost.dialects.find import find_dialect
-from exthost.discovery.configfile import config_in
+from exthost.discovery.configfile import parse_config
 from exthost.errors import UsageError
 
 
@@ -33,7 +33,7 @@ def run(args: Args) -> int:
     path = Path(config_path(args))
     entry = _entry(args)
     text = read_text(path)
-    config = config_in(path, text.encode())
+    config = parse_config(path, text.encode())
     if any(spec.id == args.name for spec in config.specs):
         raise UsageError(
             "X1312",

@@ -12,7 +12,7 @@ from exthost.cli.toggle_verbs import replace_file
 from exthost.config import Config
 from exthost.control.client import ask
 from exthost.control.protocol import Request
-from exthost.discovery.configfile import config_in
+from exthost.discovery.configfile import parse_config
 from exthost.errors import ConfigError, Evidence, ExthostError, UsageError
 from exthost.spec import Spec
 
@@ -33,7 +33,7 @@ def write_config(path: Path, text: str | None, expected: Sequence[Spec], id: str
     new: Config | None = None
     if text is not None and path.suffix == ".toml":
         try:
-            new = config_in(path, text.encode())
+            new = parse_config(path, text.encode())
         except ConfigError:
             new = None
     if text is None or new is None or _all_plain(new.specs) != _all_plain(expected):

@@ -32,17 +32,17 @@ from exthost.cli.target_specs import find_spec, has_config, read_wanted
 from exthost.config import DiscoverySettings
 from exthost.connection import Connection
 from exthost.dialects import find
-from exthost.discovery.configfile import Wanted
+from exthost.discovery.configfile import ConfiguredExtensions
 from exthost.discovery.search import discover
 from exthost.errors import CallFailed, ExthostError, ManifestError
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.plan import admit, prepare
 from exthost.launch.prerequisites import find_name_conflict
-from exthost.launch.variables import grant_line, withheld
+from exthost.launch.variables import grant_line, withheld_variables
 from exthost.process import cgroups, sandbox_probe
 from exthost.process.host_protection import harden
-from exthost.process.spawn_errors import cannot_run
+from exthost.process.spawn_errors import find_spawn_error
 from exthost.sandbox.probe_result import ProbeResult
 from exthost.spec import Spec
 
@@ -115,7 +115,7 @@ def run(args: Args) -> int:
 # -- without starting anything ---------------------------------------------------------------
 
 
-def _on_disk(wanted: Wanted, every: bool) -> list[Finding]:
+def _on_disk(wanted: ConfiguredExtensions, every: bool) -> list[Finding]:
     return [
         Finding(
             diagnostic.level,
@@ -130,7 +130,7 @@ def _on_disk(wanted: Wanted, every: bool) -> list[Finding]:
     ]
 
 
-def _unsearched(wanted: Wanted) -> list[Finding]:
+def _unsearched(wanted: ConfiguredExtensions) -> list[Finding]:
     """Return a finding for each dialect with installed extensions that the config does not find."""
     config, findings = wanted.config, []
     search_paths = config.discovery.search_paths if config.discovery is not None else ()
@@ -185,7 +185,9 @@ def _of_the_machine() -> list[Finding]:
     return findings
 
 
-def _before_start(wanted: Wanted | None, spec: Spec, before: list[Spec]) -> list[Finding]:
+def _before_start(
+    wanted: ConfiguredExtensions | None, spec: Spec, before: list[Spec]
+) -> list[Finding]:
     if not spec.enabled:
         return [Finding("info", spec.id, spec.origin, "it is switched off", "enabled = true")]
     if spec.unrunnable:  # not a mistake: this host cannot run it
@@ -198,7 +200,7 @@ def _before_start(wanted: Wanted | None, spec: Spec, before: list[Spec]) -> list
         if (objection := find_name_conflict(complete, before)) is not None:
             raise objection
         plan = prepare(complete, dialect, os.environ, admission=admission).plan
-        if (failed := cannot_run(plan, spec.id)) is not None:
+        if (failed := find_spawn_error(plan, spec.id)) is not None:
             raise failed
     except ExthostError as error:
         return [_of(error, spec)]
@@ -225,7 +227,7 @@ def _before_start(wanted: Wanted | None, spec: Spec, before: list[Spec]) -> list
         message = secret_words(secrets)
         fix = "if you trust it, put its id in the allowlist; else in `disabled`"
         findings.append(Finding("warning", spec.id, spec.origin, message, fix))
-    if names := withheld(spec):
+    if names := withheld_variables(spec):
         message = f"asks for variables that its permissions do not give it: {', '.join(names)}"
         findings.append(
             Finding(

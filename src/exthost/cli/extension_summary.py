@@ -14,7 +14,7 @@ from exthost.cli.common import (
 from exthost.control.client import ask
 from exthost.control.protocol import Request
 from exthost.dialects import find
-from exthost.discovery.configfile import Wanted
+from exthost.discovery.configfile import ConfiguredExtensions
 from exthost.errors import ExthostError
 from exthost.extension.lifecycle import State
 from exthost.host.api.host_api import read_stored_settings
@@ -53,7 +53,7 @@ def _why(status: dict[str, Any]) -> str:
     return str(error["message"]) if error else ""
 
 
-def row(wanted: Wanted, spec: Spec, admitted: Sequence[Spec] = ()) -> dict[str, Any]:
+def row(wanted: ConfiguredExtensions, spec: Spec, admitted: Sequence[Spec] = ()) -> dict[str, Any]:
     """One extension as the listing has it."""
     state, reason = state_before_start(spec, admitted)
     return {

@@ -19,7 +19,7 @@ from exthost.cli.package_folders import (
 )
 from exthost.cli.target_specs import read_wanted
 from exthost.cli.toggle_verbs import set_enabled
-from exthost.discovery.configfile import Wanted
+from exthost.discovery.configfile import ConfiguredExtensions
 from exthost.discovery.untrusted_files import is_inside
 from exthost.errors import Evidence, UsageError
 
@@ -76,7 +76,9 @@ def run(args: InstallArgs) -> int:
     return 0
 
 
-def _check_place(wanted: Wanted, id: str, folder: Path, target: Path, *, update: bool) -> None:
+def _check_place(
+    wanted: ConfiguredExtensions, id: str, folder: Path, target: Path, *, update: bool
+) -> None:
     """Raise UsageError if it is in the search path already, or if its id is taken."""
     if is_inside(str(folder), str(target.parent)):
         raise UsageError(

@@ -30,7 +30,7 @@ from exthost.cli.config_edit import read_text, tell_reload, write_config
 from exthost.cli.server_files import FoundServers, find_servers, servers_in
 from exthost.cli.server_import import State, Verdict, plan_import
 from exthost.config.entry_edit import add_tables_in_toml
-from exthost.discovery.configfile import config_in
+from exthost.discovery.configfile import parse_config
 from exthost.errors import NotFound
 from exthost.names import nearest
 from exthost.process.host_environ import host_environ
@@ -63,7 +63,7 @@ def run(args: Args) -> int:
     no_command(args)
     path = Path(config_path(args))
     text = read_text(path)
-    config = config_in(path, text.encode())
+    config = parse_config(path, text.encode())
     search_result = _find(args)
     servers = search_result.servers
     if args.names:

@@ -18,7 +18,7 @@ from exthost.config import Config, DiscoverySettings
 from exthost.dialects import find
 from exthost.discovery.links import read_links, write_links
 from exthost.discovery.report import Candidate
-from exthost.discovery.search import base_folders, canonical, discover
+from exthost.discovery.search import base_folders, discover, resolve_search_path
 from exthost.discovery.untrusted_files import is_inside
 from exthost.errors import Evidence, ManifestError, NotFound, UsageError
 
@@ -36,7 +36,7 @@ def search_folder(config: Config) -> Path:
     for path in paths:
         if settings is not None and not path.startswith("$"):
             bases = base_folders(settings, config.folder or ".")
-            real = canonical(path, bases)
+            real = resolve_search_path(path, bases)
             return Path(real if isinstance(real, str) else Path(bases[0], path).expanduser())
     raise UsageError(
         "X1396",

@@ -12,10 +12,10 @@ from exthost.config import Config, DiscoverySettings, spec_from_mapping
 from exthost.connection import command_id
 from exthost.dialects import find
 from exthost.discovery.configfile import (
-    Wanted,
-    completed,
+    ConfiguredExtensions,
+    find_extensions,
     read_config,
-    wanted,
+    read_named_manifest,
 )
 from exthost.discovery.extension_at_path import spec_at
 from exthost.discovery.report import Report
@@ -30,12 +30,12 @@ def has_config(args: Args) -> bool:
     return args.config is not None or Path(DEFAULT_CONFIG).exists()
 
 
-def read_wanted(args: Args) -> Wanted:
+def read_wanted(args: Args) -> ConfiguredExtensions:
     """Return every extension of the config. Starts nothing."""
-    return wanted(read_config(given_config(args)))
+    return find_extensions(read_config(given_config(args)))
 
 
-def read_targeted(args: Args) -> Wanted:
+def read_targeted(args: Args) -> ConfiguredExtensions:
     """Return every extension of the config, or only those that the target names: one of the config,
     or what is in a folder or manifest. Starts nothing."""
     target = args.target
@@ -58,7 +58,9 @@ def read_targeted(args: Args) -> Wanted:
     report = manifests_at(Path(target))
     specs = tuple(candidate.spec for candidate in report.candidates)
     diagnostics = report.diagnostics
-    return Wanted(config=Config(), specs=specs, diagnostics=diagnostics, report=report)
+    return ConfiguredExtensions(
+        config=Config(), specs=specs, diagnostics=diagnostics, report=report
+    )
 
 
 def manifests_at(path: Path) -> Report:
@@ -171,5 +173,5 @@ def _with_manifest_beside(spec: Spec) -> Spec:
     for folder in folders if format is not None else ():
         for name in format.names if format is not None else ():
             if (folder / name).is_file():
-                return completed(replace(spec, manifest_path=str(folder / name)))
+                return read_named_manifest(replace(spec, manifest_path=str(folder / name)))
     return spec

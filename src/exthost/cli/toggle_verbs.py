@@ -15,7 +15,7 @@ from exthost.cli.common import Args, add_config_option, config_path, no_command,
 from exthost.cli.target_specs import read_wanted
 from exthost.config import Config
 from exthost.config.toggle import set_disabled_in_toml, set_disabled_in_yaml, set_enabled_in_toml
-from exthost.discovery.configfile import Wanted, config_in
+from exthost.discovery.configfile import ConfiguredExtensions, parse_config
 from exthost.errors import ConfigError, Evidence, NotFound, UsageError
 from exthost.names import nearest
 
@@ -54,7 +54,7 @@ def set_enabled(args: Args, id: str, on: bool) -> bool:
 _Edit = Callable[[str, bool], str | None]
 
 
-def _plan(configured: Wanted, id: str, on: bool) -> tuple[_Edit, Config]:
+def _plan(configured: ConfiguredExtensions, id: str, on: bool) -> tuple[_Edit, Config]:
     """Return the edit, a function of the text and whether it is YAML, and the config that it must
     result in."""
     config = configured.config
@@ -74,7 +74,7 @@ def _plan(configured: Wanted, id: str, on: bool) -> tuple[_Edit, Config]:
     )
 
 
-def _no_such(configured: Wanted, id: str) -> NotFound | UsageError:
+def _no_such(configured: ConfiguredExtensions, id: str) -> NotFound | UsageError:
     for candidate in configured.report.candidates:
         if any(spec.id == id for spec in candidate.also):
             return UsageError(
@@ -95,7 +95,7 @@ def _write(path: Path, expected: Config, edit: _Edit, id: str) -> None:
     text = path.read_bytes().decode("utf-8-sig")
     new = edit(text, path.suffix in _YAML) if path.suffix != ".json" else None
     try:
-        fits = new is not None and config_in(path, new.encode()) == expected
+        fits = new is not None and parse_config(path, new.encode()) == expected
     except ConfigError:
         fits = False
     if new is None or not fits:

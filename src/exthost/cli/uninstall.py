@@ -13,9 +13,9 @@ from exthost.cli.config_edit import tell_reload
 from exthost.cli.package_folders import delete
 from exthost.cli.target_specs import read_wanted
 from exthost.config import Config
-from exthost.discovery.configfile import Wanted
+from exthost.discovery.configfile import ConfiguredExtensions
 from exthost.discovery.report import Candidate
-from exthost.discovery.search import base_folders, canonical
+from exthost.discovery.search import base_folders, resolve_search_path
 from exthost.errors import Evidence, NotFound, UsageError
 from exthost.names import nearest
 
@@ -61,7 +61,7 @@ def _check_place(config: Config, target: Path) -> None:
     settings = config.discovery
     assert settings is not None, "it was found by discovery"
     bases = base_folders(settings, config.folder or ".")
-    if str(target) in [canonical(path, bases) for path in settings.search_paths]:
+    if str(target) in [resolve_search_path(path, bases) for path in settings.search_paths]:
         raise UsageError(
             "X1396",
             f"{target} is a search path, and is not deleted",
@@ -70,7 +70,7 @@ def _check_place(config: Config, target: Path) -> None:
         )
 
 
-def _find(wanted: Wanted, name: str) -> Candidate:
+def _find(wanted: ConfiguredExtensions, name: str) -> Candidate:
     packages = (*wanted.report.candidates, *wanted.report.off)
     for package in packages:
         if package.id == name and package.home == str(Path(package.folder).resolve()):

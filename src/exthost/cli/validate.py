@@ -16,7 +16,7 @@ from exthost.cli.diagnostic_lines import (
     tell_diagnostics,
 )
 from exthost.cli.target_specs import manifests_at, read_wanted
-from exthost.discovery.configfile import Wanted
+from exthost.discovery.configfile import ConfiguredExtensions
 from exthost.discovery.report import Diagnostic, Report
 from exthost.errors import ManifestError, Refused
 from exthost.launch.plan import check_host_version
@@ -63,7 +63,7 @@ def _found(report: Report) -> list[tuple[str, str, str]]:
     return [(candidate.id, candidate.dialect, candidate.path) for candidate in report.candidates]
 
 
-def _named(wanted: Wanted) -> list[tuple[str, str, str]]:
+def _named(wanted: ConfiguredExtensions) -> list[tuple[str, str, str]]:
     """Return the manifests that entries of the config name."""
     ids = {spec.id for spec in wanted.config.specs}
     named = [spec for spec in wanted.specs if spec.id in ids and spec.manifest_file]

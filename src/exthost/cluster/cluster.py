@@ -22,7 +22,7 @@ from exthost.cluster.placer import Node, Placement, Placer
 from exthost.cluster.remote_child import RemoteChild
 from exthost.config.cluster import ClusterSettings
 from exthost.errors import Evidence, ExthostError, Refused, SpawnFailed
-from exthost.launch.integrity import package_root, pins_of
+from exthost.launch.integrity import get_pins, package_root
 from exthost.launch.package_tree import PackageTree
 from exthost.launch_plan import LaunchPlan
 from exthost.process.host_environ import host_environ
@@ -180,7 +180,7 @@ class Cluster:
             ("", "", ""),
             self._settings.silence,
             folder=folder,
-            pins=pins_of(spec),
+            pins=get_pins(spec),
             root=root,
             manifest=spec.manifest_file,
             state=_state_folder(plan, spec),

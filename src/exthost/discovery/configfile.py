@@ -41,7 +41,7 @@ _FORMS = {".yaml": config_from_yaml, ".yml": config_from_yaml, ".json": _json_co
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ConfiguredExtensions:
     """Every extension that a config wants, its own entries first, and problems with others."""
 
     config: Config
@@ -73,12 +73,12 @@ class Wanted:
             return ()  # a sandboxed package gets no variable that its manifest requires
         if spec.id in listed or spec.id in config.overrides or spec.id in self.named:
             return ()
-        wanted = [setting.secret for setting in spec.settings]
+        variables = [setting.secret for setting in spec.settings]
         required = [name for name in spec.requires.env if looks_secret(name)]
         # Only the policy "filtered" passes a variable because a manifest requires it.
         if required and _env_policy(spec) == "filtered":
-            wanted += required
-        return tuple(name for name in wanted if looks_secret(name))
+            variables += required
+        return tuple(name for name in variables if looks_secret(name))
 
 
 def _env_policy(spec: Spec) -> str:
@@ -99,7 +99,7 @@ def read_config(source: str | Path | Mapping[str, Any]) -> Config:
             help="name it with --config, or write exthost.toml; see the README for a first one",
             evidence=Evidence(path=str(path)),
         ) from None
-    return config_in(path, data)
+    return parse_config(path, data)
 
 
 def read_config_bytes(path: Path) -> bytes:
@@ -118,14 +118,14 @@ def read_config_bytes(path: Path) -> bytes:
     return data
 
 
-def config_in(path: Path, data: bytes) -> Config:
+def parse_config(path: Path, data: bytes) -> Config:
     """Return the config that this file would be with these bytes. Raises ConfigError."""
     absolute = path.absolute()
     read = _FORMS.get(path.suffix, config_from_toml)
     return read(data, str(absolute), str(absolute.parent))
 
 
-def wanted(config: Config) -> Wanted:
+def find_extensions(config: Config) -> ConfiguredExtensions:
     """Return the extensions of a config and of its discovery. Of one id, the entry is used."""
     report = Report()
     if config.discovery is not None:
@@ -134,7 +134,7 @@ def wanted(config: Config) -> Wanted:
     specs: dict[str, Spec] = {}
     for spec in config.specs:
         try:
-            specs[spec.id] = completed(spec) if spec.enabled else spec
+            specs[spec.id] = read_named_manifest(spec) if spec.enabled else spec
         except ManifestError as error:
             diagnostics.append(Diagnostic.of((error,), config.origin))
     for candidate in report.candidates:
@@ -145,7 +145,7 @@ def wanted(config: Config) -> Wanted:
                 specs[spec.id] = config.apply_overrides(spec)
     unused = sorted(config.overrides.keys() - specs.keys())
     diagnostics += [_unused_override(id, config.origin) for id in unused]
-    return Wanted(
+    return ConfiguredExtensions(
         config=config,
         specs=tuple(replace(spec, config_file=config.origin) for spec in specs.values()),
         diagnostics=tuple(diagnostics),
@@ -153,7 +153,7 @@ def wanted(config: Config) -> Wanted:
     )
 
 
-def completed(spec: Spec) -> Spec:
+def read_named_manifest(spec: Spec) -> Spec:
     """Return the extension with the manifest that its entry names, if it names one.
 
     Reads that file. Raises ManifestError.
@@ -182,7 +182,7 @@ def completed(spec: Spec) -> Spec:
         raise
 
 
-def from_manifest(path: Path) -> Spec:
+def spec_from_manifest(path: Path) -> Spec:
     """Return the extension of the manifest at this path, whatever the file is called.
 
     The first format that accepts the file is used. Raises ManifestError.

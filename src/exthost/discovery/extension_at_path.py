@@ -5,7 +5,7 @@ from pathlib import Path
 
 from exthost.config import DEFAULT_CONFIG, DiscoverySettings
 from exthost.dialects import find
-from exthost.discovery.configfile import from_manifest, read_config, wanted
+from exthost.discovery.configfile import find_extensions, read_config, spec_from_manifest
 from exthost.discovery.search import discover
 from exthost.errors import NotFound, UsageError
 from exthost.spec import Spec
@@ -21,7 +21,7 @@ def spec_at(path: Path) -> Spec:
     if path.suffix == ".toml" and not any(
         form.matches(path.name, path.parent.name) for form in formats
     ):
-        return from_manifest(path)
+        return spec_from_manifest(path)
     folder = path if path.is_dir() else path.parent
     if any(form.parent == folder.name for form in formats):  # the extension is the folder above
         folder = folder.parent
@@ -35,7 +35,7 @@ def spec_at(path: Path) -> Spec:
     if candidates:
         return _only_one([candidate.spec for candidate in candidates], path)
     if path.is_dir() and (path / DEFAULT_CONFIG).is_file():
-        return _only_one(wanted(read_config(str(path / DEFAULT_CONFIG))).specs, path)
+        return _only_one(find_extensions(read_config(str(path / DEFAULT_CONFIG))).specs, path)
     wrong = [diagnostic for diagnostic in report.diagnostics if diagnostic.level == "error"]
     if len(wrong) == 1:
         raise wrong[0].as_error()

@@ -24,7 +24,7 @@ from exthost.discovery.walk import Hit, unsearchable, walk
 from exthost.errors import Evidence, ManifestError
 from exthost.spec import Package, Spec
 
-__all__ = ["Settings", "base_folders", "canonical", "discover", "roots"]
+__all__ = ["Settings", "base_folders", "resolve_search_path", "discover", "roots"]
 
 
 class Settings(Protocol):
@@ -127,9 +127,9 @@ def roots(
     for format in formats:
         if format.homes and search_path == f"${format.dialect.upper()}":
             # Many machines have none of these folders, so a missing one is not reported.
-            homes = [canonical(home, bases) for home in reversed(format.homes)]
+            homes = [resolve_search_path(home, bases) for home in reversed(format.homes)]
             return [root for root in homes if isinstance(root, str)]
-    return [canonical(search_path, bases)]
+    return [resolve_search_path(search_path, bases)]
 
 
 def _program_folders() -> list[str | Diagnostic]:
@@ -139,7 +139,7 @@ def _program_folders() -> list[str | Diagnostic]:
     return [folder for folder in dict.fromkeys(real) if Path(folder).is_dir()]
 
 
-def canonical(search_path: str, bases: Sequence[str]) -> str | Diagnostic:
+def resolve_search_path(search_path: str, bases: Sequence[str]) -> str | Diagnostic:
     """Return the real path of a search path, relative to the first of `bases` in which it exists,
     or a Diagnostic that says why it has none."""
     tried: dict[str, str] = {}

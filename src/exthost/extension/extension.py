@@ -29,7 +29,7 @@ from exthost.extension.status import Status
 from exthost.extension.stream_calls import make_stream
 from exthost.extension.supervisor import Supervisor
 from exthost.extension.toolbox import Toolbox
-from exthost.launch.integrity import digests
+from exthost.launch.integrity import compute_digests
 from exthost.launch.limits import resolve_limits
 from exthost.names import registered_name
 from exthost.offer import Offer, Tool
@@ -342,7 +342,7 @@ class Extension(FacetAttributes):
     @property
     def digests(self) -> dict[str, str]:
         """The digests that a config can pin, by the keys of its `sha256` table."""
-        return digests(self.spec, self._starter.prepared().plan, self._status.offer.tools)
+        return compute_digests(self.spec, self._starter.prepared().plan, self._status.offer.tools)
 
     def facet(self, kind: type[F]) -> F:
         """Return the facet of this class, built in or of a third-party dialect. Raises UsageError

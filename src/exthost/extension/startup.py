@@ -20,7 +20,7 @@ from exthost.launch.admission import Admission
 from exthost.launch.advice import suggest_grant_to_tool, suggest_network, suggest_variable
 from exthost.launch.containment import suggest_grant
 from exthost.launch.integrity import check_files, check_package, check_tools, has_package_pin
-from exthost.launch.machine_check import find_out, is_known
+from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.launch_plan import LaunchPlan
 from exthost.offer import NO_OFFER, Offer, Tool
@@ -283,8 +283,8 @@ class Start:
 
     async def _spawn_and_shake_hands(self, first_id: int | None) -> Session:
         starter, queue = self._starter, self._starter.queue
-        if not is_known(starter.spec):
-            await asyncio.to_thread(find_out, starter.spec)
+        if not is_machine_probed(starter.spec):
+            await asyncio.to_thread(probe_machine, starter.spec)
         is_here = starter.spec.pool.engine is None  # else its node checks its files
         if is_here and has_package_pin(starter.spec):
             await asyncio.to_thread(check_package, starter.spec, starter.environ())

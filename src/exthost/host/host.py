@@ -16,7 +16,7 @@ from exthost.cluster.engines import Engines
 from exthost.config import Config, spec_from_mapping
 from exthost.dialects.meanings import OnProgress
 from exthost.dialects.model_provider import ModelProvider
-from exthost.discovery.configfile import completed, read_config, wanted
+from exthost.discovery.configfile import find_extensions, read_config, read_named_manifest
 from exthost.discovery.report import Diagnostic
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import UsageError
@@ -164,7 +164,7 @@ class Host:
             name = str(entry.get("name", "")) if isinstance(entry, Mapping) else ""
             spec = spec_from_mapping(entry, defaults=self.config.outer(name))
         if spec.manifest_path is not None:
-            spec = await asyncio.to_thread(completed, spec)
+            spec = await asyncio.to_thread(read_named_manifest, spec)
         stored = await self._api.with_stored_settings(spec)
         extension = self._extensions.add(stored, self._factory)
         try:
@@ -199,7 +199,7 @@ class Host:
             raise UsageError("X1382", "this host has no config file to read again")
         config = await asyncio.to_thread(read_config, source or self.config.origin)
         watch = await self._services.make_watch(config)
-        discovered = await asyncio.to_thread(wanted, config)
+        discovered = await asyncio.to_thread(find_extensions, config)
         self._services.apply(config)
         await self._services.stop_watch()
         self.config, self.hooks.policy = config, config.hooks
@@ -349,7 +349,7 @@ class Host:
         try:
             await self._services.open(self, self.config)
             watch = await self._services.make_watch(self.config)
-            discovered = await asyncio.to_thread(wanted, self.config)
+            discovered = await asyncio.to_thread(find_extensions, self.config)
             started = await self._configured.open(discovered.specs)
             self.diagnostics = (*discovered.diagnostics, *start_diagnostics(started))
             if self._is_strict:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
 from exthost.launch.integrity import file_digest
-from exthost.launch.machine_check import can_enforce, policy_of
+from exthost.launch.machine_check import can_enforce, enforced_policy
 from exthost.launch.own_user import with_own_user
 from exthost.launch.program_files import program_files
 from exthost.launch.shared_folders import refuse_state_folder
@@ -53,7 +53,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
     """Decide what an extension is shown. `plan` has its program, arguments and variables. `state`
     is a folder that it may write, "" for none. `host` are the host's variables. Raises Refused if
     the policy cannot be enforced as written."""
-    policy = policy_of(spec)
+    policy = enforced_policy(spec)
     if policy is None:
         return NOT_SANDBOXED
     request = ViewRequest(

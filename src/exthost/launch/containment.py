@@ -16,7 +16,7 @@ from typing import Any
 
 from exthost.errors import Refused
 from exthost.launch.admission import Admission, check_unchanged, shown_files
-from exthost.launch.machine_check import can_enforce, has_pid_namespace, policy_of
+from exthost.launch.machine_check import can_enforce, enforced_policy, has_pid_namespace
 from exthost.launch_plan import Ceiling, Cgroup, ExpectedPath, LaunchPlan, ResourceLimit
 from exthost.process import cgroups, sandbox_probe
 from exthost.process.procfs import send_buffer_bytes
@@ -27,7 +27,7 @@ from exthost.sandbox.initcode import INIT
 from exthost.sandbox.limits import (
     ceiling,
     max_sockets,
-    prlimit_words,
+    prlimit_command,
     resource_limits,
     with_defaults,
 )
@@ -52,7 +52,7 @@ def contain(
     spec: Spec, *, plan: LaunchPlan, limits: Limits, admission: Admission
 ) -> tuple[LaunchPlan, Mapping[str, Any]]:
     """Return the plan with its sandbox, limits and cgroup, and the same as data to show."""
-    policy, view = policy_of(spec), admission.view
+    policy, view = enforced_policy(spec), admission.view
     if policy is not None and view is not None and _is_sandboxed(spec, view):
         check_unchanged(spec, admission)
         return _in_sandbox(plan, limits, policy, view, shown_files(admission))
@@ -115,7 +115,7 @@ def _without_sandbox(
             extension=spec.id,
             help="install util-linux, or remove cpu, nofile, fsize and nproc from its limits",
         )
-    return replace(plan, before=prlimit_words(support.prlimit, rlimits)), _OPEN
+    return replace(plan, before=prlimit_command(support.prlimit, rlimits)), _OPEN
 
 
 def _is_sandboxed(spec: Spec, view: View) -> bool:

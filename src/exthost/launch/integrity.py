@@ -40,11 +40,11 @@ __all__ = [
     "check_pinned_files",
     "check_pinned_package",
     "check_tools",
-    "digests",
+    "compute_digests",
     "file_digest",
     "has_package_pin",
     "package_root",
-    "pins_of",
+    "get_pins",
     "tools_digest",
 ]
 
@@ -70,7 +70,7 @@ def tools_digest(tools: Iterable[Tool]) -> str:
     return hashlib.sha256(json.dumps(descriptions).encode()).hexdigest()
 
 
-def digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict[str, str]:
+def compute_digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict[str, str]:
     """Return the current digests, by the keys of the config table. What cannot be pinned is left
     out."""
     found = {"program": file_digest(_program(plan)), "tools": tools_digest(tools)}
@@ -98,7 +98,7 @@ def package_root(spec: Spec) -> str:
 
 def check_files(spec: Spec, plan: LaunchPlan) -> None:
     """Raise Refused unless the program, its interpreter and the manifest match their pins."""
-    check_pinned_files(pins_of(spec), plan, spec.manifest_file, spec.id)
+    check_pinned_files(get_pins(spec), plan, spec.manifest_file, spec.id)
 
 
 def check_pinned_files(pins: Pins, plan: LaunchPlan, manifest: str, extension: str) -> None:
@@ -129,13 +129,13 @@ def _digest_of_shown(path: str, plan: LaunchPlan) -> str:
 
 def has_package_pin(spec: Spec) -> bool:
     """Return whether `check_package` has anything to check."""
-    return bool(pins_of(spec).package)
+    return bool(get_pins(spec).package)
 
 
 def check_package(spec: Spec, host: Mapping[str, str]) -> None:
     """Raise Refused unless the files of the package match their pin. `host` are the host's
     variables. Reads all files: call it in a thread."""
-    check_pinned_package(pins_of(spec).package, package_root(spec), host, spec.id)
+    check_pinned_package(get_pins(spec).package, package_root(spec), host, spec.id)
 
 
 def check_pinned_package(pinned: str, root: str, host: Mapping[str, str], extension: str) -> None:
@@ -178,7 +178,7 @@ def check_tools(spec: Spec, tools: Iterable[Tool], first: str) -> str:
     time."""
     if spec.sha256 is None:
         return ""
-    wanted = pins_of(spec).tools
+    wanted = get_pins(spec).tools
     found = tools_digest(tools)
     known = wanted or first
     if known and found != known:
@@ -204,7 +204,7 @@ def _refused(extension: str, mismatch: _Mismatch) -> Refused:
     )
 
 
-def pins_of(spec: Spec) -> Pins:
+def get_pins(spec: Spec) -> Pins:
     """Return what of an extension is pinned."""
     pins = spec.sha256
     return pins if isinstance(pins, Pins) else Pins(program=pins or "")

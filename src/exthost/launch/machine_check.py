@@ -13,28 +13,35 @@ from exthost.process import sandbox_probe
 from exthost.sandbox.probe_result import ProbeResult, SandboxSupport
 from exthost.spec import Permissions, Spec
 
-__all__ = ["can_enforce", "find_out", "has_pid_namespace", "is_known", "policy_of", "weaker"]
+__all__ = [
+    "can_enforce",
+    "probe_machine",
+    "has_pid_namespace",
+    "is_machine_probed",
+    "enforced_policy",
+    "describe_weaknesses",
+]
 
 
-def policy_of(spec: Spec) -> Permissions | None:
+def enforced_policy(spec: Spec) -> Permissions | None:
     """Return the policy to enforce on an extension; None if there is none."""
     return None if spec.sandbox == "off" else spec.permissions
 
 
-def is_known(spec: Spec) -> bool:
+def is_machine_probed(spec: Spec) -> bool:
     """Return whether everything about this machine is known that a start depends on."""
     support = sandbox_probe.find_sandbox_support()
-    users = _users(support) if policy_of(spec) is not None else set()
+    users = _users(support) if enforced_policy(spec) is not None else set()
     if not all(sandbox_probe.strict_is_known(support, uid) for uid in users):
         return False
     return spec.lifetime == "plain" or sandbox_probe.pid_namespace_is_known(support)
 
 
-def find_out(spec: Spec) -> None:
+def probe_machine(spec: Spec) -> None:
     """Run the trials that a start depends on. Raises SpawnFailed for a failure of the moment.
     Blocks: call it in a thread."""
     support = sandbox_probe.find_sandbox_support()
-    if policy_of(spec) is not None:
+    if enforced_policy(spec) is not None:
         for uid in _users(support):
             _raise_momentary(spec, sandbox_probe.probe_strict(support, uid))
     if spec.lifetime != "plain":
@@ -85,12 +92,12 @@ def has_pid_namespace(spec: Spec) -> tuple[bool, str]:
     return False, ""
 
 
-def weaker(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple[str, str]]:
+def describe_weaknesses(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple[str, str]]:
     """Return what is weaker than usual or than configured, "sandbox" or "lifetime", each with the
     reason. `pids` is what is enforced of the lifetime."""
     found = []
     support = sandbox_probe.find_sandbox_support()
-    if policy_of(spec) is not None and not is_sandboxed:
+    if enforced_policy(spec) is not None and not is_sandboxed:
         reason = sandbox_probe.probe_strict(support, user_of("", support)).reason
         found.append(("sandbox", f"its permissions are not enforced: {reason}"))
     if spec.lifetime is None and pids == "process group":

@@ -23,9 +23,14 @@ from exthost.launch.admission import NOT_SANDBOXED, Admission, decide
 from exthost.launch.containment import contain
 from exthost.launch.integrity import check_files, has_package_pin
 from exthost.launch.limits import resolve_limits
-from exthost.launch.machine_check import policy_of, weaker
+from exthost.launch.machine_check import describe_weaknesses, enforced_policy
 from exthost.launch.prerequisites import find_missing_requirements, resolve_config
-from exthost.launch.variables import environment_of, grant_line, host_variables, withheld
+from exthost.launch.variables import (
+    build_environment,
+    grant_line,
+    host_variables,
+    withheld_variables,
+)
 from exthost.launch_plan import LaunchPlan
 from exthost.process.child import find_program
 from exthost.process.environment import Environment, Variables
@@ -74,7 +79,7 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
     check_host_version(spec)
     _settings(spec, environ)
     admission = NOT_SANDBOXED
-    if policy_of(spec) is not None and spec.argv:
+    if enforced_policy(spec) is not None and spec.argv:
         command = _command(spec, dialect, environ)
         admission = decide(spec, command.plan, command.state, environ)
     if spec.sha256 is not None and spec.argv and spec.pool.engine is None:
@@ -121,7 +126,7 @@ def _command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> _Comma
     own = {name: facts[fact] for name, fact in traits.env_vars.items()}
     if has_package_pin(spec):  # or Python would change the package that is compared
         own["PYTHONDONTWRITEBYTECODE"] = "1"
-    environment = environment_of(spec, dialect, environ, {**own, **_resolved(spec, environ)})
+    environment = build_environment(spec, dialect, environ, {**own, **_resolved(spec, environ)})
     program = find_program(spec.argv[0], spec.cwd, environment.variables.get("PATH", os.defpath))
     naming = [name for name, fact in traits.env_vars.items() if fact == "state_folder"]
     return _Command(
@@ -176,7 +181,7 @@ def prepare(
         state_variables=command.state_variables,
         state_owner=None if view is None else view.uid,
         enforced=enforced,
-        weaker=tuple(weaker(spec, enforced["pids"], enforced["filesystem"] != "open")),
+        weaker=tuple(describe_weaknesses(spec, enforced["pids"], enforced["filesystem"] != "open")),
     )
     return launch if view is None or view.state else _without_state_folder(launch)
 
@@ -186,7 +191,7 @@ def _settings(spec: Spec, environ: Mapping[str, str]) -> Any:
     try:
         return resolve_config(spec, host_variables(spec, environ))
     except Refused as refused:
-        if withheld(spec):
+        if withheld_variables(spec):
             refused.help = f"if you trust it with its secrets: {grant_line(spec)}"
         raise
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 
 from exthost.errors import Evidence, Refused
-from exthost.launch.machine_check import policy_of
+from exthost.launch.machine_check import enforced_policy
 from exthost.launch.program_files import program_files
 from exthost.process.state_dirs import state_root
 from exthost.process.visible_paths import is_below
@@ -72,7 +72,7 @@ def _writes_program(writer: Spec, other: Spec) -> tuple[str, str] | None:
 
 
 def _writable(spec: Spec) -> Iterator[str]:
-    policy = policy_of(spec)
+    policy = enforced_policy(spec)
     for entry in policy.filesystem if policy is not None else ():
         if entry.endswith(":rw"):
             yield os.path.realpath(_absolute(os.path.expanduser(entry[:-3]), spec))  # noqa: PTH111

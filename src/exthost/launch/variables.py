@@ -9,25 +9,31 @@ operator wrote under `env`. It does not get what its discovered manifest asks fo
 from collections.abc import Mapping
 
 from exthost.dialects.base import Dialect
-from exthost.launch.machine_check import policy_of
+from exthost.launch.machine_check import enforced_policy
 from exthost.process.environment import Environment, child_environment
 from exthost.process.file_view import toml_key
 from exthost.spec import HostEnvRef, Spec
 
-__all__ = ["environment_of", "grant_line", "host_variables", "resolve", "withheld"]
+__all__ = [
+    "build_environment",
+    "grant_line",
+    "host_variables",
+    "resolve_reference",
+    "withheld_variables",
+]
 
 # The host's variables that every sandboxed program gets.
 _USUAL = ("PATH", "LANG", "HOME", "TMPDIR")
 
 
-def environment_of(
+def build_environment(
     spec: Spec, dialect: Dialect, host: Mapping[str, str], configured: Mapping[str, str]
 ) -> Environment:
     """Return the environment of a child: what the policy passes, then `configured`."""
     traits = dialect.traits
-    if policy_of(spec) is not None and spec.env_policy is None:
+    if enforced_policy(spec) is not None and spec.env_policy is None:
         return child_environment(host, "minimal", names=_USUAL, configured=configured)
-    hidden = withheld(spec)
+    hidden = withheld_variables(spec)
     return child_environment(
         host,
         spec.env_policy or traits.environment,
@@ -39,21 +45,24 @@ def environment_of(
 
 def host_variables(spec: Spec, host: Mapping[str, str]) -> Mapping[str, str]:
     """Return the variables that the settings of an extension may take their values from."""
-    hidden = withheld(spec)
+    hidden = withheld_variables(spec)
     if not hidden:
         return host
     passed = {name: value for name, value in host.items() if name not in hidden}
-    return {**passed, **{name: resolve(value, host) for name, value in _by_operator(spec).items()}}
+    return {
+        **passed,
+        **{name: resolve_reference(value, host) for name, value in _by_operator(spec).items()},
+    }
 
 
-def resolve(value: str, host: Mapping[str, str]) -> str:
+def resolve_reference(value: str, host: Mapping[str, str]) -> str:
     """Return a configured value; "" for a variable of the host that is not set."""
     return host.get(value, "") if isinstance(value, HostEnvRef) else value
 
 
-def withheld(spec: Spec) -> tuple[str, ...]:
+def withheld_variables(spec: Spec) -> tuple[str, ...]:
     """Return the variables that a package with permissions asks for and does not get."""
-    if policy_of(spec) is None or spec.package is None:
+    if enforced_policy(spec) is None or spec.package is None:
         return ()
     configured = _by_operator(spec)
     requested = dict.fromkeys((*spec.requires.env, *_secrets(spec)))
@@ -62,7 +71,7 @@ def withheld(spec: Spec) -> tuple[str, ...]:
 
 def grant_line(spec: Spec) -> str:
     """Return the config line that grants an extension its withheld variables."""
-    example = ", ".join(f'{name} = {{ from = "{name}" }}' for name in withheld(spec))
+    example = ", ".join(f'{name} = {{ from = "{name}" }}' for name in withheld_variables(spec))
     return f"[overrides.{toml_key(spec.id)}] env = {{ {example} }}"
 
 

@@ -12,10 +12,10 @@ from exthost.launch_plan import LaunchPlan
 from exthost.process.program_check import check_program
 from exthost.process.small_files import FIRST_LINE_BYTES, read_start
 
-__all__ = ["cannot_run", "spawn_error"]
+__all__ = ["find_spawn_error", "spawn_error"]
 
 
-def cannot_run(plan: LaunchPlan, extension: str = "") -> SpawnFailed | None:
+def find_spawn_error(plan: LaunchPlan, extension: str = "") -> SpawnFailed | None:
     """Return why this plan could not be executed, judged by its files; None if it could. Starts
     nothing."""
     try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from exthost.launch_plan import Ceiling, Cgroup
-from exthost.sandbox.limits import tasks
+from exthost.sandbox.limits import max_threads
 from exthost.sandbox.probe_result import ProbeResult
 
 __all__ = [
@@ -133,7 +133,7 @@ def plan_cgroup(base: CgroupBase, ceiling: Ceiling, init: bytes) -> Cgroup | Non
         settings += [("memory.oom.group", "1")]
     if ceiling.processes is not None and "pids" in base.controllers:
         # pids.max counts threads, which `nproc` does not. It is wider; the watchdog counts exactly.
-        settings += [("pids.max", str(tasks(ceiling.processes)))]
+        settings += [("pids.max", str(max_threads(ceiling.processes)))]
     if not settings:
         return None
     return Cgroup(

@@ -16,9 +16,9 @@ __all__ = [
     "FILE_SIZE",
     "ceiling",
     "max_sockets",
-    "prlimit_words",
+    "prlimit_command",
     "resource_limits",
-    "tasks",
+    "max_threads",
     "with_defaults",
 ]
 
@@ -61,7 +61,7 @@ def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[Resourc
     for resource, most in (
         (FILE_SIZE, limits.fsize),
         (DATA, memory * _MEMORY_FACTOR if memory is not None else None),
-        (PROCESSES, None if limits.nproc is None else tasks(limits.nproc)),
+        (PROCESSES, None if limits.nproc is None else max_threads(limits.nproc)),
         (FILES, limits.nofile),
     ):
         if most is not None:
@@ -84,7 +84,7 @@ def max_sockets(max_memory: int, buffer_bytes: int) -> int:
     return max(_MIN_SOCKETS, max_memory // (buffer_bytes + _LARGEST_MESSAGE))
 
 
-def tasks(processes: int) -> int:
+def max_threads(processes: int) -> int:
     """Return how many threads the kernel allows for a limit of this many processes."""
     return processes * _PROCESSES_FACTOR + _SPARE_PROCESSES
 
@@ -96,7 +96,7 @@ def ceiling(limits: Limits, policy: Permissions | None) -> Ceiling:
     return Ceiling(max_memory, limits.nproc, cpu)
 
 
-def prlimit_words(prlimit: str, limits: Iterable[ResourceLimit]) -> tuple[str, ...]:
+def prlimit_command(prlimit: str, limits: Iterable[ResourceLimit]) -> tuple[str, ...]:
     """Return the limits as a command of util-linux, for a program without a wrapper."""
     options = [f"--{_OPTIONS[limit.resource]}={limit.soft}:{limit.hard}" for limit in limits]
     return (prlimit, *options, "--") if options else ()

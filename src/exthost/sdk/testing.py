@@ -27,7 +27,7 @@ from typing import Any
 from exthost.config import spec_from_mapping
 from exthost.connection import Connection
 from exthost.dialects import find
-from exthost.discovery.configfile import completed
+from exthost.discovery.configfile import read_named_manifest
 from exthost.errors import SpawnFailed
 from exthost.events import Bus
 from exthost.extension.extension import Extension as Client
@@ -95,7 +95,7 @@ def _prepare(
         manifest,
         extension.identity("").capabilities,
     )
-    return completed(spec_from_mapping(entry)), identity
+    return read_named_manifest(spec_from_mapping(entry)), identity
 
 
 class _Threaded(Child):
