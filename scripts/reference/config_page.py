@@ -79,7 +79,7 @@ def _table(keys: Mapping[str, Key]) -> str:
         (
             (
                 code(name) + (" (required)" if key.required else ""),
-                key.type.words,
+                key.type.description,
                 key.default.strip("()") if key.default.startswith("(") else code(key.default),
                 code(_shortened(key.example)),
                 key.about,

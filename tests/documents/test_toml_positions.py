@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost.documents.toml_positions import Path, line_of, positions_of
+from exthost.documents.toml_positions import KeyPath, find_key_lines, find_line
 
 TEXT = '''\
 # a comment with [[extensions]] and name = "x" in it
@@ -72,9 +72,9 @@ call = "2s"
         (("overrides", "a.b", "limits", "call"), 32),
     ],
 )
-def test_each_key_is_found_on_its_line(path: Path, line: int) -> None:
+def test_each_key_is_found_on_its_line(path: KeyPath, line: int) -> None:
     tomllib.loads(TEXT)
-    assert positions_of(TEXT)[path] == line
+    assert find_key_lines(TEXT)[path] == line
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_each_key_is_found_on_its_line(path: Path, line: int) -> None:
         ((), 0),
     ],
 )
-def test_what_is_not_there_has_the_line_of_what_would_hold_it(path: Path, line: int) -> None:
-    assert line_of(positions_of(TEXT), path) == line
+def test_what_is_not_there_has_the_line_of_what_would_hold_it(path: KeyPath, line: int) -> None:
+    assert find_line(find_key_lines(TEXT), path) == line
 
 
 keys = st.sampled_from(["a", "b", "c-d", "e_f"])
@@ -114,8 +114,8 @@ def documents(draw: st.DrawFn) -> str:
     )
 
 
-def paths_in(value: Any, path: Path = ()) -> list[Path]:
-    found: list[Path] = [path] if path else []
+def paths_in(value: Any, path: KeyPath = ()) -> list[KeyPath]:
+    found: list[KeyPath] = [path] if path else []
     steps: Any = value.items() if isinstance(value, dict) else ()
     steps = enumerate(value) if isinstance(value, list) else steps
     for step, inner in steps:
@@ -125,4 +125,4 @@ def paths_in(value: Any, path: Path = ()) -> list[Path]:
 
 @given(documents())
 def test_the_finder_and_the_standard_reader_agree_on_what_is_there(text: str) -> None:
-    assert set(positions_of(text)) == set(paths_in(tomllib.loads(text)))
+    assert set(find_key_lines(text)) == set(paths_in(tomllib.loads(text)))

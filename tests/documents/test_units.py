@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exthost.documents.units import MAX_BYTES, MAX_SECONDS, UnitError, seconds, size
+from exthost.documents.units import MAX_BYTES, MAX_SECONDS, UnitError, parse_seconds, parse_size
 
 FACTORS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 MULTIPLES = {
@@ -37,8 +37,8 @@ MULTIPLES = {
     ],
 )
 def test_a_duration_is_read_as_seconds(written: object, meant: float) -> None:
-    assert seconds(written) == meant
-    assert isinstance(seconds(written), float)
+    assert parse_seconds(written) == meant
+    assert isinstance(parse_seconds(written), float)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_duration_is_read_as_seconds(written: object, meant: float) -> None:
 )
 def test_what_is_no_duration_is_refused_with_examples(written: object) -> None:
     with pytest.raises(UnitError, match=r'write "500ms", "1s", "2m" or "1h"'):
-        seconds(written)
+        parse_seconds(written)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_is_no_duration_is_refused_with_examples(written: object) -> None:
     ],
 )
 def test_a_size_is_read_as_bytes(written: object, meant: int) -> None:
-    assert size(written) == meant
+    assert parse_size(written) == meant
 
 
 @pytest.mark.parametrize(
@@ -82,36 +82,36 @@ def test_a_size_is_read_as_bytes(written: object, meant: int) -> None:
 )
 def test_what_is_no_size_is_refused_with_examples(written: object) -> None:
     with pytest.raises(UnitError, match=r'write "256MB" \(10\^6\), "256MiB" \(2\^20\)'):
-        size(written)
+        parse_size(written)
 
 
 def test_a_number_too_long_to_print_is_refused_all_the_same() -> None:
-    for read in (seconds, size):
+    for read in (parse_seconds, parse_size):
         with pytest.raises(UnitError, match="that number is more than"):
             read(10**5000)
 
 
 def test_a_refusal_repeats_the_text_but_not_a_page_of_it() -> None:
     with pytest.raises(UnitError, match="'5 parsecs' is not a duration"):
-        seconds("5 parsecs")
+        parse_seconds("5 parsecs")
     with pytest.raises(UnitError) as caught:
-        size("x" * 100_000)
+        parse_size("x" * 100_000)
     assert len(str(caught.value)) < 200
 
 
 @given(number=st.integers(0, 10_000), unit=st.sampled_from(sorted(FACTORS)))
 def test_any_number_of_any_unit_of_time_comes_back(number: int, unit: str) -> None:
-    assert seconds(f"{number}{unit}") == pytest.approx(number * FACTORS[unit], rel=1e-15)
+    assert parse_seconds(f"{number}{unit}") == pytest.approx(number * FACTORS[unit], rel=1e-15)
 
 
 @given(value=st.floats(0, MAX_SECONDS).map(lambda value: round(value, 3)))
 def test_a_number_of_seconds_means_the_same_with_and_without_its_unit(value: float) -> None:
-    assert seconds(f"{value:.3f}s") == value == seconds(value)
+    assert parse_seconds(f"{value:.3f}s") == value == parse_seconds(value)
 
 
 @given(number=st.integers(0, 1_000_000), unit=st.sampled_from(sorted(MULTIPLES)))
 def test_any_number_of_any_unit_of_size_comes_back(number: int, unit: str) -> None:
-    assert size(f"{number}{unit}") == number * MULTIPLES[unit]
+    assert parse_size(f"{number}{unit}") == number * MULTIPLES[unit]
 
 
 @given(
@@ -127,7 +127,7 @@ def test_any_number_of_any_unit_of_size_comes_back(number: int, unit: str) -> No
     )
 )
 def test_nothing_but_a_unit_error_comes_out(value: object) -> None:
-    for read in (seconds, size):
+    for read in (parse_seconds, parse_size):
         try:
             amount = read(value)
         except UnitError:

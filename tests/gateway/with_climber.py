@@ -14,7 +14,7 @@ from tests.toys import stepper
 
 def with_climber(source: Any) -> Config:
     config = read_config(source)
-    climber = config.outer("climber").onto(stepper.spec("climber"))
+    climber = config.outer_settings("climber").apply_to(stepper.spec("climber"))
     return replace(config, specs=(*config.specs, climber))
 
 

@@ -42,7 +42,7 @@ def run(args: Args) -> int:
             help="choose another name, or remove it first: exthost remove NAME",
         )
     find_dialect(entry.get("dialect", "morphir"))
-    spec = spec_from_mapping(entry, defaults=config.outer(args.name))
+    spec = spec_from_mapping(entry, defaults=config.outer_settings(args.name))
     write_config(path, add_entry_in_toml(text, entry), (*config.specs, spec), args.name)
     if args.json:
         show_json({"id": args.name, "added": True, "config": str(path.absolute())})

@@ -233,10 +233,10 @@ def add_timeout_option(parser: argparse.ArgumentParser) -> None:
 
 def seconds_argument(text: str) -> float:
     """Read a time limit of the command line."""
-    from exthost.config import UnitError, seconds
+    from exthost.config import UnitError, parse_seconds
 
     try:
-        read = seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
+        read = parse_seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
     except UnitError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     if read == 0:

@@ -32,7 +32,7 @@ from exthost.config.document import (
 from exthost.config.entry import DIALECTS
 from exthost.config.yaml_config import config_from_yaml
 from exthost.documents.settings import NO_SETTINGS, Settings
-from exthost.documents.units import UnitError, seconds, size
+from exthost.documents.units import UnitError, parse_seconds, parse_size
 
 __all__ = [
     "Config",
@@ -48,6 +48,6 @@ __all__ = [
     "DEFAULT_CONFIG",
     "DIALECTS",
     "UnitError",
-    "seconds",
-    "size",
+    "parse_seconds",
+    "parse_size",
 ]

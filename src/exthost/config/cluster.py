@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from exthost.documents.keys import FLAG, SOME_DURATION, TEXT, Key, count
+from exthost.documents.keys import FLAG, POSITIVE_DURATION, TEXT, Key, integer_at_least
 from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import table
+from exthost.documents.readers import read_table
 
 __all__ = [
     "CLUSTER_KEYS",
@@ -68,33 +68,35 @@ CLUSTER_KEYS: Mapping[str, Key] = {
         "true",
         "false",
     ),
-    "place": Key(SOME_DURATION, "How long a new process may take to connect.", '"60s"', '"60s"'),
-    "silence": Key(
-        SOME_DURATION, "How long a node may be silent before it is lost.", '"5s"', '"5s"'
+    "place": Key(
+        POSITIVE_DURATION, "How long a new process may take to connect.", '"60s"', '"60s"'
     ),
-    "nodes": Key(count(1), 'How many nodes the engine "local" simulates.', "3", "3"),
+    "silence": Key(
+        POSITIVE_DURATION, "How long a node may be silent before it is lost.", '"5s"', '"5s"'
+    ),
+    "nodes": Key(integer_at_least(1), 'How many nodes the engine "local" simulates.', "3", "3"),
 }
 
 
 def cluster_settings(value: Any, place: Place) -> ClusterSettings | None:
     """Read the section. None if something in it is wrong."""
-    values = table(value, place, CLUSTER_KEYS)
+    values = read_table(value, place, CLUSTER_KEYS)
     listen, insecure = values.pop("listen", None), values.pop("insecure", None)
     settings = {name: setting for name, setting in values.items() if setting is not None}
     is_encrypted = "certificate" in settings
     if is_encrypted != ("key" in settings):
         wrong = place.at("certificate" if is_encrypted else "key")
-        wrong.wrong(WRONG_VALUE, "a certificate and its key are wanted together")
+        wrong.add_problem(WRONG_VALUE, "a certificate and its key are wanted together")
         return None
     if listen is None:
         return ClusterSettings(**settings)
     host, _, port = listen.rpartition(":")
     host = host.strip("[]")
     if not host or not port.isdecimal() or int(port) > 65535:
-        place.at("listen").wrong(WRONG_VALUE, f"HOST:PORT is wanted, not {listen!r}")
+        place.at("listen").add_problem(WRONG_VALUE, f"HOST:PORT is wanted, not {listen!r}")
         return None
     if not is_loopback(host) and not insecure and not is_encrypted:
-        place.at("listen").wrong(
+        place.at("listen").add_problem(
             WRONG_VALUE,
             f"{host} can be reached from other machines, and what is sent there is not encrypted; "
             "set certificate and key, or insecure = true if only trusted machines can reach it",

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from exthost.documents.keys import FLAG, TEXTS, Key, count, table_of
+from exthost.documents.keys import FLAG, TEXT_LIST, Key, integer_at_least, table_type
 from exthost.documents.problems import Place
-from exthost.documents.readers import table
-from exthost.documents.settings import within
+from exthost.documents.readers import read_table
+from exthost.documents.settings import resolve_path
 
 ON_PATH = "$PATH"
 
@@ -50,7 +50,10 @@ class DiscoverySettings:
 WATCH_KEYS: Mapping[str, Key] = {
     "enabled": Key(FLAG, "Whether manifests are watched while a host runs.", "true", "false"),
     "debounce_ms": Key(
-        count(MIN_DEBOUNCE_MS), "How long a file must be unchanged, in milliseconds.", "200", "500"
+        integer_at_least(MIN_DEBOUNCE_MS),
+        "How long a file must be unchanged, in milliseconds.",
+        "200",
+        "500",
     ),
     "reload": Key(
         FLAG, "Whether an extension whose manifest changed is reloaded.", "true", "false"
@@ -59,29 +62,29 @@ WATCH_KEYS: Mapping[str, Key] = {
 
 
 def _watch(value: Any, place: Place) -> WatchSettings:
-    return WatchSettings(**_set_values(table(value, place, WATCH_KEYS)))
+    return WatchSettings(**_set_values(read_table(value, place, WATCH_KEYS)))
 
 
 DISCOVERY_KEYS: Mapping[str, Key] = {
     "enabled": Key(FLAG, "Whether there is a search at all.", "false", "true"),
     "search_paths": Key(
-        TEXTS,
+        TEXT_LIST,
         "Folders to search; $PATH is every folder on PATH, $SYNAPS that dialect's own.",
         '["./extensions", "$PATH"]',
         '["./extensions"]',
     ),
     "ignore_dirs": Key(
-        TEXTS,
+        TEXT_LIST,
         "Names of folders that are not searched.",
         '["node_modules"]',
         '["node_modules", ".git", "target"]',
     ),
-    "disabled": Key(TEXTS, "Ids that are found and not used.", '["weather"]', "[]"),
-    "allowlist": Key(TEXTS, "The only ids that are used; empty for all.", '["weather"]', "[]"),
-    "max_depth": Key(count(0), "How many levels of folders are searched.", "2", "4"),
+    "disabled": Key(TEXT_LIST, "Ids that are found and not used.", '["weather"]', "[]"),
+    "allowlist": Key(TEXT_LIST, "The only ids that are used; empty for all.", '["weather"]', "[]"),
+    "max_depth": Key(integer_at_least(0), "How many levels of folders are searched.", "2", "4"),
     "follow_links": Key(FLAG, "Whether symbolic links are followed.", "true", "false"),
     "watch": Key(
-        table_of(WATCH_KEYS, _watch),
+        table_type(WATCH_KEYS, _watch),
         "Whether changes of manifests are noticed.",
         "{ enabled = true, reload = true }",
     ),
@@ -90,11 +93,11 @@ DISCOVERY_KEYS: Mapping[str, Key] = {
 
 def discovery(value: Any, place: Place, folder: str | None) -> DiscoverySettings:
     """Read the section. A key that is not set has its default."""
-    values = _set_values(table(value, place, DISCOVERY_KEYS))
+    values = _set_values(read_table(value, place, DISCOVERY_KEYS))
     roots = values.get("search_paths", DiscoverySettings().search_paths)
     # $PATH, $SYNAPS and ~ are resolved when the search begins; they are not relative to the folder.
     values["search_paths"] = tuple(
-        root if root.startswith(("$", "~")) else within(folder, root) for root in roots
+        root if root.startswith(("$", "~")) else resolve_path(folder, root) for root in roots
     )
     return DiscoverySettings(**values)
 

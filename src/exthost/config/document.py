@@ -28,12 +28,12 @@ from exthost.documents.problems import (
     WRONG_VALUE,
     Place,
     Problems,
-    shown,
+    format_path,
 )
-from exthost.documents.readers import kind, table, without_foreign_keys
+from exthost.documents.readers import describe_type, drop_foreign_keys, read_table
 from exthost.documents.setting_keys import hook_policy
-from exthost.documents.settings import NO_SETTINGS, Settings, settings, within
-from exthost.documents.toml_positions import line_of
+from exthost.documents.settings import NO_SETTINGS, Settings, read_settings, resolve_path
+from exthost.documents.toml_positions import find_line
 from exthost.documents.toml_text import parse_toml
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ConfigError, Evidence
@@ -63,13 +63,13 @@ class Config:
     folder: str | None = None
     notes: tuple[str, ...] = ()
 
-    def outer(self, id: str) -> Settings:
+    def outer_settings(self, id: str) -> Settings:
         """Return the settings for the extension `id` from outside its own entry or manifest."""
         return self.overrides.get(id, NO_SETTINGS).over(self.defaults)
 
     def apply_overrides(self, spec: Spec) -> Spec:
         """Return a discovered extension with overrides and defaults applied."""
-        return self.outer(spec.id).onto(spec)
+        return self.outer_settings(spec.id).apply_to(spec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def _config_of_section(
     read = find.load_reference(package, package.config_sections[section_name])
     entries: tuple[Entry, ...] = read(value, Place(problems).at(section), origin, folder)
     _check_settings(entries)
-    problems.raise_any()
+    problems.raise_first()
     specs = tuple(entry.spec(NO_SETTINGS, folder) for entry in entries)
     return Config(specs=specs, origin=origin, folder=folder, notes=notes)
 
@@ -192,7 +192,7 @@ def spec_from_mapping(
     problems = Problems(origin)
     read = read_entry(entry, Place(problems), origin=origin, folder=folder, dialects=dialects)
     _check_settings([] if read is None else [read])
-    problems.raise_any()
+    problems.raise_first()
     assert read is not None, "an entry without mistakes is read"
     return read.spec(defaults, folder)
 
@@ -205,8 +205,8 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
     }
     place = Place(problems)
     if _is_foreign(document, sections, reading.origin):
-        document = without_foreign_keys(document, place, sections)
-    read = table(document, place, readers)
+        document = drop_foreign_keys(document, place, sections)
+    read = read_table(document, place, readers)
     of_dialects = [read[name] for name in read if name not in _SECTIONS]
     entries: tuple[Entry, ...] = (
         *(read.get("extensions") or ()),
@@ -214,7 +214,7 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
     )
     _check_settings(entries)
     _check_names(entries)
-    problems.raise_any()
+    problems.raise_first()
     config = Config(
         defaults=read.get("defaults", NO_SETTINGS),
         overrides=read.get("overrides", EMPTY_MAPPING),
@@ -226,7 +226,9 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
         folder=reading.folder,
         notes=tuple(problems.notes),
     )
-    specs = tuple(entry.spec(config.outer(entry.bare.id), reading.folder) for entry in entries)
+    specs = tuple(
+        entry.spec(config.outer_settings(entry.base_spec.id), reading.folder) for entry in entries
+    )
     return replace(config, specs=specs)
 
 
@@ -263,28 +265,36 @@ def _of_dialect(package: DialectPackage, reader: Reference) -> _Section:
 
 def _check_settings(entries: Iterable[Entry]) -> None:
     for entry in entries:
-        check_options(entry.own.options, entry.place.at("options"), entry.bare.dialect)
-        check_limits(entry.own.limits, entry.place.at("limits"), entry.bare.dialect)
+        check_options(
+            entry.own_settings.options, entry.place.at("options"), entry.base_spec.dialect
+        )
+        check_limits(entry.own_settings.limits, entry.place.at("limits"), entry.base_spec.dialect)
 
 
 def _check_names(entries: tuple[Entry, ...]) -> None:
     first: dict[str, Place] = {}
     for entry in entries:
-        name, place = entry.bare.id, entry.place.at(entry.name_key)
+        name, place = entry.base_spec.id, entry.place.at(entry.name_key)
         if not name:
             continue
         if name not in first:
             first[name] = place
             continue
-        line = line_of(place.problems.lines(), first[name].path)
-        where = f"{shown(first[name].path)}, line {line}" if line else shown(first[name].path)
-        place.wrong(DUPLICATE_NAME, f"{name!r} is already the name at {where}", "rename one")
+        line = find_line(place.problems.lines(), first[name].path)
+        where = (
+            f"{format_path(first[name].path)}, line {line}"
+            if line
+            else format_path(first[name].path)
+        )
+        place.add_problem(DUPLICATE_NAME, f"{name!r} is already the name at {where}", "rename one")
 
 
 def _extensions(value: Any, place: Place, reading: _Reading) -> tuple[Entry, ...]:
     if not isinstance(value, list | tuple):
         help = "write [[extensions]] with two brackets" if isinstance(value, Mapping) else ""
-        place.wrong(WRONG_VALUE, f"must be a list of tables, and is {kind(value)}", help)
+        place.add_problem(
+            WRONG_VALUE, f"must be a list of tables, and is {describe_type(value)}", help
+        )
         return ()
     read = (
         read_entry(
@@ -304,21 +314,23 @@ def _defaults(value: Any, place: Place, reading: _Reading) -> Settings:
 
 
 def _settings(value: Any, place: Place, reading: _Reading) -> Settings:
-    read = settings(value, place, reading.folder)
+    read = read_settings(value, place, reading.folder)
     check_options(read.options, place.at("options"))
     return read
 
 
 def _overrides(value: Any, place: Place, reading: _Reading) -> Mapping[str, Settings]:
     if not isinstance(value, Mapping):
-        place.wrong(WRONG_VALUE, f"must be a table by extension, and is {kind(value)}")
+        place.add_problem(
+            WRONG_VALUE, f"must be a table by extension, and is {describe_type(value)}"
+        )
         return EMPTY_MAPPING
     read: dict[str, Settings] = {}
     for id, item in value.items():
         if isinstance(id, str):
-            read[id] = _settings(item, place.at(id).of(id), reading)
+            read[id] = _settings(item, place.at(id).for_extension(id), reading)
         else:
-            place.wrong(WRONG_VALUE, f"a key must be text, and one is {kind(id)}")
+            place.add_problem(WRONG_VALUE, f"a key must be text, and one is {describe_type(id)}")
     return MappingProxyType(read)
 
 
@@ -327,8 +339,8 @@ def _discovery(value: Any, place: Place, reading: _Reading) -> DiscoverySettings
 
 
 def _audit(value: Any, place: Place, reading: _Reading) -> str | None:
-    path = table(value, place, AUDIT_KEYS).get("path")
-    return None if path is None else within(reading.folder, path)
+    path = read_table(value, place, AUDIT_KEYS).get("path")
+    return None if path is None else resolve_path(reading.folder, path)
 
 
 def _cluster(value: Any, place: Place, reading: _Reading) -> ClusterSettings | None:

@@ -15,17 +15,33 @@ from functools import lru_cache
 from typing import Any
 
 from exthost.dialects.find import DIALECT_NAMES
-from exthost.documents.entry import Entry, name
-from exthost.documents.keys import FLAG, JSON, TEXT, VARIABLES, WORDS, Key, ValueType, table_schema
+from exthost.documents.entry import Entry, read_name
+from exthost.documents.keys import (
+    ANY_TEXT_LIST,
+    FLAG,
+    JSON,
+    TEXT,
+    VARIABLES,
+    Key,
+    ValueType,
+    table_schema,
+)
 from exthost.documents.problems import (
     UNKNOWN_DIALECT,
     UNSUPPORTED_SOURCE,
     WRONG_VALUE,
     Place,
 )
-from exthost.documents.readers import Reader, cut, kind, nearest, table, text
+from exthost.documents.readers import (
+    Reader,
+    describe_type,
+    find_nearest,
+    quote_text,
+    read_table,
+    read_text,
+)
 from exthost.documents.setting_keys import SETTING_KEYS
-from exthost.documents.settings import readers, settings_of, within
+from exthost.documents.settings import make_settings, resolve_path, setting_readers
 from exthost.spec import DEFAULT_DIALECT, Spec
 
 # The built-in dialects, and those of installed packages.
@@ -53,31 +69,37 @@ def read_entry(
 ) -> Entry | None:
     """Read one entry. Return None if it is not a table."""
     if not isinstance(value, Mapping):
-        place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return None
     raw_name = value.get("name")
     if isinstance(raw_name, str):
-        place = place.of(raw_name)
-    read = table(value, place, _readers(folder, _fixed(dialects)))
+        place = place.for_extension(raw_name)
+    read = read_table(value, place, _readers(folder, _fixed(dialects)))
     if "name" not in value:
-        place.wrong(WRONG_VALUE, "the entry has no `name`", 'add name = "..."')
+        place.add_problem(WRONG_VALUE, "the entry has no `name`", 'add name = "..."')
     enabled = read.get("enabled") is not False
     source = read.get("source") or _NO_SOURCE
     if "source" not in value:
         example = 'source = { type = "process", command = "python3", args = ["extension.py"] }'
-        place.wrong(WRONG_VALUE, "the entry has no `source`: what is to be run?", f"add {example}")
+        place.add_problem(
+            WRONG_VALUE, "the entry has no `source`: what is to be run?", f"add {example}"
+        )
     elif source.foreign and enabled and not _is_foreign_source(value["source"].get("type")):
-        place.at("source").at("type").wrong(UNSUPPORTED_SOURCE, source.foreign, _CHILDREN_ONLY)
+        place.at("source").at("type").add_problem(
+            UNSUPPORTED_SOURCE, source.foreign, _CHILDREN_ONLY
+        )
     if read.get("protocol") and enabled and not _is_foreign_source(value["protocol"]):
-        place.at("protocol").wrong(UNSUPPORTED_SOURCE, read["protocol"], _CHILDREN_ONLY)
+        place.at("protocol").add_problem(UNSUPPORTED_SOURCE, read["protocol"], _CHILDREN_ONLY)
     if source.has_args and "args" in value:
-        place.at("args").wrong(WRONG_VALUE, "is given twice, here and in `source`", "keep one")
+        place.at("args").add_problem(
+            WRONG_VALUE, "is given twice, here and in `source`", "keep one"
+        )
     values = {key: item for key, item in read.items() if key in SETTING_KEYS}
     if source.env:  # a variable beside the command takes precedence
         values["env"] = {**(values.get("env") or {}), **source.env}
     if source.has_args:
         values["args"] = source.argv[1:]
-    own = settings_of(values)
+    own = make_settings(values)
     dialect = read.get("dialect") or (DEFAULT_DIALECT if "dialect" not in value else "")
     bare = Spec(
         id=read.get("name") or "",
@@ -104,45 +126,47 @@ def _fixed(dialects: Collection[str]) -> frozenset[str]:
 @lru_cache(maxsize=16)  # the same for all the entries of a config
 def _readers(folder: str | None, dialects: frozenset[str]) -> Mapping[str, Reader]:
     def dialect(value: Any, place: Place) -> str | None:
-        name = text(value, place)
+        name = read_text(value, place)
         if name is not None and name not in dialects:
-            near = nearest(name, dialects)
+            near = find_nearest(name, dialects)
             guess = f'; did you mean "{near}"?' if near else ""
             known = f"the dialects are {', '.join(sorted(dialects))}"
-            place.wrong(UNKNOWN_DIALECT, f"no dialect is called {cut(name)}{guess}", known)
+            place.add_problem(
+                UNKNOWN_DIALECT, f"no dialect is called {quote_text(name)}{guess}", known
+            )
             return None
         return name
 
     def manifest(value: Any, place: Place) -> str | None:
-        path = text(value, place)
-        return None if path is None else within(folder, path)
+        path = read_text(value, place)
+        return None if path is None else resolve_path(folder, path)
 
-    return {**ENTRY_KEYS, "dialect": dialect, "manifest": manifest, **readers(folder)}
+    return {**ENTRY_KEYS, "dialect": dialect, "manifest": manifest, **setting_readers(folder)}
 
 
 def _protocol(value: Any, place: Place) -> str:
     """Return the reason why this protocol is not supported; "" if it is."""
-    protocol = text(value, place)
+    protocol = read_text(value, place)
     if protocol is None or protocol == "stdio":
         return ""
-    return f'protocol {cut(protocol)} is not supported, only "stdio" is'
+    return f'protocol {quote_text(protocol)} is not supported, only "stdio" is'
 
 
 def _source(value: Any, place: Place) -> _Source:
     if not isinstance(value, Mapping):
-        place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return _NO_SOURCE
     type_ = value.get("type", "process")
     if isinstance(type_, str) and type_ != "process":
         # Its other keys belong to that type of source: to call them unknown would mislead.
         known = "cannot be run here" if type_ in _FOREIGN_SOURCES else "is not known"
-        is_misspelt = nearest(type_, frozenset({"process", *_FOREIGN_SOURCES})) == "process"
+        is_misspelt = find_nearest(type_, frozenset({"process", *_FOREIGN_SOURCES})) == "process"
         guess = '; did you mean "process"?' if is_misspelt else ""
-        reason = f'source type {cut(type_)} {known}, only "process" is supported{guess}'
+        reason = f'source type {quote_text(type_)} {known}, only "process" is supported{guess}'
         return _Source((), {}, has_args=False, foreign=reason)
-    read = table(value, place, _SOURCE)
+    read = read_table(value, place, _SOURCE)
     if "command" not in value:
-        place.wrong(WRONG_VALUE, "the source has no `command`", 'add command = "..."')
+        place.add_problem(WRONG_VALUE, "the source has no `command`", 'add command = "..."')
     command = read.get("command")
     args = read.get("args") or ()
     argv = () if command is None else (command, *args)
@@ -152,9 +176,9 @@ def _source(value: Any, place: Place) -> _Source:
 def _command(value: Any, place: Place) -> str | None:
     if isinstance(value, list | tuple):
         help = "put the first word in command and the others in args"
-        place.wrong(WRONG_VALUE, "must be text, and is a list", help)
+        place.add_problem(WRONG_VALUE, "must be text, and is a list", help)
         return None
-    return text(value, place)
+    return read_text(value, place)
 
 
 _SOURCE: Mapping[str, Key] = {
@@ -165,7 +189,7 @@ _SOURCE: Mapping[str, Key] = {
         '"python3"',
         required=True,
     ),
-    "args": Key(WORDS, "Its arguments.", '["extension.py"]', "[]"),
+    "args": Key(ANY_TEXT_LIST, "Its arguments.", '["extension.py"]', "[]"),
     "env": Key(
         VARIABLES, "Variables, which take precedence over `env`.", '{ MODE = "fast" }', "{}"
     ),
@@ -174,7 +198,7 @@ _SOURCE: Mapping[str, Key] = {
 # The keys of an entry besides those of `setting_keys`.
 ENTRY_KEYS: Mapping[str, Key] = {
     "name": Key(
-        ValueType(name, "text on one line", TEXT.schema),
+        ValueType(read_name, "text on one line", TEXT.schema),
         "The id of the extension, unique in the config.",
         '"weather"',
         required=True,

@@ -12,7 +12,7 @@ from typing import Any
 from exthost.dialects import find
 from exthost.dialects.options import COMMON_OPTIONS, Option
 from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import Reader, kind, table
+from exthost.documents.readers import Reader, describe_type, read_table
 from exthost.errors import ConfigError
 from exthost.spec import Limits
 
@@ -30,7 +30,7 @@ def check_options(options: Mapping[str, Any] | None, place: Place, dialect: str 
         return  # an installed dialect that does not declare its options
     if not dialect:
         options = {name: value for name, value in options.items() if name in known}
-    table(options, place, known)
+    read_table(options, place, known)
 
 
 def check_limits(limits: Limits, place: Place, dialect: str) -> None:
@@ -43,7 +43,7 @@ def check_limits(limits: Limits, place: Place, dialect: str) -> None:
         return
     if most is not None and limits.max_message > most:
         text = f"must be at most {most:,} bytes, because {dialect} allows no larger message"
-        place.at("max_message").wrong(WRONG_VALUE, text, "leave it out, or lower it")
+        place.at("max_message").add_problem(WRONG_VALUE, text, "leave it out, or lower it")
 
 
 def _declared(dialect: str) -> list[tuple[str, Option]]:
@@ -56,7 +56,7 @@ def _declared(dialect: str) -> list[tuple[str, Option]]:
 def _reader(option: Option) -> Reader:
     def read(value: Any, place: Place) -> Any:
         if not option.fits(value):
-            place.wrong(WRONG_VALUE, f"must be {option.expected}, and is {kind(value)}")
+            place.add_problem(WRONG_VALUE, f"must be {option.expected}, and is {describe_type(value)}")
         return value
 
     return read

@@ -15,9 +15,15 @@ from typing import Any
 from exthost.config.discovery import DISCOVERY_KEYS, WATCH_KEYS, DiscoverySettings, discovery
 from exthost.config.document import Config
 from exthost.documents.problems import UNREADABLE, WRONG_VALUE, Place, Problems
-from exthost.documents.readers import Reader, count, kind, table, without_foreign_keys
+from exthost.documents.readers import (
+    Reader,
+    describe_type,
+    drop_foreign_keys,
+    integer_reader,
+    read_table,
+)
 from exthost.documents.settings import Settings
-from exthost.documents.toml_positions import Path
+from exthost.documents.toml_positions import KeyPath
 from exthost.errors import ConfigError, Evidence
 from exthost.spec import Limits
 
@@ -65,12 +71,14 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
     problems = Problems(origin, _lines=lines)
     place = Place(problems)
     if not isinstance(document, Mapping) or "extensions" not in document:
-        place.wrong(WRONG_VALUE, "there is no `extensions`", "begin the file with `extensions:`")
+        place.add_problem(
+            WRONG_VALUE, "there is no `extensions`", "begin the file with `extensions:`"
+        )
     reading = _Reading()
     top = {"extensions": reading.section, **reading.foreign_keys()}
     own = document if document is not None else {}
-    read = table(without_foreign_keys(own, place, top), place, top)
-    problems.raise_any()
+    read = read_table(drop_foreign_keys(own, place, top), place, top)
+    problems.raise_first()
     return Config(
         discovery=read["extensions"],
         defaults=Settings(limits=reading.limits),
@@ -102,47 +110,49 @@ class _Reading:
         own: Any = {} if value is None else value
         if isinstance(value, Mapping):
             others = self.foreign_keys()
-            table({key: value[key] for key in value if key in others}, place, others)
+            read_table({key: value[key] for key in value if key in others}, place, others)
             own = {key: item for key, item in value.items() if key not in others}
-            own = without_foreign_keys(own, place, DISCOVERY_KEYS)
+            own = drop_foreign_keys(own, place, DISCOVERY_KEYS)
             watch = place.at("watch")
             if "watch" in own:
-                own["watch"] = without_foreign_keys(own["watch"], watch, WATCH_KEYS)
+                own["watch"] = drop_foreign_keys(own["watch"], watch, WATCH_KEYS)
         return replace(discovery(own, place, None), prefers_working_folder=True)
 
     def _transports(self, value: Any, place: Place) -> None:
         if not isinstance(value, Mapping):
-            place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+            place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
             return
         for name, settings in value.items():
             if name == "stdio":
                 self._stdio(settings, place.at(name))
             else:
-                place.at(str(name)).ignore()
+                place.at(str(name)).note_ignored()
 
     def _stdio(self, value: Any, place: Place) -> None:
         if not isinstance(value, Mapping):
-            place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+            place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
             return
         for key, item in value.items():
             if key not in _LIMITS:
-                place.at(str(key)).ignore()
+                place.at(str(key)).note_ignored()
                 continue
-            milliseconds = count(0 if key == "shutdown_grace_ms" else 1)(item, place.at(key))
+            milliseconds = integer_reader(0 if key == "shutdown_grace_ms" else 1)(
+                item, place.at(key)
+            )
             if milliseconds is not None:
                 seconds: Any = {_LIMITS[key]: milliseconds / 1000}
                 self.limits = replace(self.limits, **seconds)
 
 
 def _ignore(value: Any, place: Place) -> None:
-    place.ignore()
+    place.note_ignored()
 
 
-def _lines(root: Any) -> dict[Path, int]:
+def _lines(root: Any) -> dict[KeyPath, int]:
     """Return the line of each key. A node that is shared by aliases has its first line."""
-    lines: dict[Path, int] = {}
+    lines: dict[KeyPath, int] = {}
     seen: set[int] = set()
-    remaining: list[tuple[Path, Any]] = [((), root)]
+    remaining: list[tuple[KeyPath, Any]] = [((), root)]
     while remaining:
         path, node = remaining.pop()
         if node is None or id(node) in seen:

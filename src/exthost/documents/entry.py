@@ -8,17 +8,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import text
+from exthost.documents.readers import read_text
 from exthost.documents.settings import Settings
 from exthost.spec import Spec
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry. `bare` is its Spec before any setting is applied, `own` are its own settings."""
+    """One entry of a config.
 
-    bare: Spec
-    own: Settings
+    base_spec     the Spec before any setting is applied to it
+    own_settings  the settings that the entry itself has, without `[defaults]` and `[overrides]`
+    place         where the entry is in its file
+    name_key      the key that names the extension, for the error about a duplicate name
+    """
+
+    base_spec: Spec
+    own_settings: Settings
     place: Place
     name_key: str = "name"
 
@@ -27,22 +33,22 @@ class Entry:
 
         If no cwd is set, the child runs in the config's folder.
         """
-        settings = self.own.over(outer)
-        if settings.cwd is None and self.bare.cwd is None:
-            return settings.onto(self.bare, cwd=folder)
-        return settings.onto(self.bare, own_cwd=True)
+        settings = self.own_settings.over(outer)
+        if settings.cwd is None and self.base_spec.cwd is None:
+            return settings.apply_to(self.base_spec, cwd=folder)
+        return settings.apply_to(self.base_spec, own_cwd=True)
 
 
-def name(value: Any, place: Place) -> str | None:
+def read_name(value: Any, place: Place) -> str | None:
     """Read the name of an extension: text that can be shown on one line."""
-    read = text(value, place)
+    read = read_text(value, place)
     if read is not None and not read.isprintable():
-        place.wrong(WRONG_VALUE, "must not contain line ends or other control characters")
+        place.add_problem(WRONG_VALUE, "must not contain line ends or other control characters")
         return None
     return read
 
 
-def remote_server(transport: str) -> str:
+def remote_server_reason(transport: str) -> str:
     """Return the reason why a server that is reached over the network is not run."""
     how = f" ({transport})" if transport else ""
     return f"it is reached by a URL{how}, not over stdio: it runs by itself and is only listed"

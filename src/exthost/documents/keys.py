@@ -30,7 +30,7 @@ class ValueType:
     """
 
     read: Reader
-    words: str
+    description: str
     schema: Schema = field(default_factory=lambda: EMPTY_MAPPING)
     keys: Mapping[str, "Key"] = field(default_factory=lambda: EMPTY_MAPPING)
     layout: Literal["table", "list", "names"] = "table"
@@ -69,21 +69,25 @@ _SIZE: Schema = {
 _NOT_BLANK: Schema = {"type": "string", "pattern": r"\S"}
 _WORD: Schema = {"type": "string"}
 
-TEXT = ValueType(readers.text, "text", _NOT_BLANK)
-WORD = ValueType(readers.word, "text, may be empty", _WORD)
-FLAG = ValueType(readers.flag, "true or false", {"type": "boolean"})
-DURATION = ValueType(readers.duration, "duration", _DURATION)
-SOME_DURATION = ValueType(readers.some_duration, "duration above 0", _DURATION)
-SIZE = ValueType(readers.size, "size", _SIZE)
-TEXTS = ValueType(readers.texts, "list of text", {"type": "array", "items": _NOT_BLANK})
-WORDS = ValueType(readers.words, "list of text", {"type": "array", "items": _WORD})
-JSON = ValueType(readers.json_value, "any value")
-JSON_TABLE = ValueType(readers.json_table, "table of any values", {"type": "object"})
-STRINGS = ValueType(
-    readers.variables, "table of text", {"type": "object", "additionalProperties": _WORD}
+TEXT = ValueType(readers.read_text, "text", _NOT_BLANK)
+ANY_TEXT = ValueType(readers.read_any_text, "text, may be empty", _WORD)
+FLAG = ValueType(readers.read_flag, "true or false", {"type": "boolean"})
+DURATION = ValueType(readers.read_duration, "duration", _DURATION)
+POSITIVE_DURATION = ValueType(readers.read_positive_duration, "duration above 0", _DURATION)
+SIZE = ValueType(readers.read_size, "size", _SIZE)
+TEXT_LIST = ValueType(
+    readers.read_text_list, "list of text", {"type": "array", "items": _NOT_BLANK}
+)
+ANY_TEXT_LIST = ValueType(
+    readers.read_any_text_list, "list of text", {"type": "array", "items": _WORD}
+)
+JSON = ValueType(readers.read_json_value, "any value")
+JSON_TABLE = ValueType(readers.read_json_table, "table of any values", {"type": "object"})
+TEXT_TABLE = ValueType(
+    readers.read_variables, "table of text", {"type": "object", "additionalProperties": _WORD}
 )
 VARIABLES = ValueType(
-    readers.variables_or_names,
+    readers.read_variables_or_references,
     'table of text or { from = "NAME" }',
     {
         "type": "object",
@@ -102,28 +106,28 @@ VARIABLES = ValueType(
 )
 
 
-def count(least: int) -> ValueType:
+def integer_at_least(least: int) -> ValueType:
     """Return the type of a whole number that is at least `least`."""
     words = f"whole number, at least {least}"
-    return ValueType(readers.count(least), words, {"type": "integer", "minimum": least})
+    return ValueType(readers.integer_reader(least), words, {"type": "integer", "minimum": least})
 
 
-def choice(*known: str) -> ValueType:
+def one_of(*known: str) -> ValueType:
     """Return the type of a value that is one of these words."""
     words = ", ".join(f'"{word}"' for word in known)
-    return ValueType(readers.choice(*known), words, {"enum": list(known)})
+    return ValueType(readers.choice_reader(*known), words, {"enum": list(known)})
 
 
-def table_of(keys: Mapping[str, Key], read: Reader | None = None) -> ValueType:
+def table_type(keys: Mapping[str, Key], read: Reader | None = None) -> ValueType:
     """Return the type of a table with these keys. `read` makes its value, by default a dict."""
 
     def read_table(value: Any, place: Place) -> dict[str, Any]:
-        return readers.table(value, place, keys)
+        return readers.read_table(value, place, keys)
 
     return ValueType(read or read_table, "table", keys=keys)
 
 
-def section(
+def make_section(
     about: str, keys: Mapping[str, Key], layout: Literal["table", "list", "names"] = "table"
 ) -> Key:
     """Return a section of a config: one table, a list of tables, or tables by name."""

@@ -1,7 +1,7 @@
 """Collects the mistakes of a config, so that one run reports all of them.
 
 A reader that finds a mistake records it at its Place and continues with None. Nothing is raised
-until `Problems.raise_any`, which raises the first mistake in the file as a ConfigError and lists
+until `Problems.raise_first`, which raises the first mistake in the file as a ConfigError and lists
 the others in its evidence. So no incomplete value leaves this package.
 
 The error codes are the constants below; `errors.toml` explains them.
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from exthost.documents.toml_positions import Path, line_of, positions_of
+from exthost.documents.toml_positions import KeyPath, find_key_lines, find_line
 from exthost.errors import ConfigError, Evidence
 
 UNREADABLE = "X0101"
@@ -35,7 +35,7 @@ class Problem:
 
     code: str
     text: str
-    path: Path
+    path: KeyPath
     help: str
     extension: str
 
@@ -49,16 +49,16 @@ class Problems:
 
     origin: str = ""
     text: str = ""
-    found: list[Problem] = field(default_factory=list)
+    items: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    _lines: Mapping[Path, int] | None = None
+    _lines: Mapping[KeyPath, int] | None = None
 
-    def raise_any(self) -> None:
+    def raise_first(self) -> None:
         """Raise a ConfigError for the first mistake in the file, if there is any."""
-        if not self.found:
+        if not self.items:
             return
         lines = self.lines()
-        ordered = sorted(self.found, key=lambda problem: line_of(lines, problem.path))
+        ordered = sorted(self.items, key=lambda problem: find_line(lines, problem.path))
         first, *others = ordered
         listed = others[:_MAX_LISTED]
         details = [f"{self._sentence(other, lines)} [{other.code}]" for other in listed]
@@ -74,22 +74,22 @@ class Problems:
             help=first.help,
             evidence=Evidence(
                 path=self.origin,
-                line=line_of(lines, first.path),
-                key=shown(first.path),
+                line=find_line(lines, first.path),
+                key=format_path(first.path),
                 details=tuple(details),
             ),
         )
 
-    def lines(self) -> Mapping[Path, int]:
+    def lines(self) -> Mapping[KeyPath, int]:
         """Return the line of each key. The text is read again for this, so only after a mistake."""
         if self._lines is None:
-            self._lines = positions_of(self.text)
+            self._lines = find_key_lines(self.text)
         return self._lines
 
-    def _sentence(self, problem: Problem, lines: Mapping[Path, int]) -> str:
-        line = line_of(lines, problem.path)
+    def _sentence(self, problem: Problem, lines: Mapping[KeyPath, int]) -> str:
+        line = find_line(lines, problem.path)
         where = f"{self.origin}:{line}" if self.origin and line else self.origin
-        parts = [part for part in (where, shown(problem.path), problem.text) if part]
+        parts = [part for part in (where, format_path(problem.path), problem.text) if part]
         return ": ".join(parts)
 
 
@@ -97,27 +97,27 @@ class Place(NamedTuple):
     """The place of a value: its key path, its extension, and where to record mistakes."""
 
     problems: Problems
-    path: Path = ()
+    path: KeyPath = ()
     extension: str = ""
 
     def at(self, key: str | int) -> "Place":
         """Return the place of this key or item within the value."""
         return Place(self.problems, (*self.path, key), self.extension)
 
-    def of(self, extension: str) -> "Place":
+    def for_extension(self, extension: str) -> "Place":
         """Return the same place, marked as a part of this extension."""
         return Place(self.problems, self.path, extension)
 
-    def wrong(self, code: str, text: str, help: str = "") -> None:
+    def add_problem(self, code: str, text: str, help: str = "") -> None:
         """Record a mistake at this place."""
-        self.problems.found.append(Problem(code, text, self.path, help, self.extension))
+        self.problems.items.append(Problem(code, text, self.path, help, self.extension))
 
-    def ignore(self) -> None:
+    def note_ignored(self) -> None:
         """Note that the key at this place has no effect."""
-        self.problems.notes.append(f"`{shown(self.path)}` has no effect here")
+        self.problems.notes.append(f"`{format_path(self.path)}` has no effect here")
 
 
-def shown(path: Path) -> str:
+def format_path(path: KeyPath) -> str:
     """Return a key path as people write it: `extensions[2].restart.strategy`."""
     text = ""
     for step in path:

@@ -7,42 +7,44 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost.documents.keys import (
+    ANY_TEXT_LIST,
     DURATION,
     FLAG,
     JSON_TABLE,
+    POSITIVE_DURATION,
     SIZE,
-    SOME_DURATION,
     TEXT,
-    TEXTS,
+    TEXT_LIST,
     VARIABLES,
-    WORDS,
     Key,
     ValueType,
-    choice,
-    count,
-    table_of,
+    integer_at_least,
+    one_of,
+    table_type,
 )
 from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import count as whole_number
-from exthost.documents.readers import json_table, kind, table
+from exthost.documents.readers import describe_type, read_json_table, read_table
+from exthost.documents.readers import integer_reader as whole_number
 from exthost.spec import UNLIMITED, Breaker, Limits, Permissions, Pins, Pool, Restart
 
 LIMITS: Mapping[str, Key] = {
     "start": Key(
-        SOME_DURATION,
+        POSITIVE_DURATION,
         "How long starting the process and its handshake may take together.",
         '"60s"',
     ),
-    "handshake": Key(SOME_DURATION, "How long the handshake may take.", '"30s"'),
-    "call": Key(SOME_DURATION, "How long a call may take if the caller sets no timeout.", '"10s"'),
+    "handshake": Key(POSITIVE_DURATION, "How long the handshake may take.", '"30s"'),
+    "call": Key(
+        POSITIVE_DURATION, "How long a call may take if the caller sets no timeout.", '"10s"'
+    ),
     "idle": Key(
-        SOME_DURATION,
+        POSITIVE_DURATION,
         "After how long without a call the process is ended; the next call starts another.",
         '"5m"',
         "(never)",
     ),
     "write": Key(
-        SOME_DURATION,
+        POSITIVE_DURATION,
         "How long a process may leave its stdin unread before it is ended.",
         '"30s"',
     ),
@@ -50,18 +52,22 @@ LIMITS: Mapping[str, Key] = {
         DURATION, "How long a process has to end after it was asked to, before SIGKILL.", '"10s"'
     ),
     "max_message": Key(SIZE, "The largest message that the process may send.", '"64MiB"'),
-    "max_in_flight": Key(count(1), "How many calls a process has at a time; more wait.", "8"),
+    "max_in_flight": Key(
+        integer_at_least(1), "How many calls a process has at a time; more wait.", "8"
+    ),
     "cpu": Key(
-        SOME_DURATION, "Processor time of all its processes together.", '"60s"', "(no limit)"
+        POSITIVE_DURATION, "Processor time of all its processes together.", '"60s"', "(no limit)"
     ),
     "nofile": Key(
-        count(1),
+        integer_at_least(1),
         "Open files of each process.",
         "64",
         "(no limit; 1024 in a sandbox)",
     ),
     "fsize": Key(SIZE, "The largest file that it may write.", '"100MB"', "(no limit)"),
-    "nproc": Key(count(1), "How many processes it may have.", "16", "(no limit; 512 in a sandbox)"),
+    "nproc": Key(
+        integer_at_least(1), "How many processes it may have.", "16", "(no limit; 512 in a sandbox)"
+    ),
     "store": Key(SIZE, "How much it may store through the host.", '"16MiB"'),
 }
 
@@ -73,7 +79,7 @@ def _retries(value: Any, place: Place) -> int | None:
 
 RESTART: Mapping[str, Key] = {
     "strategy": Key(
-        choice("never", "immediate", "exponential", "on-demand"),
+        one_of("never", "immediate", "exponential", "on-demand"),
         "When a process that ended is started again; on-demand: by the next call.",
         '"exponential"',
     ),
@@ -89,7 +95,7 @@ RESTART: Mapping[str, Key] = {
         "3",
     ),
     "window": Key(
-        SOME_DURATION,
+        POSITIVE_DURATION,
         "Only restarts within this time count; without it, all since it last ran well.",
         '"10m"',
         "(none)",
@@ -97,13 +103,17 @@ RESTART: Mapping[str, Key] = {
 }
 
 BREAKER: Mapping[str, Key] = {
-    "failures": Key(count(1), "After how many failures in a row calls are refused.", "5"),
-    "open": Key(
-        SOME_DURATION, "For how long, before a fresh process is tried; it doubles.", '"10s"'
+    "failures": Key(
+        integer_at_least(1), "After how many failures in a row calls are refused.", "5"
     ),
-    "max_open": Key(SOME_DURATION, "The longest such time.", '"2m"'),
+    "open": Key(
+        POSITIVE_DURATION, "For how long, before a fresh process is tried; it doubles.", '"10s"'
+    ),
+    "max_open": Key(POSITIVE_DURATION, "The longest such time.", '"2m"'),
     "successes": Key(
-        count(1), "How many calls must then succeed until all calls are let through.", "2"
+        integer_at_least(1),
+        "How many calls must then succeed until all calls are let through.",
+        "2",
     ),
     "count_error_replies": Key(
         FLAG, "Whether an error reply, or a result marked as an error, is a failure.", "true"
@@ -113,12 +123,12 @@ BREAKER: Mapping[str, Key] = {
 
 def _amounts(value: Any, place: Place) -> tuple[tuple[str, float], ...] | None:
     """Read a table of amounts by name, as pairs: settings are hashable."""
-    read = json_table(value, place)
+    read = read_json_table(value, place)
     if read is None:
         return None
     for name, amount in read.items():
         if isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
-            place.at(name).wrong(WRONG_VALUE, f"an amount is wanted, not {amount!r}")
+            place.at(name).add_problem(WRONG_VALUE, f"an amount is wanted, not {amount!r}")
     return tuple((name, float(n)) for name, n in read.items() if isinstance(n, int | float))
 
 
@@ -131,12 +141,12 @@ _AMOUNTS = ValueType(
 
 def _labels(value: Any, place: Place) -> tuple[tuple[str, str], ...] | None:
     """Read a table of texts by name, as pairs."""
-    read = json_table(value, place)
+    read = read_json_table(value, place)
     if read is None:
         return None
     for name, text in read.items():
         if not isinstance(text, str):
-            place.at(name).wrong(WRONG_VALUE, f"a text is wanted, not {text!r}")
+            place.at(name).add_problem(WRONG_VALUE, f"a text is wanted, not {text!r}")
     return tuple((name, text) for name, text in read.items() if isinstance(text, str))
 
 
@@ -147,20 +157,24 @@ _LABELS = ValueType(
 )
 
 POOL: Mapping[str, Key] = {
-    "min": Key(count(0), "How many processes are started, and kept when idle.", "1", "1"),
-    "max": Key(count(1), "How many processes there are at most.", "4", "1"),
+    "min": Key(
+        integer_at_least(0), "How many processes are started, and kept when idle.", "1", "1"
+    ),
+    "max": Key(integer_at_least(1), "How many processes there are at most.", "4", "1"),
     "engine": Key(
-        choice("ray", "local"),
+        one_of("ray", "local"),
         "What places its processes on other nodes: a Ray cluster, or nodes simulated here.",
         '"ray"',
         "(this machine)",
     ),
-    "per_node": Key(count(1), "How many of them one node has at most.", "4", "(no limit)"),
+    "per_node": Key(
+        integer_at_least(1), "How many of them one node has at most.", "4", "(no limit)"
+    ),
     "resources": Key(_AMOUNTS, "What each of them needs of its node.", "{ CPU = 1 }", "{ }"),
     "spread": Key(FLAG, "Whether the node with the fewest gets the next one.", "true", "true"),
     "labels": Key(_LABELS, "The labels that its nodes must have.", '{ zone = "a" }', "{ }"),
     "files": Key(
-        choice("present", "sent"),
+        one_of("present", "sent"),
         "Whether its folder is at the same path on every node, or is sent there.",
         '"sent"',
         '"present"',
@@ -170,20 +184,20 @@ POOL: Mapping[str, Key] = {
 PERMISSIONS: Mapping[str, Key] = {
     "network": Key(FLAG, "Whether it may use the network.", "false", "false"),
     "filesystem": Key(
-        TEXTS,
+        TEXT_LIST,
         "Paths that it sees, read-only unless they end in :rw.",
         '["/srv/data", "/srv/out:rw"]',
         "[]",
     ),
     "max_memory": Key(SIZE, "Memory of all its processes together.", '"512MB"', "(no limit)"),
     "max_execution_time": Key(
-        SOME_DURATION, "The longest time of each call.", '"30s"', "(no limit)"
+        POSITIVE_DURATION, "The longest time of each call.", '"30s"', "(no limit)"
     ),
 }
 
 _ON_FAILURE: Mapping[str, Key] = {
     "on_failure": Key(
-        choice("closed", "open"),
+        one_of("closed", "open"),
         "Whether a call that a hook could not judge is refused (closed) or let through.",
         '"closed"',
         '"closed"',
@@ -198,37 +212,43 @@ def hook_policy(value: Any, place: Place) -> dict[str, str]:
     for one.
     """
     if not isinstance(value, Mapping):
-        place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return {}
     read: dict[str, str] = {}
     for key, item in value.items():
         if isinstance(key, str) and key.startswith("before_"):
-            policy = table(item, place.at(key), _ON_FAILURE).get("on_failure")
+            policy = read_table(item, place.at(key), _ON_FAILURE).get("on_failure")
         else:
-            policy, key = table({key: item}, place, _ON_FAILURE).get("on_failure"), "*"
+            policy, key = read_table({key: item}, place, _ON_FAILURE).get("on_failure"), "*"
         if policy is not None:
             read[key] = policy
     return read
 
 
 def _pool(value: Any, place: Place) -> Pool:
-    pool = Pool(**table(value, place, POOL))
+    pool = Pool(**read_table(value, place, POOL))
     if pool.min is not None and pool.max is not None and pool.min > pool.max:
-        place.wrong(WRONG_VALUE, f"min ({pool.min}) must not be more than max ({pool.max})")
+        place.add_problem(WRONG_VALUE, f"min ({pool.min}) must not be more than max ({pool.max})")
     return pool
 
 
 def _permissions(value: Any, place: Place) -> Permissions | None:
     # The defaults of Permissions are not None, so the None of a wrong key must be left out.
-    read = table(value, place, PERMISSIONS)
+    read = read_table(value, place, PERMISSIONS)
     return Permissions(**{key: item for key, item in read.items() if item is not None})
 
 
 def _sha256(value: Any, place: Place) -> str | None:
     digits = set("0123456789abcdefABCDEF")
     if not isinstance(value, str) or len(value) != 64 or not digits.issuperset(value):
-        is_what = f"is {len(value)} characters" if isinstance(value, str) else f"is {kind(value)}"
-        place.wrong(WRONG_VALUE, f"must be the 64 hexadecimal digits of a SHA-256, and {is_what}")
+        is_what = (
+            f"is {len(value)} characters"
+            if isinstance(value, str)
+            else f"is {describe_type(value)}"
+        )
+        place.add_problem(
+            WRONG_VALUE, f"must be the 64 hexadecimal digits of a SHA-256, and {is_what}"
+        )
         return None
     return value.lower()
 
@@ -256,7 +276,7 @@ def _pins(value: Any, place: Place) -> str | Pins | None:
     """Read one digest, or a table of digests."""
     if not isinstance(value, Mapping):
         return _sha256(value, place)
-    read = table(value, place, PINS)
+    read = read_table(value, place, PINS)
     return Pins(**{key: item for key, item in read.items() if item is not None})
 
 
@@ -277,29 +297,29 @@ HOOKS = ValueType(
 
 SETTING_KEYS: Mapping[str, Key] = {
     "limits": Key(
-        table_of(LIMITS, lambda value, place: Limits(**table(value, place, LIMITS))),
+        table_type(LIMITS, lambda value, place: Limits(**read_table(value, place, LIMITS))),
         "Limits of time, size and number.",
         '{ call = "10s" }',
     ),
     "restart": Key(
-        table_of(RESTART, lambda value, place: Restart(**table(value, place, RESTART))),
+        table_type(RESTART, lambda value, place: Restart(**read_table(value, place, RESTART))),
         "What happens when its process ends.",
         '{ strategy = "exponential", max_retries = 3 }',
     ),
     "breaker": Key(
-        table_of(BREAKER, lambda value, place: Breaker(**table(value, place, BREAKER))),
+        table_type(BREAKER, lambda value, place: Breaker(**read_table(value, place, BREAKER))),
         "When an extension that keeps failing gets no more calls for a while.",
         '{ failures = 5, open = "10s" }',
     ),
-    "pool": Key(table_of(POOL, _pool), "How many processes it has.", "{ min = 1, max = 4 }"),
+    "pool": Key(table_type(POOL, _pool), "How many processes it has.", "{ min = 1, max = 4 }"),
     "permissions": Key(
-        table_of(PERMISSIONS, _permissions),
+        table_type(PERMISSIONS, _permissions),
         "What its sandbox grants it; with this table, it has nothing else.",
         '{ network = false, filesystem = ["/srv/data"] }',
         "(no sandbox)",
     ),
     "sandbox": Key(
-        choice("strict", "best-effort", "off"),
+        one_of("strict", "best-effort", "off"),
         "Whether permissions that cannot be enforced here refuse it.",
         '"best-effort"',
         '"strict"',
@@ -311,13 +331,13 @@ SETTING_KEYS: Mapping[str, Key] = {
         "{}",
     ),
     "env_policy": Key(
-        choice("filtered", "minimal", "declared"),
+        one_of("filtered", "minimal", "declared"),
         "Which of the host's variables it gets: all that do not look secret, a short list, or "
         "those under `env` alone.",
         '"minimal"',
     ),
     "cwd": Key(TEXT, "The folder in which it runs.", '"/srv/app"', "(the config's folder)"),
-    "args": Key(WORDS, "The arguments of its program.", '["--verbose"]', "[]"),
+    "args": Key(ANY_TEXT_LIST, "The arguments of its program.", '["--verbose"]', "[]"),
     "sha256": Key(
         ValueType(
             _pins,
@@ -330,21 +350,21 @@ SETTING_KEYS: Mapping[str, Key] = {
         "(not checked)",
     ),
     "retry": Key(
-        choice("never", "once"),
+        one_of("never", "once"),
         "Whether a call that died with its process is sent once more.",
         '"once"',
     ),
     "start": Key(
-        choice("eager", "lazy"), "Whether it starts with the host or at its first use.", '"lazy"'
+        one_of("eager", "lazy"), "Whether it starts with the host or at its first use.", '"lazy"'
     ),
     "lifetime": Key(
-        choice("tree", "plain"),
+        one_of("tree", "plain"),
         "Whether all its descendants end with it; needs a PID namespace.",
         '"plain"',
         '"tree"',
     ),
     "on_weaker": Key(
-        choice("refuse", "warn"),
+        one_of("refuse", "warn"),
         "What happens where the machine contains it less than intended.",
         '"refuse"',
         '"warn"',

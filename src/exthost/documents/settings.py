@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost.documents.problems import Place
-from exthost.documents.readers import Reader, table, text
+from exthost.documents.readers import Reader, read_table, read_text
 from exthost.documents.setting_keys import SETTING_KEYS
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.spec import Breaker, Limits, Permissions, Pins, Pool, Restart, Spec
@@ -59,7 +59,7 @@ class Settings:
             merged[setting.name] = _merged(inner, outer_value)
         return Settings(**merged)
 
-    def onto(self, spec: Spec, **more: Any) -> Spec:
+    def apply_to(self, spec: Spec, **more: Any) -> Spec:
         """Return the extension with these settings applied over its own, and with `more` replaced.
 
         `args` replaces every argument of the program. A disabled entry may have no program (see
@@ -93,22 +93,22 @@ def _merged(inner: Any, outer: Any) -> Any:
 
 
 @lru_cache(maxsize=16)  # one folder for all the entries of a config
-def readers(folder: str | None) -> Mapping[str, Reader]:
+def setting_readers(folder: str | None) -> Mapping[str, Reader]:
     """Return the reader of each shared key. A relative cwd is relative to `folder`."""
 
     def cwd(value: Any, place: Place) -> str | None:
-        path = text(value, place)
-        return None if path is None else within(folder, path)
+        path = read_text(value, place)
+        return None if path is None else resolve_path(folder, path)
 
     return {**SETTING_KEYS, "cwd": cwd}
 
 
-def settings(value: Any, place: Place, folder: str | None) -> Settings:
+def read_settings(value: Any, place: Place, folder: str | None) -> Settings:
     """Read a table that may have only the shared keys."""
-    return settings_of(table(value, place, readers(folder)))
+    return make_settings(read_table(value, place, setting_readers(folder)))
 
 
-def settings_of(read: Mapping[str, Any]) -> Settings:
+def make_settings(read: Mapping[str, Any]) -> Settings:
     """Return the settings with these values. A None is left out: its mistake has been recorded."""
     values = {key: item for key, item in read.items() if item is not None}
     for key in ("env", "hooks", "options"):
@@ -117,6 +117,6 @@ def settings_of(read: Mapping[str, Any]) -> Settings:
     return Settings(**values)
 
 
-def within(folder: str | None, path: str) -> str:
+def resolve_path(folder: str | None, path: str) -> str:
     """Return a path relative to `folder`. A `..` is kept, since it may lead through a link."""
     return path if folder is None else str(PurePosixPath(folder, path))

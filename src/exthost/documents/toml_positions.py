@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-Path: TypeAlias = tuple[str | int, ...]
+KeyPath: TypeAlias = tuple[str | int, ...]
 
 _TOKEN = re.compile(
     r'"""(?:\\.|(?!""").)*"{3,5}'  # the long strings first: their openers look like short ones
@@ -29,12 +29,12 @@ _TOKEN = re.compile(
 class _Frame:
     """An open bracket within a value: its path, and the index of the current item."""
 
-    path: Path
+    path: KeyPath
     is_array: bool
     index: int = 0
 
 
-def line_of(lines: Mapping[Path, int], path: Path) -> int:
+def find_line(lines: Mapping[KeyPath, int], path: KeyPath) -> int:
     """Return the line of `path`, or of the nearest table or list around it; 0 if there is none."""
     for length in range(len(path), 0, -1):
         line = lines.get(path[:length])
@@ -43,7 +43,7 @@ def line_of(lines: Mapping[Path, int], path: Path) -> int:
     return 0
 
 
-def positions_of(text: str) -> dict[Path, int]:
+def find_key_lines(text: str) -> dict[KeyPath, int]:
     """Return the line of every key path and array item of a valid TOML text."""
     walk = _Walk()
     for token, line in _tokens(text):
@@ -64,15 +64,15 @@ class _Walk:
     """The state between two tokens: in a header, before an `=`, or within a value."""
 
     def __init__(self) -> None:
-        self.lines: dict[Path, int] = {}
-        self.last_item: dict[Path, int] = {}  # [[array]] → index of its latest table
-        self.table: Path = ()
+        self.lines: dict[KeyPath, int] = {}
+        self.last_item: dict[KeyPath, int] = {}  # [[array]] → index of its latest table
+        self.table: KeyPath = ()
         self.frames: list[_Frame] = []
         self.keys: list[str] = []
         self.key_line = 0
         self.header = 0  # the number of brackets that opened the current header
         self.in_value = False
-        self.value_path: Path = ()
+        self.value_path: KeyPath = ()
 
     def step(self, token: str, line: int) -> None:
         if self.in_value:
@@ -105,7 +105,7 @@ class _Walk:
         self.lines.setdefault(self.table, self.key_line)
         self.keys = []
 
-    def _resolved(self, base: Path, keys: list[str]) -> Path:
+    def _resolved(self, base: KeyPath, keys: list[str]) -> KeyPath:
         """Return the path of header keys: `[a.b]` under `[[a]]` means the latest item of `a`."""
         for key in keys:
             base = (*base, key)

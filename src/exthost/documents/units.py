@@ -45,7 +45,7 @@ class UnitError(ValueError):
     """Not a duration, or not a size. The message is a whole sentence."""
 
 
-def seconds(value: object) -> float:
+def parse_seconds(value: object) -> float:
     """Return the seconds of a duration: text with a unit, or a plain number of seconds."""
     if isinstance(value, str):
         quantity = _quantity(value, _SECONDS)
@@ -67,7 +67,7 @@ def seconds(value: object) -> float:
     return float(quantity)
 
 
-def size(value: object) -> int:
+def parse_size(value: object) -> int:
     """Return the bytes of a size: text with a unit, or a whole number of bytes."""
     if isinstance(value, str):
         quantity = _quantity(value, _BYTES)

@@ -162,7 +162,7 @@ class Host:
             spec = entry
         else:
             name = str(entry.get("name", "")) if isinstance(entry, Mapping) else ""
-            spec = spec_from_mapping(entry, defaults=self.config.outer(name))
+            spec = spec_from_mapping(entry, defaults=self.config.outer_settings(name))
         if spec.manifest_path is not None:
             spec = await asyncio.to_thread(read_named_manifest, spec)
         stored = await self._api.with_stored_settings(spec)

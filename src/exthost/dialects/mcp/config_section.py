@@ -9,12 +9,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from exthost.documents.entry import Entry, name, remote_server
-from exthost.documents.keys import FLAG, STRINGS, TEXT, WORD, Key, section
+from exthost.documents.entry import Entry, read_name, remote_server_reason
+from exthost.documents.keys import ANY_TEXT, FLAG, TEXT, TEXT_TABLE, Key, make_section
 from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import kind, table
+from exthost.documents.readers import describe_type, read_table
 from exthost.documents.setting_keys import SETTING_KEYS
-from exthost.documents.settings import readers, settings_of
+from exthost.documents.settings import make_settings, setting_readers
 from exthost.names import nearest
 from exthost.spec import Spec
 
@@ -24,22 +24,22 @@ def read_mcp_servers(
 ) -> tuple[Entry, ...]:
     """Return the entries of the section."""
     if not isinstance(value, Mapping):
-        place.wrong(WRONG_VALUE, f"must be a table by name, and is {kind(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table by name, and is {describe_type(value)}")
         return ()
     read = (_server(key, item, place, origin, folder) for key, item in value.items())
     return tuple(entry for entry in read if entry is not None)
 
 
 def _server(called: Any, value: Any, outer: Place, origin: str, folder: str | None) -> Entry | None:
-    id = name(called, outer)
+    id = read_name(called, outer)
     if id is None:
         return None
-    place = outer.at(id).of(id)
+    place = outer.at(id).for_extension(id)
     if not isinstance(value, Mapping):
-        place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return None
-    read = table(value, place, {**_KEYS, **readers(folder)})
-    own = settings_of({key: item for key, item in read.items() if key in SETTING_KEYS})
+    read = read_table(value, place, {**_KEYS, **setting_readers(folder)})
+    own = make_settings({key: item for key, item in read.items() if key in SETTING_KEYS})
     options = {key: read[key] for key in _OPTIONS if read.get(key) is not None}
     own = replace(own, options=MappingProxyType({**options, **own.options}))
     command = read.get("command")
@@ -49,14 +49,16 @@ def _server(called: Any, value: Any, outer: Place, origin: str, folder: str | No
         for key in value:
             if meant := nearest(str(key), ("command", "url")):
                 help = f"did you mean `{meant}` by `{key}`?"
-        place.wrong(WRONG_VALUE, "says neither `command` nor `url`: how is it reached?", help)
+        place.add_problem(WRONG_VALUE, "says neither `command` nor `url`: how is it reached?", help)
     bare = Spec(
         id=id,
         argv=() if command is None else (command,),
         dialect="mcp",
         enabled=read.get("enabled") is not False and read.get("disabled") is not True,
         origin=origin,
-        unrunnable=remote_server(read.get("transport") or read.get("type") or "") if remote else "",
+        unrunnable=remote_server_reason(read.get("transport") or read.get("type") or "")
+        if remote
+        else "",
     )
     return Entry(bare, own, place, name_key="command")
 
@@ -68,9 +70,9 @@ _KEYS: Mapping[str, Key] = {
         "Where a server that runs elsewhere is reached; it is listed and not used.",
         '"https://example.org/mcp"',
     ),
-    "headers": Key(STRINGS, "Headers for that URL; not used.", '{ X-Team = "docs" }', "{}"),
-    "transport": Key(WORD, "The transport of that URL; only shown.", '"http"'),
-    "type": Key(WORD, "Another name of `transport`.", '"stdio"'),
+    "headers": Key(TEXT_TABLE, "Headers for that URL; not used.", '{ X-Team = "docs" }', "{}"),
+    "transport": Key(ANY_TEXT, "The transport of that URL; only shown.", '"http"'),
+    "type": Key(ANY_TEXT, "Another name of `transport`.", '"stdio"'),
     "enabled": Key(FLAG, "Whether it is used.", "false", "true"),
     "disabled": Key(FLAG, "The opposite of `enabled`.", "true", "false"),
     "log_level": Key(TEXT, "The level of log messages that it is asked to send.", '"debug"'),
@@ -78,12 +80,12 @@ _KEYS: Mapping[str, Key] = {
         FLAG, "Whether a call's context is sent along in `_meta`.", "true", "false"
     ),
     "era": Key(
-        WORD, "The era of the protocol: auto, stateless or handshake.", '"handshake"', '"auto"'
+        ANY_TEXT, "The era of the protocol: auto, stateless or handshake.", '"handshake"', '"auto"'
     ),
 }
 _OPTIONS = ("log_level", "context_passthrough", "era")
 
-SECTION = section(
+SECTION = make_section(
     "MCP servers by name.",
     {**_KEYS, **SETTING_KEYS},
     "names",

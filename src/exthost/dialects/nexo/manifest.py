@@ -35,9 +35,19 @@ from exthost.dialects.nexo.mcp_servers import (
     spec_of,
     url,
 )
-from exthost.documents.problems import WRONG_VALUE, Place, Problem, Problems, shown
-from exthost.documents.readers import Reader, cut, flag, kind, nearest, table, text, texts, words
-from exthost.documents.toml_positions import Path, line_of
+from exthost.documents.problems import WRONG_VALUE, Place, Problem, Problems, format_path
+from exthost.documents.readers import (
+    Reader,
+    describe_type,
+    find_nearest,
+    quote_text,
+    read_any_text_list,
+    read_flag,
+    read_table,
+    read_text,
+    read_text_list,
+)
+from exthost.documents.toml_positions import KeyPath, find_line
 from exthost.documents.toml_text import parse_toml
 from exthost.empty_mapping import empty_mapping
 from exthost.errors import ManifestError
@@ -57,7 +67,7 @@ _MAX_DESCRIPTION_CHARS = 512
 _SIDECAR = ".mcp.json"
 
 # Errors are shown in this order; errors at other keys come after them.
-_ORDER: tuple[Path, ...] = (
+_ORDER: tuple[KeyPath, ...] = (
     ("plugin", "id"),
     ("plugin", "version"),
     ("plugin", "min_agent_version"),
@@ -91,16 +101,16 @@ def read(file: ManifestFile) -> Verdict:
     document, source = _parsed(file)
     problems = Problems(file.path, source)
     place = Place(problems)
-    checked = table(document, place, _SECTIONS)
+    checked = read_table(document, place, _SECTIONS)
     plugin: dict[str, Any] = checked.get("plugin") or {}
     id = plugin.get("id") or ""
     for section in ("plugin", "capabilities", "transport"):
         if section not in document:
-            meant = nearest(section, document.keys() - _SECTIONS.keys())
+            meant = find_nearest(section, document.keys() - _SECTIONS.keys())
             fix = f"rename [{meant}] to [{section}]" if meant else f"add [{section}]"
-            place.at(section).wrong(WRONG_VALUE, f"there is no [{section}]", fix)
+            place.at(section).add_problem(WRONG_VALUE, f"there is no [{section}]", fix)
     servers = read_servers(document.get("mcp_servers", {}), place.at("mcp_servers"), id)
-    if problems.found:
+    if problems.items:
         return Rejected(_errors(file, problems, id))
     warnings: tuple[Remark, ...] = ()
     if "mcp_servers" not in document:
@@ -167,19 +177,19 @@ def _errors(file: ManifestFile, problems: Problems, id: str) -> tuple[ManifestEr
         for position, start in enumerate(_ORDER):
             # A section that is missing or is not a table ranks as its first key.
             if problem.path[: len(start)] == start or problem.path == start[:1]:
-                return position, line_of(lines, problem.path)
-        return len(_ORDER), line_of(lines, problem.path)
+                return position, find_line(lines, problem.path)
+        return len(_ORDER), find_line(lines, problem.path)
 
     return tuple(
         manifest_error(
             file,
-            f"{shown(problem.path)}: {problem.text}" if problem.path else problem.text,
-            key=shown(problem.path),
-            line=line_of(lines, problem.path),
+            f"{format_path(problem.path)}: {problem.text}" if problem.path else problem.text,
+            key=format_path(problem.path),
+            line=find_line(lines, problem.path),
             extension=id,
             help=problem.help,
         )
-        for problem in sorted(problems.found, key=rank)
+        for problem in sorted(problems.items, key=rank)
     )
 
 
@@ -201,52 +211,54 @@ def _beside(file: ManifestFile, id: str) -> tuple[tuple[McpServer, ...], tuple[R
 
 
 def _plugin(value: Any, place: Place) -> dict[str, Any]:
-    read = table(value, place, _PLUGIN)
+    read = read_table(value, place, _PLUGIN)
     if isinstance(value, Mapping):
         for key in ("id", "version"):
             if key not in value:
-                place.at(key).wrong(WRONG_VALUE, "is missing", f'add {key} = "…"')
+                place.at(key).add_problem(WRONG_VALUE, "is missing", f'add {key} = "…"')
     return {key: item for key, item in read.items() if item is not None}
 
 
 def _id(value: Any, place: Place) -> str | None:
-    checked = text(value, place)
+    checked = read_text(value, place)
     if checked is None:
         return None
     if not _ID.fullmatch(checked) or len(checked) > _MAX_NAME_CHARS:
         rule = f"a letter, then letters, digits, _ and -, all lower case, up to {_MAX_NAME_CHARS}"
-        place.wrong(WRONG_VALUE, f"{cut(checked)} is no id: {rule}")
+        place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is no id: {rule}")
         return None
     if checked in RESERVED_IDS:
         others = ", ".join(sorted(RESERVED_IDS))
-        place.wrong(WRONG_VALUE, f"{checked!r} is reserved for the host", f"reserved are {others}")
+        place.add_problem(
+            WRONG_VALUE, f"{checked!r} is reserved for the host", f"reserved are {others}"
+        )
         return None
     return checked
 
 
 def _version(value: Any, place: Place) -> str | None:
-    checked = text(value, place)
+    checked = read_text(value, place)
     if checked is not None and not semver.is_version(checked):
         help = "write it like 1.2.3 or 1.2.3-beta.1 (https://semver.org)"
-        place.wrong(WRONG_VALUE, f"{cut(checked)} is no semantic version", help)
+        place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is no semantic version", help)
         return None
     return checked
 
 
 def _description(value: Any, place: Place) -> str | None:
     if not isinstance(value, str):
-        place.wrong(WRONG_VALUE, f"must be text, and is {kind(value)}")
+        place.add_problem(WRONG_VALUE, f"must be text, and is {describe_type(value)}")
         return None
     if len(value) > _MAX_DESCRIPTION_CHARS:
         most = f"must not be longer than {_MAX_DESCRIPTION_CHARS} characters"
-        place.wrong(WRONG_VALUE, f"{most}, and has {len(value)}")
+        place.add_problem(WRONG_VALUE, f"{most}, and has {len(value)}")
         return None
     return value
 
 
 def _whole(value: Any, place: Place) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool):
-        place.wrong(WRONG_VALUE, f"must be a whole number, and is {kind(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a whole number, and is {describe_type(value)}")
         return None
     return value
 
@@ -254,7 +266,7 @@ def _whole(value: Any, place: Place) -> int | None:
 _PLUGIN: Mapping[str, Reader] = {
     "id": _id,
     "version": _version,
-    "name": text,
+    "name": read_text,
     "description": _description,
     "min_agent_version": _version,
     "priority": _whole,
@@ -263,18 +275,18 @@ _PLUGIN: Mapping[str, Reader] = {
 
 def _names(value: Any, place: Place) -> tuple[str, ...]:
     if not isinstance(value, list):
-        return texts(value, place) or ()
+        return read_text_list(value, place) or ()
     names: dict[str, None] = {}
     rule = f"a letter, then letters, digits and _, all lower case, up to {_MAX_NAME_CHARS}"
     for index, item in enumerate(value):
         item_place = place.at(index)
-        name = text(item, item_place)
+        name = read_text(item, item_place)
         if name is None:
             continue
         if not _CAPABILITY.fullmatch(name) or len(name) > _MAX_NAME_CHARS:
-            item_place.wrong(WRONG_VALUE, f"{cut(name)} is no name: {rule}")
+            item_place.add_problem(WRONG_VALUE, f"{quote_text(name)} is no name: {rule}")
         elif name in names:
-            item_place.wrong(WRONG_VALUE, f"{name!r} is there twice", "keep one")
+            item_place.add_problem(WRONG_VALUE, f"{name!r} is there twice", "keep one")
         names[name] = None
     return tuple(names)
 
@@ -285,11 +297,13 @@ _CAPABILITIES: Mapping[str, Reader] = dict.fromkeys(
 
 
 def _capabilities(value: Any, place: Place) -> dict[str, tuple[str, ...]]:
-    before = len(place.problems.found)
-    read = table(value, place, _CAPABILITIES)
-    if not any(read.values()) and len(place.problems.found) == before:
+    before = len(place.problems.items)
+    read = read_table(value, place, _CAPABILITIES)
+    if not any(read.values()) and len(place.problems.items) == before:
         lists = ", ".join(_CAPABILITIES)
-        place.wrong(WRONG_VALUE, "offers nothing at all", f"name at least one thing in: {lists}")
+        place.add_problem(
+            WRONG_VALUE, "offers nothing at all", f"name at least one thing in: {lists}"
+        )
     return read
 
 
@@ -302,35 +316,35 @@ class _Transport:
 
 # The keys of each kind. The first one is required.
 _KINDS: Mapping[str, Mapping[str, Reader]] = {
-    "stdio": {"command": text, "args": words},
-    "nats": {"subject_prefix": text},
+    "stdio": {"command": read_text, "args": read_any_text_list},
+    "nats": {"subject_prefix": read_text},
     "http": {"url": url},
 }
 
 
 def _transport(value: Any, place: Place) -> _Transport | None:
     if not isinstance(value, Mapping):
-        place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return None
     if "kind" in value and "type" in value:
-        place.at("type").wrong(WRONG_VALUE, "says the same as `kind`", "keep `kind`")
+        place.at("type").add_problem(WRONG_VALUE, "says the same as `kind`", "keep `kind`")
         return None
     named = "type" if "type" in value else "kind"
     checked = value.get(named)
     if named not in value:
-        place.at("kind").wrong(WRONG_VALUE, "is missing", 'add kind = "stdio"')
+        place.at("kind").add_problem(WRONG_VALUE, "is missing", 'add kind = "stdio"')
         return None
     if not isinstance(checked, str) or checked not in _KINDS:
-        near = nearest(checked, _KINDS) if isinstance(checked, str) else ""
+        near = find_nearest(checked, _KINDS) if isinstance(checked, str) else ""
         guess = f'; did you mean "{near}"?' if near else ""
         known = ", ".join(f'"{known_kind}"' for known_kind in _KINDS)
-        place.at(named).wrong(WRONG_VALUE, f"must be one of {known}{guess}")
+        place.at(named).add_problem(WRONG_VALUE, f"must be one of {known}{guess}")
         return None
     keys = _KINDS[checked]
-    read = table({k: v for k, v in value.items() if k != named}, place, keys)
+    read = read_table({k: v for k, v in value.items() if k != named}, place, keys)
     needed = next(iter(keys))
     if needed not in value:
-        place.at(needed).wrong(WRONG_VALUE, f"is missing: {checked} needs it")
+        place.at(needed).add_problem(WRONG_VALUE, f"is missing: {checked} needs it")
     if checked != "stdio":
         why = f"its transport is {checked}: it runs by itself and is not started from here"
         return _Transport(checked, unrunnable=why)
@@ -339,15 +353,19 @@ def _transport(value: Any, place: Place) -> _Transport | None:
 
 def _bindings(value: Any, place: Place) -> Mapping[str, tuple[str, ...]]:
     if not isinstance(value, Mapping):
-        place.wrong(WRONG_VALUE, f"must be a table of channel and accounts, and is {kind(value)}")
+        place.add_problem(
+            WRONG_VALUE, f"must be a table of channel and accounts, and is {describe_type(value)}"
+        )
         return empty_mapping()
-    read = {channel: texts(accounts, place.at(channel)) for channel, accounts in value.items()}
+    read = {
+        channel: read_text_list(accounts, place.at(channel)) for channel, accounts in value.items()
+    }
     return MappingProxyType({channel: checked or () for channel, checked in read.items()})
 
 
 def _present_keys(keys: Mapping[str, Reader]) -> Reader:
     def read(value: Any, place: Place) -> dict[str, Any]:
-        return {k: v for k, v in table(value, place, keys).items() if v is not None}
+        return {k: v for k, v in read_table(value, place, keys).items() if v is not None}
 
     return read
 
@@ -360,9 +378,9 @@ _SECTIONS: Mapping[str, Reader] = {
     "plugin": _plugin,
     "capabilities": _capabilities,
     "transport": _transport,
-    "requires": _present_keys({"bins": texts, "env": texts}),
-    "context": _present_keys({"passthrough": flag}),
-    "meta": _present_keys({"author": text, "license": text}),
+    "requires": _present_keys({"bins": read_text_list, "env": read_text_list}),
+    "context": _present_keys({"passthrough": read_flag}),
+    "meta": _present_keys({"author": read_text, "license": read_text}),
     "outbound_bindings": _bindings,
     "mcp_servers": _later,
 }

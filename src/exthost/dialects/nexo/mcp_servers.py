@@ -14,21 +14,21 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from exthost.documents.entry import remote_server
-from exthost.documents.problems import WRONG_VALUE, Place, Problems, shown
+from exthost.documents.entry import remote_server_reason
+from exthost.documents.problems import WRONG_VALUE, Place, Problems, format_path
 from exthost.documents.readers import (
     Reader,
-    cut,
-    flag,
-    kind,
-    nearest,
-    table,
-    text,
-    variables,
-    word,
-    words,
+    describe_type,
+    find_nearest,
+    quote_text,
+    read_any_text,
+    read_any_text_list,
+    read_flag,
+    read_table,
+    read_text,
+    read_variables,
 )
-from exthost.documents.settings import within
+from exthost.documents.settings import resolve_path
 from exthost.empty_mapping import empty_mapping
 from exthost.spec import Requires, Spec
 
@@ -75,32 +75,34 @@ class McpServer:
 def _transport(value: Any, place: Place) -> str | None:
     if isinstance(value, str) and value in _TRANSPORTS:
         return value
-    near = nearest(value, frozenset(_TRANSPORTS)) if isinstance(value, str) else ""
+    near = find_nearest(value, frozenset(_TRANSPORTS)) if isinstance(value, str) else ""
     guess = f'; did you mean "{near}"?' if near else ""
     known = ", ".join(f'"{transport}"' for transport in _TRANSPORTS)
-    place.wrong(WRONG_VALUE, f"must be one of {known}{guess}")
+    place.add_problem(WRONG_VALUE, f"must be one of {known}{guess}")
     return None
 
 
 def url(value: Any, place: Place) -> str | None:
     """Read the address of a server: http or https, with a host."""
-    read = text(value, place)
+    read = read_text(value, place)
     if read is None or read.startswith(_PLACEHOLDER) or _URL.match(read):
         return read
-    place.wrong(WRONG_VALUE, f"{cut(read)} is no http or https URL", "write https://host/path")
+    place.add_problem(
+        WRONG_VALUE, f"{quote_text(read)} is no http or https URL", "write https://host/path"
+    )
     return None
 
 
 _READERS: Mapping[str, Reader] = {
     "transport": _transport,
-    "command": text,
-    "args": words,
-    "env": variables,
-    "cwd": text,
+    "command": read_text,
+    "args": read_any_text_list,
+    "env": read_variables,
+    "cwd": read_text,
     "url": url,
-    "headers": variables,
-    "log_level": word,
-    "context_passthrough": flag,
+    "headers": read_variables,
+    "log_level": read_any_text,
+    "context_passthrough": read_flag,
 }
 
 # The keys that only one kind of server may have.
@@ -114,13 +116,15 @@ def read_servers(value: Any, place: Place, extension: str) -> tuple[McpServer, .
         for name in value:
             if isinstance(name, str) and name.isprintable() and not _NAME.fullmatch(name):
                 rule = "a letter, then letters, digits, _ and -"
-                place.at(name).wrong(WRONG_VALUE, f"{cut(name)} is no name of a server: {rule}")
+                place.at(name).add_problem(
+                    WRONG_VALUE, f"{quote_text(name)} is no name of a server: {rule}"
+                )
     return _servers(value, place, extension)
 
 
 def _servers(value: Any, place: Place, extension: str) -> tuple[McpServer, ...]:
     if not isinstance(value, Mapping):
-        place.wrong(WRONG_VALUE, f"must be a table by name, and is {kind(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table by name, and is {describe_type(value)}")
         return ()
     read = (_server(name, item, place.at(name), extension) for name, item in value.items())
     return tuple(server for server in read if server is not None)
@@ -154,10 +158,10 @@ def servers_from_json(data: bytes, extension: str) -> tuple[McpServer, ...]:
     problems = Problems()
     place = Place(problems).at("mcpServers" if "mcpServers" in document else "mcp_servers")
     servers = _servers(_renamed_keys(declared), place, extension)
-    if problems.found:
-        first = problems.found[0]
+    if problems.items:
+        first = problems.items[0]
         line = _line_of(source, first.path)
-        raise JsonMistake(f"{shown(first.path)}: {first.text}", line)
+        raise JsonMistake(f"{format_path(first.path)}: {first.text}", line)
     return servers
 
 
@@ -200,36 +204,40 @@ def spec_of(server: McpServer, folder: str, requires: Requires) -> Spec:
         argv=() if remote else (server.command, *server.args),
         dialect="mcp",
         env=server.env,
-        cwd=within(folder, server.cwd or "."),
+        cwd=resolve_path(folder, server.cwd or "."),
         requires=requires,
         options=MappingProxyType({key: item for key, item in declared.items() if item is not None}),
-        unrunnable=remote_server(server.transport) if remote else "",
+        unrunnable=remote_server_reason(server.transport) if remote else "",
     )
 
 
 def _server(name: Any, value: Any, place: Place, extension: str) -> McpServer | None:
     if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME_CHARS:
-        place.wrong(WRONG_VALUE, f"a server's name must have 1 to {_MAX_NAME_CHARS} characters")
+        place.add_problem(
+            WRONG_VALUE, f"a server's name must have 1 to {_MAX_NAME_CHARS} characters"
+        )
         return None
     if not name.isprintable():
-        place.wrong(WRONG_VALUE, "a server's name must not hold control characters")
+        place.add_problem(WRONG_VALUE, "a server's name must not hold control characters")
         return None
-    read = table(value, place, _READERS)
+    read = read_table(value, place, _READERS)
     if not isinstance(value, Mapping):
         return None
     transport = read.get("transport")
     if "transport" not in value:
         transport = "stdio" if "command" in value else "auto" if "url" in value else None
         if transport is None:
-            place.wrong(WRONG_VALUE, "says neither `command` nor `url`: how is it reached?")
+            place.add_problem(WRONG_VALUE, "says neither `command` nor `url`: how is it reached?")
     if transport is None:
         return None
     needed, foreign = ("command", _REMOTE_ONLY) if transport == "stdio" else ("url", _STDIO_ONLY)
     if needed not in value:
-        place.wrong(WRONG_VALUE, f"a server over {transport} needs `{needed}`", f"add {needed}")
+        place.add_problem(
+            WRONG_VALUE, f"a server over {transport} needs `{needed}`", f"add {needed}"
+        )
     for key in foreign:
         if key in value:
-            place.at(key).wrong(WRONG_VALUE, f"means nothing for a server over {transport}")
+            place.at(key).add_problem(WRONG_VALUE, f"means nothing for a server over {transport}")
     declared = {key: item for key, item in read.items() if item is not None and key != "transport"}
     for key in ("env", "headers"):
         if key in declared:

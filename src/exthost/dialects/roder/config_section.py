@@ -11,12 +11,22 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from exthost.documents.entry import Entry, name
-from exthost.documents.keys import FLAG, JSON, TEXT, WORDS, Key, ValueType, count, section, table_of
+from exthost.documents.entry import Entry, read_name
+from exthost.documents.keys import (
+    ANY_TEXT_LIST,
+    FLAG,
+    JSON,
+    TEXT,
+    Key,
+    ValueType,
+    integer_at_least,
+    make_section,
+    table_type,
+)
 from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import Reader, kind, table, without_foreign_keys
+from exthost.documents.readers import Reader, describe_type, drop_foreign_keys, read_table
 from exthost.documents.setting_keys import SETTING_KEYS
-from exthost.documents.settings import readers, settings_of, within
+from exthost.documents.settings import make_settings, resolve_path, setting_readers
 from exthost.spec import Limits, Spec
 
 
@@ -26,7 +36,9 @@ def read_process_extensions(
     """Return the entries of the section."""
     if not isinstance(value, list | tuple):
         help = "write [[process_extensions]] with two brackets"
-        place.wrong(WRONG_VALUE, f"must be a list of tables, and is {kind(value)}", help)
+        place.add_problem(
+            WRONG_VALUE, f"must be a list of tables, and is {describe_type(value)}", help
+        )
         return ()
     read = (_entry(item, place.at(index), origin, folder) for index, item in enumerate(value))
     return tuple(entry for entry in read if entry is not None)
@@ -35,16 +47,16 @@ def read_process_extensions(
 def _entry(value: Any, place: Place, origin: str, folder: str | None) -> Entry | None:
     """Return one entry, or None if it is not a table."""
     if not isinstance(value, Mapping):
-        place.wrong(WRONG_VALUE, f"must be a table, and is {kind(value)}")
+        place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return None
     if isinstance(value.get("id"), str):
-        place = place.of(value["id"])
-    known: dict[str, Reader] = {**_KEYS, **readers(folder)}
-    read = table(without_foreign_keys(value, place, known), place, known)
+        place = place.for_extension(value["id"])
+    known: dict[str, Reader] = {**_KEYS, **setting_readers(folder)}
+    read = read_table(drop_foreign_keys(value, place, known), place, known)
     for key in ("id", "manifest", "command"):
         if key not in value:
-            place.wrong(WRONG_VALUE, f"the entry has no `{key}`", f'add {key} = "..."')
-    own = settings_of({key: item for key, item in read.items() if key in SETTING_KEYS})
+            place.add_problem(WRONG_VALUE, f"the entry has no `{key}`", f'add {key} = "..."')
+    own = make_settings({key: item for key, item in read.items() if key in SETTING_KEYS})
     milliseconds = read.get("startup_timeout_ms")
     if milliseconds is not None:
         start = Limits(start=milliseconds / 1000, handshake=milliseconds / 1000)
@@ -54,7 +66,7 @@ def _entry(value: Any, place: Place, origin: str, folder: str | None) -> Entry |
         own = replace(own, options=MappingProxyType(options))
     command, manifest = read.get("command"), read.get("manifest")
     if command is not None and "/" in command:  # a bare name is looked up on PATH
-        command = within(folder, command)
+        command = resolve_path(folder, command)
     bare = Spec(
         id=read.get("id") or "",
         argv=() if command is None else (command,),
@@ -62,24 +74,24 @@ def _entry(value: Any, place: Place, origin: str, folder: str | None) -> Entry |
         enabled=read.get("enabled") is not False,
         origin=origin,
         config=read.get("config", {}),
-        manifest_path=None if manifest is None else within(folder, manifest),
+        manifest_path=None if manifest is None else resolve_path(folder, manifest),
     )
     return Entry(bare, own, place, name_key="id")
 
 
 _FILTER: Mapping[str, Key] = {
-    "kinds": Key(WORDS, "Kinds of events; empty for all.", '["turn_started"]', "[]"),
+    "kinds": Key(ANY_TEXT_LIST, "Kinds of events; empty for all.", '["turn_started"]', "[]"),
 }
 
 
 def _event_filter(value: Any, place: Place) -> dict[str, Any]:
-    kinds = table(without_foreign_keys(value, place, _FILTER), place, _FILTER).get("kinds")
+    kinds = read_table(drop_foreign_keys(value, place, _FILTER), place, _FILTER).get("kinds")
     return {"kinds": list(kinds or ())}
 
 
 _KEYS: Mapping[str, Key] = {
     "id": Key(
-        ValueType(name, "text on one line", TEXT.schema),
+        ValueType(read_name, "text on one line", TEXT.schema),
         "The id of the extension, which its manifest has too.",
         '"inference"',
         required=True,
@@ -90,10 +102,10 @@ _KEYS: Mapping[str, Key] = {
         TEXT, "Its program: a name on PATH, or a path from the config.", '"node"', required=True
     ),
     "startup_timeout_ms": Key(
-        count(1), "How long the start and the handshake may each take.", "5000"
+        integer_at_least(1), "How long the start and the handshake may each take.", "5000"
     ),
     "event_filter": Key(
-        table_of(_FILTER, _event_filter),
+        table_type(_FILTER, _event_filter),
         "The events that it is sent.",
         '{ kinds = ["turn_started"] }',
         "(as its manifest says)",
@@ -101,7 +113,7 @@ _KEYS: Mapping[str, Key] = {
     "config": Key(JSON, "A value for the extension.", '{ model = "small" }', "{}"),
 }
 
-SECTION = section(
+SECTION = make_section(
     "Extensions of the roder dialect, each with its manifest.",
     {**_KEYS, **SETTING_KEYS},
     "list",
