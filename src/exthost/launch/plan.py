@@ -25,7 +25,6 @@ from exthost.launch.integrity import check_files, has_package_pin
 from exthost.launch.limits import resolve_limits
 from exthost.launch.machine_check import describe_weaknesses, enforced_policy
 from exthost.launch.prerequisites import find_missing_requirements, resolve_config
-from exthost.launch.prerequisites import find_missing_requirements, resolve_config
 from exthost.launch.variables import (
     build_environment,
     grant_line,
