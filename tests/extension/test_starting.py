@@ -10,8 +10,13 @@ from exthost.config import spec_from_mapping
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import CallTimeout, HandshakeFailed, NotFound, Refused, SpawnFailed, UsageError
 from exthost.events import Bus, OfferChanged, Spawned
+from exthost.extension.call_queue import CallQueue
 from exthost.extension.extension import Extension
+from exthost.offer import Tool
+from exthost.session.call import Call
+from exthost.spec import Limits, Spec
 from tests.dialects.requirements import shows
+from tests.extensions.clock import Clock
 from tests.extensions.driving import (
     Ledger,
     accounted,
@@ -19,7 +24,6 @@ from tests.extensions.driving import (
     command,
     failing,
     hostile,
-    outcome,
     unstarted,
     until,
 )
@@ -187,11 +191,50 @@ async def test_tools_are_known_after_the_start_and_checked_before_the_call() -> 
         assert len(changes) == 1  # the same offer is no change
 
 
-async def test_calling_a_tool_of_one_that_hangs_ends_within_the_calls_own_limit() -> None:
-    async with closing(unstarted("hang_at=initialize")) as ext:
-        error = await outcome(ext.call_tool("echo", timeout=0.1))
-        assert isinstance(error, CallTimeout | NotFound)
+def hanging(*tools: Tool) -> Extension:
+    """Return an extension whose handshake hangs, and whose manifest declares these tools."""
+    argv = tuple(command("hang_at=initialize"))
+    limits = Limits(start=7200, handshake=7200)
+    return Extension(Spec(id="hanging", argv=argv, tools=tools, limits=limits), DIALECT)
+
+
+@pytest.mark.parametrize("declared", [(), (Tool("echo"),)])
+async def test_the_limit_of_a_tool_call_includes_the_start_that_it_waits_for(
+    declared: tuple[Tool, ...], clock: Clock
+) -> None:
+    """Without a manifest the tool is unknown until the start, and that is not "no such tool"."""
+    async with closing(hanging(*declared)) as ext:
+        call = asyncio.ensure_future(failing(ext.call_tool("echo", timeout=600)))
+        await clock.until(lambda: ext.state == "starting")
+        await clock.advance(601)
+        await clock.until(call.done)
+        error = call.result()
+        assert isinstance(error, CallTimeout) and error.code == "X0801"
+        assert error.message == "echo took longer than 600 s: the extension was not ready"
         assert ext.state == "starting"
+
+
+async def test_a_tool_call_has_only_the_time_that_the_start_left_of_its_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[Call] = []
+    submit = CallQueue.submit
+
+    def keep_and_submit(queue: CallQueue, call: Call) -> None:
+        calls.append(call)
+        submit(queue, call)
+
+    monkeypatch.setattr(CallQueue, "submit", keep_and_submit)
+    async with closing(unstarted()) as ext:
+        began = ext.queue.now()
+        call = asyncio.ensure_future(ext.call_tool("echo", {}, timeout=600))
+        await asyncio.sleep(0)
+        has_begun_by = ext.queue.now()
+        await call
+        (submitted,) = calls
+        assert submitted.timeout == 600
+        assert began <= submitted.started_at <= has_begun_by
+        assert submitted.deadline == submitted.started_at + 600
 
 
 @shows("morphir-manager-03")

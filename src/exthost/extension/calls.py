@@ -27,6 +27,7 @@ from exthost.extension.misuse import check_timeout, wrong_loop_error
 from exthost.extension.policy import effective_pool_size
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
+from exthost.extension.timeouts import not_ready_in_time_error
 from exthost.messages import Notification
 from exthost.names import nearest
 from exthost.offer import Tool
@@ -138,15 +139,19 @@ class Calls:
         if not wait:
             self.require_session(name)
         status = self._status
+        queue = self._queue
         tool = status.tools.get(name)
+        waited_since = None
         if tool is None or not status.offer_is_known:
             if self.may_offer_more:
-                # Its offer is known after the start. The call would start it as well.
-                await self._wait_for_start(timeout)
+                # The offer becomes known by a start, which the call itself would cause as well.
+                waited_since = queue.now()
+                await self._wait_for_start(name, timeout)
             tool = self.tool(name)
-        queue = self._queue
         method, params, handler, limit = self.factory.for_tool(tool, arguments, timeout, context)
         call = AwaitableCall(method, params, handler, limit, queue)
+        if waited_since is not None:  # one time limit for the start and the call
+            call.started_at, call.deadline = waited_since, waited_since + limit
         call.context = context
         if on_progress is not None:
             call.on_progress = on_progress
@@ -260,15 +265,16 @@ class Calls:
             help=f"did you mean {near!r}?" if near else _NOT_A_TOOL,
         )
 
-    async def _wait_for_start(self, timeout: float | None) -> None:
-        """Wait until the extension is ready or cannot get ready, within the time of the call."""
+    async def _wait_for_start(self, name: str, timeout: float | None) -> None:
+        """Wait until the extension is ready or cannot get ready. Raises CallTimeout after the time
+        limit of the call of this tool."""
         self._supervisor.request_start()
         limit = self.factory.tool_limit if timeout is None else check_timeout(timeout)
         try:
             async with asyncio.timeout(limit):
                 await self._supervisor.wait_until_settled()
         except TimeoutError:
-            pass  # the call that follows raises the error
+            raise not_ready_in_time_error(self._spec.id, name, limit, self._status.cause) from None
 
     async def notify(self, method: str, params: Any, timeout: float | None) -> None:
         """Send a notification. With a `timeout`, wait first until the process has read everything

@@ -1,9 +1,11 @@
 """The error of a call whose time is over: what was missing, and what to do next."""
 
-from exthost.errors import CallTimeout
+from exthost.errors import NO_EVIDENCE, CallTimeout, ExthostError
 from exthost.session.call import Call
 from exthost.session.diagnostics import STRAY, UNMATCHED
 from exthost.session.stream import StreamCall
+
+_LOOK_AT_EXTENSION = "give the call a longer timeout, or look at what the extension is doing"
 
 
 def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeout:
@@ -19,7 +21,7 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
     unreadable = call.unreadable_reply
     if unreadable is not None and unreadable[0] != call.id:
         unreadable = None
-    help = "give the call a longer timeout, or look at what the extension is doing"
+    help = _LOOK_AT_EXTENSION
     if unreadable is not None:
         state = f"what it answered is no message ({unreadable[1].why})"
         help = "the extension has to answer with a message of its dialect"
@@ -50,3 +52,18 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
         shown = b"" if unreadable is None else unreadable[1].data
         error.evidence = session.diagnostics.evidence_since(call.started_at, shown)
     return error
+
+
+def not_ready_in_time_error(
+    extension: str, method: str, seconds: float, cause: ExthostError | None
+) -> CallTimeout:
+    """Return the error of a call that waited for a start during its whole time limit. `cause` is
+    the error of the last process, if one has failed before."""
+    reason = f" ({cause.message})" if cause is not None else ""
+    return CallTimeout(
+        "X0801",
+        f"{method} took longer than {seconds:g} s: the extension was not ready{reason}",
+        extension=extension,
+        help=_LOOK_AT_EXTENSION,
+        evidence=cause.evidence if cause is not None else NO_EVIDENCE,
+    )
