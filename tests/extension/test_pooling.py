@@ -6,15 +6,21 @@ import signal
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import exthost
 from exthost.config.extension_settings import LimitSettings, PoolSettings
-from exthost.errors import ExtensionGone
+from exthost.dialects.find import find_dialect
+from exthost.errors import NO_EVIDENCE, CallFailed, Evidence, ExtensionGone
 from exthost.events import StateChanged
 from exthost.extension import parallel_start
+from exthost.extension.extension import Extension
 from exthost.extension.supervisor import Supervisor
+from exthost.offer import Offer, Tool
+from exthost.session.call import Call
+from exthost.spec import Pool, Spec
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.clock import Clock
 from tests.extensions.driving import Ledger, command, failing, plain, until
@@ -206,3 +212,36 @@ async def test_a_start_that_hangs_does_not_keep_its_owner_busy(
         monkeypatch.setattr(Supervisor, "reconcile", counted)
         await kept
         assert looks < 30 and ext.stats.processes == 1
+
+
+class StubSession:
+    """Replies to each call at once, with a result that is marked as an error."""
+
+    def __init__(self, name: str, extension: Extension) -> None:
+        self.pending: dict[int, Call] = {}
+        self.is_batched = False
+        self.diagnostics = self
+        self._name, self._queue = name, extension.queue
+
+    def start(self, call: Any) -> None:
+        call.session = self
+        self._queue.complete([(call, {"content": [], "isError": True})])
+
+    def evidence_since(self, _: float) -> Evidence:
+        return Evidence(stderr=(self._name,))
+
+    def add_advice(self, _: CallFailed) -> None:
+        pass
+
+
+async def test_the_evidence_of_a_failed_tool_is_that_of_the_process_that_ran_it() -> None:
+    spec = Spec(id="x", argv=("x",), pool=Pool(min=2, max=2))
+    ext = Extension(spec, find_dialect("mcp"))
+    ext._status.set_offer(Offer(tools=(Tool("t"),)))
+    sessions: list[Any] = [StubSession("first", ext), StubSession("second", ext)]
+    for session in sessions:
+        ext.queue.attach(session)
+    errors = [await failing(ext.call_tool("t")) for _ in range(2)]
+    assert {error.evidence.stderr for error in errors} == {("first",), ("second",)}
+    result = await ext.call_tool("t", check=False)
+    assert ext.calls.tool_error(result, "t").evidence == NO_EVIDENCE  # of whichever process

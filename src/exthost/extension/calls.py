@@ -12,7 +12,6 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer, HookCall
 from exthost.dialects.meanings import OnProgress
 from exthost.errors import (
-    NO_EVIDENCE,
     CallFailed,
     CallTimeout,
     ExtensionGone,
@@ -166,7 +165,7 @@ class Calls:
             raise wrong_loop_error(self._queue, error) from None
         result = ToolResult(call.value, self.result_reader)
         if check and self.has_error_results and result.is_error:
-            raise self.tool_error(result, name, call.started_at)
+            raise self.tool_error(result, name, call)
         return result
 
     def start_tool_with_callback(
@@ -199,14 +198,23 @@ class Calls:
             session.diagnostics.drain_stderr()
             session.diagnostics.flush()
 
-    def tool_error(self, result: ToolResult, name: str, started_at: float = 0.0) -> CallFailed:
-        """Return the error for a result of this tool that is marked as an error. `started_at`: when
-        its call began, if that is known."""
+    def tool_error(self, result: ToolResult, name: str, call: Call | None = None) -> CallFailed:
+        """Return the error for a result of this tool that is marked as an error.
+
+        `call` is the call that returned the result, if it is known: the evidence (command line,
+        last stderr lines) is that of its process. Without it, the evidence is that of the only
+        process; with several processes there is none, because it could be that of another one.
+        """
         sessions = self._queue.sessions
-        evidence = sessions[0].diagnostics.evidence_since(started_at) if sessions else NO_EVIDENCE
+        session = sessions[0] if len(sessions) == 1 else None
+        if call is not None and call.session is not None:
+            session = call.session
+        if session is None:
+            return tool_error(result, name, extension=self._spec.id)
+        # At time 0 began no process, so that no stderr line is marked as older than the call.
+        evidence = session.diagnostics.evidence_since(0.0 if call is None else call.started_at)
         error = tool_error(result, name, extension=self._spec.id, evidence=evidence)
-        if sessions:
-            sessions[0].diagnostics.add_advice(error)
+        session.diagnostics.add_advice(error)
         return error
 
     async def run_operation(

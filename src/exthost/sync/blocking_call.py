@@ -108,5 +108,5 @@ def call_tool(
     result = ToolResult(raw, calls.result_reader)
     if check and calls.has_error_results and result.is_error:
         # Only the loop's thread may read the evidence.
-        raise loop_thread.run_plain(lambda: calls.tool_error(result, name, call.started_at))
+        raise loop_thread.run_plain(lambda: calls.tool_error(result, name, call))
     return result
