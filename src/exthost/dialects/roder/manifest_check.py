@@ -13,7 +13,7 @@ from exthost.errors import HandshakeFailed
 def judge_echo(manifest: Manifest, echo: Any, protocol: str) -> None:
     """Raise HandshakeFailed if the reply differs from the manifest."""
     if type(echo) is not dict:
-        raise _bad_echo("X0545", "its answer is not an object", "with an object")
+        raise _bad_echo("X0545", "its answer is not an object", "an object")
     spoken_version = echo.get("protocolVersion")
     if spoken_version != protocol:
         raise _bad_echo("X0541", f"it speaks protocol {_cut(spoken_version)}", f"{protocol!r}")
