@@ -374,8 +374,8 @@ async def test_a_turn_streams_to_its_terminal_event(tmp_path: Path) -> None:
         assert heard == [
             types.MessageDelta("hi"),
             types.Usage(1, 2, 3),
-            types.Other("Compaction", {"n": 1}),
-            types.Other("ProviderMetadata", [1]),
+            types.UntypedEvent("Compaction", {"n": 1}),
+            types.UntypedEvent("ProviderMetadata", [1]),
             types.Completed("end_turn", None),
         ]
         assert events.result is heard[-1]

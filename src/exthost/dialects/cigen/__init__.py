@@ -1,18 +1,21 @@
-"""cigen: protobuf messages behind a length; replies are matched by their order.
+"""cigen: length-prefixed protobuf messages without ids; replies match requests by their order.
 
 In reading order:
 
-    dialect            handshake and methods; `ext.typed`
-    blocking_facets    `ext.typed`, blocking
-    codec              the six exchanges; the order of frames says to which one a frame belongs
-    manifest           plugins on disk: executables recognised by their names
-    messages           the generated messages
-    proto              the .proto, its generated code, and the mapping to and from JSON
-    errors.toml        the error codes of its own
-    requirements.toml  the rules of the dialect, by id
-    vectors            what goes over the wire, as data, each with what it means
-    hostile_peer       its row of the fault tests
-    conformance        its row of `exthost check`
+    dialect            handshake and methods, and the facet `ext.typed`
+    blocking_facets    the same facet without `await`, for programs without an event loop
+    codec              encodes the six request types and decodes replies by their order
+    manifest           finds plugins on disk: executables with certain names
+    messages           the generated message classes, under a short name
+    proto              plugin.proto, its generated code, and the mapping to and from JSON
+    errors.toml        the error codes that only this dialect raises
+    requirements.toml  the requirements of the dialect by id; tests name the ids that they cover
+    vectors            test vectors: bytes and messages, each with the expected result
+    hostile_peer       how the fault tests of `exthost.testing` speak this dialect
+    conformance        how `exthost check` checks extensions of this dialect
+
+`PACKAGE` refers to these modules by strings, "module:attribute", so that they are imported only
+when they are needed.
 """
 
 from types import MappingProxyType
@@ -25,6 +28,7 @@ PACKAGE = DialectPackage(
     name="cigen",
     dialect="exthost.dialects.cigen.dialect:DIALECT",
     manifest="exthost.dialects.cigen.manifest:FORMAT",
+    # Dialects are tried in ascending order of rank.
     detection=Detection(rank=50),
     first_bytes=LENGTH_PREFIXED,
     errors="exthost.dialects.cigen",

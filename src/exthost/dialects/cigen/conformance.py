@@ -1,4 +1,4 @@
-"""How `exthost check` checks cigen extensions: rule ids. No request is harmless."""
+"""How `exthost check` checks cigen extensions: which requirement each check tests."""
 
 from types import MappingProxyType
 
@@ -17,7 +17,7 @@ CONFORMANCE = Conformance(
             "result": "cigen-wire-07",
         }
     ),
-    # Only the order says what a message is: whatever is requested has an effect on the next.
+    # Messages are told apart only by their order, so every request affects the next one.
     pings=(),
     is_json=False,
     has_version=False,

@@ -1,4 +1,8 @@
-"""The row of cigen in the fault tests. A command is sent as a path, a value as a fact."""
+"""How the hostile extension of the fault tests speaks cigen.
+
+A command travels as a path in a DetectRequest, and the value that answers it as a fact in the
+DetectResult, because cigen has no message that carries arbitrary JSON.
+"""
 
 import json
 

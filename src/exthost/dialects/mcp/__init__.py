@@ -1,23 +1,26 @@
-"""mcp: the Model Context Protocol over stdio, in both of its eras.
+"""mcp: the Model Context Protocol over stdio, in both of its eras (with and without a handshake).
 
 In reading order:
 
-    dialect            notifications, and the parts put together
-    handshake          the opening of a session, in both eras
-    codec              messages, and the envelope of stateless requests
-    calls              tools, and requests whose reply may request input
-    relayed            requests passed on for another client
-    result             tool results: content blocks
+    dialect            notifications, and the `Dialect` object
+    handshake          opens a session, in both eras
+    codec              encodes and decodes messages; adds `_meta` to stateless requests
+    calls              tool calls and other requests whose reply may request input from the host
+    relayed            requests that the host passes on for another MCP client
+    result             reads tool results, which are lists of content blocks
     facets             `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`
-    blocking_facets    the same, blocking
-    config_section     `[mcp_servers.NAME]` of a config
-    json_config        `{"mcpServers": …}` files of other programs
-    config_files       where those files are
-    errors.toml        the error codes of its own
-    requirements.toml  the rules of the dialect, by id
-    vectors            what goes over the wire, as data, each with what it means
-    hostile_peer       its row of the fault tests
-    conformance        its row of `exthost check`
+    blocking_facets    the same facets without `await`, for programs without an event loop
+    config_section     parses `[mcp_servers.NAME]` of a config
+    json_config        converts the `{"mcpServers": …}` configs of other programs
+    config_files       the paths of those configs
+    errors.toml        the error codes that only this dialect raises
+    requirements.toml  the requirements of the dialect by id; tests name the ids that they cover
+    vectors            test vectors: bytes and messages, each with the expected result
+    hostile_peer       how the fault tests of `exthost.testing` speak this dialect
+    conformance        how `exthost check` checks extensions of this dialect
+
+`PACKAGE` refers to these modules by strings, "module:attribute", so that they are imported only
+when they are needed.
 """
 
 from types import MappingProxyType
@@ -36,6 +39,7 @@ PACKAGE = DialectPackage(
     json_sections=("mcpServers", "mcp_servers", "servers", "context_servers", "mcp"),
     json_config="exthost.dialects.mcp.json_config:read_json_servers",
     toml_files=(".codex/config.toml",),
+    # Dialects are tried in ascending order of rank.
     detection=Detection(rank=10),
     first_bytes=JSON_LINES,
     errors="exthost.dialects.mcp",

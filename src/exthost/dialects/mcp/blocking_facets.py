@@ -1,11 +1,15 @@
-"""Blocking forms of mcp's facets."""
+"""The blocking forms of mcp's facets, for programs without an event loop.
+
+A facet is an attribute that only extensions of one dialect have. `SyncHost` has these classes under
+the same attributes; their methods have the same parameters and block until the result is there.
+"""
 
 from exthost.dialects.blocking_methods import SyncFacet, forward
 from exthost.dialects.mcp.facets import Completion, Logging, Prompts, Resources
 
 
 class SyncResources(SyncFacet):
-    """`ext.resources`, blocking."""
+    """The blocking form of `ext.resources`."""
 
     list = forward(Resources.list)
     templates = forward(Resources.templates)
@@ -15,19 +19,19 @@ class SyncResources(SyncFacet):
 
 
 class SyncPrompts(SyncFacet):
-    """`ext.prompts`, blocking."""
+    """The blocking form of `ext.prompts`."""
 
     list = forward(Prompts.list)
     get = forward(Prompts.get)
 
 
 class SyncCompletion(SyncFacet):
-    """`ext.completion`, blocking."""
+    """The blocking form of `ext.completion`."""
 
     complete = forward(Completion.complete)
 
 
 class SyncLogging(SyncFacet):
-    """`ext.logging`, blocking."""
+    """The blocking form of `ext.logging`."""
 
     set_level = forward(Logging.set_level)

@@ -1,4 +1,7 @@
-"""How `exthost check` checks mcp extensions: rule ids and harmless requests."""
+"""How `exthost check` checks mcp extensions.
+
+Names the requirement that each check tests, and requests without an effect.
+"""
 
 from types import MappingProxyType
 
@@ -29,6 +32,6 @@ CONFORMANCE = Conformance(
             "result": "mcp-tools-04",
         }
     ),
-    # The revisions with a handshake have `ping`; the stateless one does not.
+    # Servers with a handshake have `ping`; stateless servers do not.
     pings=(Request("ping", None), Request("tools/list", {}), Request(UNKNOWN_METHOD, {})),
 )

@@ -1,13 +1,16 @@
-"""morphir: one JSON object a line, bare requests, errors that are plain strings.
+"""morphir: one JSON object per line, without `jsonrpc`; errors are plain strings.
 
 In reading order:
 
     dialect            codec, handshake and calls
-    errors.toml        the error codes of its own
-    requirements.toml  the rules of the dialect, by id
-    vectors            what goes over the wire, as data, each with what it means
-    hostile_peer       its row of the fault tests
-    conformance        its row of `exthost check`
+    errors.toml        the error codes that only this dialect raises
+    requirements.toml  the requirements of the dialect by id; tests name the ids that they cover
+    vectors            test vectors: bytes and messages, each with the expected result
+    hostile_peer       how the fault tests of `exthost.testing` speak this dialect
+    conformance        how `exthost check` checks extensions of this dialect
+
+`PACKAGE` refers to these modules by strings, "module:attribute", so that they are imported only
+when they are needed.
 """
 
 from exthost.dialects.package import JSON_LINES, Detection, DialectPackage
@@ -17,6 +20,7 @@ __all__ = ["PACKAGE"]
 PACKAGE = DialectPackage(
     name="morphir",
     dialect="exthost.dialects.morphir.dialect:DIALECT",
+    # Dialects are tried in ascending order of rank.
     detection=Detection(rank=30),
     first_bytes=JSON_LINES,
     errors="exthost.dialects.morphir",

@@ -1,4 +1,7 @@
-"""How `exthost check` checks morphir extensions: rule ids and harmless requests."""
+"""How `exthost check` checks morphir extensions.
+
+Names the requirement that each check tests, and requests without an effect.
+"""
 
 from types import MappingProxyType
 
@@ -33,6 +36,6 @@ CONFORMANCE = Conformance(
     pings=(Request("capabilities", None), Request("health_check", None)),
     has_version=False,
     error_form="text",
-    # Some leave out a result that is null, and the host reads it so.
+    # Some extensions omit a result that is null, and the host accepts such a reply.
     warnings=frozenset({"reply-form"}),
 )

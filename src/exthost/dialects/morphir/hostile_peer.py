@@ -1,4 +1,4 @@
-"""The row of morphir in the fault tests."""
+"""How the hostile extension of the fault tests speaks morphir."""
 
 from exthost.dialects.hostile_peer import HostilePeer, fixed_answers
 from exthost.messages import Notification

@@ -1,15 +1,18 @@
-"""nexo: JSON-RPC 2.0, one object a line, read leniently.
+"""nexo: JSON-RPC 2.0, one object per line. Messages are read leniently.
 
 In reading order:
 
     dialect            codec, handshake, calls and hooks
-    manifest           plugin.toml
-    mcp_servers        the MCP servers that a manifest declares
-    errors.toml        the error codes of its own
-    requirements.toml  the rules of the dialect, by id
-    vectors            what goes over the wire, as data, each with what it means
-    hostile_peer       its row of the fault tests
-    conformance        its row of `exthost check`
+    manifest           parses and checks plugin.toml
+    mcp_servers        parses the MCP servers that a manifest declares
+    errors.toml        the error codes that only this dialect raises
+    requirements.toml  the requirements of the dialect by id; tests name the ids that they cover
+    vectors            test vectors: bytes and messages, each with the expected result
+    hostile_peer       how the fault tests of `exthost.testing` speak this dialect
+    conformance        how `exthost check` checks extensions of this dialect
+
+`PACKAGE` refers to these modules by strings, "module:attribute", so that they are imported only
+when they are needed.
 """
 
 from exthost.dialects.package import JSON_LINES, Detection, DialectPackage
@@ -20,6 +23,7 @@ PACKAGE = DialectPackage(
     name="nexo",
     dialect="exthost.dialects.nexo.dialect:DIALECT",
     manifest="exthost.dialects.nexo.manifest:FORMAT",
+    # Dialects are tried in ascending order of rank.
     detection=Detection(rank=40),
     first_bytes=JSON_LINES,
     errors="exthost.dialects.nexo",

@@ -1,4 +1,7 @@
-"""How `exthost check` checks nexo extensions: rule ids and harmless requests."""
+"""How `exthost check` checks nexo extensions.
+
+Names the requirement that each check tests, and requests without an effect.
+"""
 
 from types import MappingProxyType
 

@@ -1,4 +1,4 @@
-"""The row of nexo in the fault tests."""
+"""How the hostile extension of the fault tests speaks nexo."""
 
 from exthost.dialects.hostile_peer import HostilePeer, fixed_answers
 from exthost.messages import Notification, Request

@@ -1,19 +1,22 @@
-"""roder: JSON-RPC 2.0, one object a line; the handshake must repeat the manifest.
+"""roder: JSON-RPC 2.0, one object per line. The handshake must repeat the manifest.
 
 In reading order:
 
     dialect            codec, handshake, tools, events and streams
-    manifest           roder-extension.toml
-    manifest_check     the comparison of the handshake with the manifest
-    types              payloads as values
+    manifest           parses and checks roder-extension.toml
+    handshake_check    compares the reply to the handshake with the manifest
+    types              the payloads of messages as dataclasses
     facets             `ext.inference`, `ext.subagents`, `ext.tasks`
-    blocking_facets    the same, blocking
-    config_section     `[[process_extensions]]` of a config
-    errors.toml        the error codes of its own
-    requirements.toml  the rules of the dialect, by id
-    vectors            what goes over the wire, as data, each with what it means
-    hostile_peer       its row of the fault tests
-    conformance        its row of `exthost check`
+    blocking_facets    the same facets without `await`, for programs without an event loop
+    config_section     parses `[[process_extensions]]` of a config
+    errors.toml        the error codes that only this dialect raises
+    requirements.toml  the requirements of the dialect by id; tests name the ids that they cover
+    vectors            test vectors: bytes and messages, each with the expected result
+    hostile_peer       how the fault tests of `exthost.testing` speak this dialect
+    conformance        how `exthost check` checks extensions of this dialect
+
+`PACKAGE` refers to these modules by strings, "module:attribute", so that they are imported only
+when they are needed.
 """
 
 from types import MappingProxyType
@@ -32,7 +35,7 @@ PACKAGE = DialectPackage(
     section_keys=MappingProxyType(
         {"process_extensions": "exthost.dialects.roder.config_section:SECTION"}
     ),
-    # Not detected by trial: a handshake needs the manifest.
+    # No `detection`: a handshake needs the manifest, and a bare command has none.
     first_bytes=JSON_LINES,
     errors="exthost.dialects.roder",
     blocking_facets=MappingProxyType(

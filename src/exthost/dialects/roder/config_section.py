@@ -1,9 +1,10 @@
-"""`[[process_extensions]]`: entries of a config that name their manifest.
+"""Parses `[[process_extensions]]` of a config: roder extensions, each with its manifest's path.
 
-Each becomes an `Entry` as those of `[[extensions]]` do, and may have the same shared keys (limits,
-restart, options …). The manifest is only named here, and read by `discovery`. Relative paths start
-at the config's folder; so does the command if it has a slash. Keys that a later version of roder's
-own host may have are noted and have no effect.
+Each element becomes an `Entry`, as those of `[[extensions]]` do, and may have the same common
+keys (limits, restart, options …). This module only stores the path of the manifest; `discovery`
+reads the file. Relative paths, and a command that contains a slash, are relative to the folder of
+the config. Unknown keys are reported and have no effect, because later versions of roder's own host
+may have more keys.
 """
 
 from collections.abc import Mapping
@@ -33,50 +34,53 @@ from exthost.spec import Limits, Spec
 def read_process_extensions(
     value: Any, place: Place, origin: str, folder: str | None
 ) -> tuple[Entry, ...]:
-    """Return the entries of the section."""
+    """Return the entries of the section. Mistakes are recorded in `place`. Relative paths start at
+    `folder`."""
     if not isinstance(value, list | tuple):
         help = "write [[process_extensions]] with two brackets"
         place.add_problem(
             WRONG_VALUE, f"must be a list of tables, and is {describe_type(value)}", help
         )
         return ()
-    read = (_entry(item, place.at(index), origin, folder) for index, item in enumerate(value))
-    return tuple(entry for entry in read if entry is not None)
+    entries = (
+        _parse_entry(item, place.at(index), origin, folder) for index, item in enumerate(value)
+    )
+    return tuple(entry for entry in entries if entry is not None)
 
 
-def _entry(value: Any, place: Place, origin: str, folder: str | None) -> Entry | None:
+def _parse_entry(value: Any, place: Place, origin: str, folder: str | None) -> Entry | None:
     """Return one entry, or None if it is not a table."""
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return None
     if isinstance(value.get("id"), str):
         place = place.for_extension(value["id"])
-    known: dict[str, Reader] = {**_KEYS, **setting_readers(folder)}
-    read = read_table(drop_foreign_keys(value, place, known), place, known)
+    key_readers: dict[str, Reader] = {**_KEYS, **setting_readers(folder)}
+    values = read_table(drop_foreign_keys(value, place, key_readers), place, key_readers)
     for key in ("id", "manifest", "command"):
         if key not in value:
             place.add_problem(WRONG_VALUE, f"the entry has no `{key}`", f'add {key} = "..."')
-    own = make_settings({key: item for key, item in read.items() if key in SETTING_KEYS})
-    milliseconds = read.get("startup_timeout_ms")
+    settings = make_settings({key: item for key, item in values.items() if key in SETTING_KEYS})
+    milliseconds = values.get("startup_timeout_ms")
     if milliseconds is not None:
         start = Limits(start=milliseconds / 1000, handshake=milliseconds / 1000)
-        own = replace(own, limits=own.limits.over(start))
-    if read.get("event_filter") is not None:
-        options = {"event_filter": read["event_filter"], **own.options}
-        own = replace(own, options=MappingProxyType(options))
-    command, manifest = read.get("command"), read.get("manifest")
+        settings = replace(settings, limits=settings.limits.over(start))
+    if values.get("event_filter") is not None:
+        options = {"event_filter": values["event_filter"], **settings.options}
+        settings = replace(settings, options=MappingProxyType(options))
+    command, manifest = values.get("command"), values.get("manifest")
     if command is not None and "/" in command:  # a bare name is looked up on PATH
         command = resolve_path(folder, command)
-    bare = Spec(
-        id=read.get("id") or "",
+    spec = Spec(
+        id=values.get("id") or "",
         argv=() if command is None else (command,),
         dialect="roder",
-        enabled=read.get("enabled") is not False,
+        enabled=values.get("enabled") is not False,
         origin=origin,
-        config=read.get("config", {}),
+        config=values.get("config", {}),
         manifest_path=None if manifest is None else resolve_path(folder, manifest),
     )
-    return Entry(bare, own, place, name_key="id")
+    return Entry(spec, settings, place, name_key="id")
 
 
 _FILTER: Mapping[str, Key] = {

@@ -1,4 +1,4 @@
-"""How `exthost check` checks roder extensions: rule ids."""
+"""How `exthost check` checks roder extensions: which requirement each check tests."""
 
 from types import MappingProxyType
 

@@ -1,13 +1,15 @@
 """roder: JSON-RPC 2.0, one object per line, and a manifest that the handshake must repeat.
 
-The manifest declares what an extension provides, so nothing is started before its first use. The
-handshake is one request, `extension/initialize`; its reply must repeat the protocol version, id,
-services and checksum of the manifest, checked in that order. Inference turns, dispatches and tasks
-are streams: each event names its stream, and a terminal event ends it. Keys of wrapper objects are
-camelCase; the objects inside are snake_case and are passed on unchanged. The child sends no
-requests; one that arrives is refused.
+The manifest declares what an extension provides, so an extension is started only at its first use.
+The handshake is one request, `extension/initialize`; its reply must repeat the protocol version and
+the id, services and checksum of the manifest (`handshake_check`). Inference turns, subagent
+dispatches and tasks are streams: each event names its stream, and a terminal event ends the stream.
+The protocol's own objects have camelCase keys; the objects that they carry (requests, events) have
+snake_case keys and are passed on unchanged. An extension sends no requests to the host; a request
+that arrives is refused.
 
-Messages may contain prompts, so errors never show their contents.
+Messages may contain prompts. Errors therefore never show their contents; only errors of the
+handshake show the version, the id or the checksum that the extension sent.
 """
 
 import re
@@ -24,15 +26,15 @@ from exthost.dialects.json_codec import JsonRpc, failure_of, noise
 from exthost.dialects.meanings import Emitted, Meaning, Unusable
 from exthost.dialects.options import EVENT_KINDS, TEXTS
 from exthost.dialects.roder.facets import HOST_THREAD, Inference, Subagents, Tasks
+from exthost.dialects.roder.handshake_check import check_reply, find_difference
 from exthost.dialects.roder.manifest import API_VERSION, Manifest
-from exthost.dialects.roder.manifest_check import difference, judge_echo
 from exthost.dialects.roder.types import (
     Failed,
     WorkFailed,
-    inference_event,
-    shown,
-    subagent_event,
-    task_event,
+    parse_inference_event,
+    parse_subagent_event,
+    parse_task_event,
+    render_event,
 )
 from exthost.dialects.steps import Exchanges, Handshake, Outgoing, handshake_result, result_of
 from exthost.dialects.streams import StreamEvent, StreamKind
@@ -52,19 +54,20 @@ PROTOCOL_VERSION = "0.2.0"
 # The protocol's limit for the payload of an extension's own event.
 EVENT_PAYLOAD_BYTES = 256 * 1024
 
-# The protocol's limits: for a sink to read an event, and for a dispatch without its own limit.
+# The protocol's time limits: for an extension to read one event of the host, and for a subagent
+# dispatch whose request has no limit of its own.
 EVENT_FORWARD_SECONDS = 2.0
 DISPATCH_SECONDS = 1800.0
 
-# roder-tools-05: the kind of every error in the result of a tool that did not run.
+# The `kind` of the error in the result of a tool that did not run (requirement roder-tools-05).
 ERROR_KIND = "tool_execution_failed"
 
-# A longer limit of a dispatch is cut to this, about 30 years.
-MOST_SECONDS = 10.0**9
+# The longest time limit of a dispatch, about 30 years. A longer one is reduced to this.
+MAX_DISPATCH_SECONDS = 10.0**9
 
 
 class Codec(JsonRpc):
-    """JSON-RPC 2.0; the same at both ends."""
+    """Encodes and decodes JSON-RPC 2.0 messages, for the host and for an extension."""
 
     __slots__ = ()
 
@@ -111,11 +114,11 @@ def _handshake(context: HandshakeContext) -> Handshake:
             "cwd": context.cwd,
             "grantedCapabilities": granted,
             "config": _without_secrets(context.config or {}),
-            "eventFilter": {"kinds": list(_kinds(context.options))},
+            "eventFilter": {"kinds": list(_event_kinds(context.options))},
         },
     )
-    echo = handshake_result(response, "extension/initialize")
-    judge_echo(manifest, echo, PROTOCOL_VERSION)
+    reply = handshake_result(response, "extension/initialize")
+    check_reply(manifest, reply, PROTOCOL_VERSION)
     services = [f"{service['type']} {service['id']}" for service in manifest.services]
     return Offer(
         tools=manifest.tools,
@@ -125,20 +128,21 @@ def _handshake(context: HandshakeContext) -> Handshake:
     )
 
 
-_SECRET_MEMBER = re.compile(
+_SECRET_NAME = re.compile(
     r"(?:^|_)(?:token|key|apikey|pat|auth|bearer|session)$|password|secret|credential|private_?key",
     re.IGNORECASE,
 )
+# Between the words of a camelCase name, which is compared as snake_case.
 _CAMEL_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def _without_secrets(value: Any) -> Any:
-    """Return the config without members whose names suggest a secret."""
+    """Return a config without the fields whose names suggest a secret, at every depth."""
     if isinstance(value, Mapping):
         return {
             name: _without_secrets(item)
             for name, item in value.items()
-            if not _SECRET_MEMBER.search(_CAMEL_BOUNDARY.sub("_", name).replace("-", "_"))
+            if not _SECRET_NAME.search(_CAMEL_BOUNDARY.sub("_", name).replace("-", "_"))
         }
     if isinstance(value, list | tuple):
         return [_without_secrets(item) for item in value]
@@ -176,14 +180,14 @@ def _call_tool(call: ToolCall) -> Exchanges:
     return result if "data" in result else result | {"data": None}
 
 
-# The last event of a stream that failed: of a turn, and of a dispatch or task.
-_FAILURES = (Failed, WorkFailed)
+# The last events of streams that failed. They count as error results, as a failed tool call does.
+_FAILURE_EVENTS = (Failed, WorkFailed)
 
 
 def _is_error(result: Any) -> bool:
     if type(result) is dict:
         return result.get("isError") is True
-    return type(result) in _FAILURES
+    return type(result) in _FAILURE_EVENTS
 
 
 def _is_tool_result(result: Any) -> bool:
@@ -209,8 +213,8 @@ def _content(result: Any) -> tuple[Block, ...]:
 
 
 def _error_result(error: ExthostError) -> Any:
-    answer = {"kind": ERROR_KIND, "message": error.message}
-    return {"content": error.message, "isError": True, "data": {"error": answer}}
+    details = {"kind": ERROR_KIND, "message": error.message}
+    return {"content": error.message, "isError": True, "data": {"error": details}}
 
 
 # -- events ------------------------------------------------------------------------------------
@@ -233,82 +237,92 @@ def _read_extension_event(params: Any) -> Meaning:
     return Emitted(by, kind, version, params["payload"])
 
 
-def _kinds(options: Mapping[str, Any]) -> tuple[str, ...]:
+def _event_kinds(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the kinds of events that the option `event_filter` selects."""
     event_filter = options.get("event_filter")
     kinds = event_filter.get("kinds", ()) if isinstance(event_filter, Mapping) else ()
     return tuple(kind for kind in kinds if isinstance(kind, str))
 
 
-def _sink(spec: Spec) -> EventSink | None:
-    manifest, kinds = spec.manifest, _kinds(spec.options)
+def _find_event_sink(spec: Spec) -> EventSink | None:
+    """Return which events of the host an extension receives: its manifest must have an event sink,
+    and its options must select kinds of events."""
+    manifest, kinds = spec.manifest, _event_kinds(spec.options)
     if not isinstance(manifest, Manifest) or not manifest.ids("event_sink") or not kinds:
         return None
     return EventSink(kinds, _event_notification, EVENT_FORWARD_SECONDS)
 
 
 def _event_notification(envelope: Mapping[str, Any]) -> Notification:
-    """Return the envelope of an event as the protocol has it, with the thread and the turn of the
-    context."""
+    """Return the notification of an event. The protocol's envelope has the ids of the thread and
+    the turn in place of the caller's context."""
     context = envelope["context"]
-    members = {name: value for name, value in envelope.items() if name != "context"}
-    members |= {name: context.get(name) for name in ("thread_id", "turn_id")}
-    return Notification("events/handle", {"envelope": members})
+    fields = {name: value for name, value in envelope.items() if name != "context"}
+    fields |= {name: context.get(name) for name in ("thread_id", "turn_id")}
+    return Notification("events/handle", {"envelope": fields})
 
 
 # -- streams -----------------------------------------------------------------------------------
 
 
-def _acknowledged(key: str) -> Any:
-    def acknowledged(params: Any, result: Any) -> bool:
-        return isinstance(result, dict) and not difference(result.get(key), params[key])
+def _acknowledgement_check(key: str) -> Any:
+    """Return a function that tells whether a reply repeats the stream's name, the field `key`."""
 
-    return acknowledged
+    def is_acknowledged(params: Any, result: Any) -> bool:
+        return isinstance(result, dict) and not find_difference(result.get(key), params[key])
+
+    return is_acknowledged
 
 
-def _cancel(method: str, *keys: str) -> Any:
-    def cancel(params: Any, why: str) -> Outgoing:
-        known = {key: params[key] for key in keys if key in params}
-        return Request(method, known | {"reason": why})
+def _cancel_factory(method: str, *keys: str) -> Any:
+    """Return a function that makes the request to cancel a stream. `keys` are the fields of the
+    opening request's params that it repeats."""
 
-    return cancel
+    def make_cancel(params: Any, reason: str) -> Outgoing:
+        ids = {key: params[key] for key in keys if key in params}
+        return Request(method, ids | {"reason": reason})
+
+    return make_cancel
 
 
 def _dispatch_limit(params: Any) -> float:
+    """Return the time limit of a dispatch in seconds: that of its request, or the protocol's."""
     request = params.get("request") if isinstance(params, dict) else None
     seconds: Any = request.get("timeout_seconds") if isinstance(request, Mapping) else None
     if type(seconds) not in (int, float) or not seconds > 0:
         return DISPATCH_SECONDS
-    return float(min(seconds, MOST_SECONDS))
+    return float(min(seconds, MAX_DISPATCH_SECONDS))
 
 
-def _stream(
-    notice: str, key: str, decode: Callable[[str, Any], StreamEvent | None], **more: Any
+def _stream_kind(
+    notification: str, key: str, decode: Callable[[str, Any], StreamEvent | None], **more: Any
 ) -> StreamKind:
-    """Return a stream that is acknowledged by its name and ended by a terminal event."""
+    """Return a kind of stream whose reply repeats its name (the field `key`), and which a terminal
+    event ends. `notification` is the method of its events, `more` further fields of StreamKind."""
     return StreamKind(
-        notifications=MappingProxyType({notice: key}),
+        notifications=MappingProxyType({notification: key}),
         decode=decode,
         key=key,
         ends="terminal",
-        acknowledged=_acknowledged(key),
+        acknowledged=_acknowledgement_check(key),
         **more,
     )
 
 
 _STREAMS = {
-    "inference/streamTurn": _stream("inference/event", "streamId", inference_event),
-    "subagents/dispatch": _stream(
+    "inference/streamTurn": _stream_kind("inference/event", "streamId", parse_inference_event),
+    "subagents/dispatch": _stream_kind(
         "subagents/event",
         "dispatchId",
-        subagent_event,
-        cancel=_cancel("subagents/cancel", "dispatcherId", "dispatchId"),
+        parse_subagent_event,
+        cancel=_cancel_factory("subagents/cancel", "dispatcherId", "dispatchId"),
         limit=_dispatch_limit,
     ),
-    "tasks/execute": _stream(
+    "tasks/execute": _stream_kind(
         "tasks/event",
         "executionId",
-        task_event,
-        cancel=_cancel("tasks/cancel", "executorId", "executionId"),
+        parse_task_event,
+        cancel=_cancel_factory("tasks/cancel", "executorId", "executionId"),
     ),
 }
 
@@ -324,8 +338,8 @@ DIALECT = Dialect(
     facets=MappingProxyType({"inference": Inference, "subagents": Subagents, "tasks": Tasks}),
     result_reader=ResultReader(_is_error, _text, _data, _content),
     error_result=_error_result,
-    event_sink=_sink,
-    render_event=shown,
+    event_sink=_find_event_sink,
+    render_event=render_event,
     options=MappingProxyType(
         {
             "denied_capabilities": TEXTS.described("Capabilities that are refused to it."),
@@ -347,10 +361,12 @@ DIALECT = Dialect(
         start="lazy",
         environment="declared",
         restart=Restart(strategy="on-demand", forgiven_by="call"),
-        # The protocol requires a breaker and gives no figures; these are the defaults.
+        # The protocol requires a circuit breaker and specifies no figures, so these are exthost's
+        # defaults.
         breaker=Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False),
         redact=True,
-        # After its reply the process has a moment to exit; then its process tree is killed.
+        # After the reply to extension/shutdown the process has 0.25 s to exit; then its process
+        # tree is killed.
         shutdown_steps=(Say(Request("extension/shutdown", {}), wait=2), CloseStdin(wait=0.25)),
     ),
 )

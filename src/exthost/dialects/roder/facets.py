@@ -1,8 +1,9 @@
 """roder's facets: `ext.inference`, `ext.subagents`, `ext.tasks`.
 
-Each method sends one request of the protocol, with the ids that the host provides, and reads the
-reply into a value of `types`. A caller names a service, or leaves it out if the manifest has only
-one of its kind. The tables in `dialect` say how a stream ends or is cancelled.
+A facet is an attribute that only extensions of one dialect have. Each of its methods sends one
+request of the protocol, generates the ids that the request needs, and returns the reply as a value
+of `types`. A caller may name a service of the extension, and must do so if the manifest has several
+of the same type. How streams end and how they are cancelled is defined in `dialect`.
 """
 
 import uuid
@@ -15,21 +16,23 @@ from exthost.dialects.roder import types
 from exthost.dialects.roder.manifest import Manifest
 from exthost.errors import ProtocolViolation, UsageError
 
-# The thread of events outside any conversation. It is the same for the life of this host.
+# The thread id of calls and events that belong to no conversation. It is generated once for each
+# process of the host.
 HOST_THREAD = str(uuid.uuid4())
 
 T = TypeVar("T", bound=types.Payload)
 
 
 class _Facet:
-    """What the three facets share: they find a service of the manifest."""
+    """The base class of the facets. `service` is the type of service that the facet uses."""
 
     service = ""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def _id(self, service: str | None) -> str:
+    def _find_service_id(self, service: str | None) -> str:
+        """Return the id of the named service, or of the only one if `service` is None."""
         manifest = self._caller.manifest
         ids = manifest.ids(self.service) if isinstance(manifest, Manifest) else ()
         if service is None and len(ids) == 1:
@@ -45,22 +48,27 @@ class _Facet:
             help=f"its manifest has: {', '.join(ids) or 'none'}",
         )
 
-    async def _ask(self, method: str, key: str, id: str, timeout: float | None) -> Any:
-        answer = await self._caller.call(method, {key: id}, timeout=timeout)
-        return answer if isinstance(answer, dict) else {}
+    async def _call_service(
+        self, method: str, key: str, service: str | None, timeout: float | None
+    ) -> Any:
+        """Send a request whose only param, `key`, is the id of a service. Return the object in the
+        reply; {} if the reply is not an object."""
+        params = {key: self._find_service_id(service)}
+        result = await self._caller.call(method, params, timeout=timeout)
+        return result if isinstance(result, dict) else {}
 
-    def _read(self, kind: type[T], value: Any, method: str) -> T:
-        read = types.read(kind, value)
-        if read is None:
-            raise self._unfit(method)
-        return read
+    def _parse(self, payload_class: type[T], value: Any, method: str) -> T:
+        payload = types.parse_payload(payload_class, value)
+        if payload is None:
+            raise self._invalid_reply_error(method)
+        return payload
 
-    def _each(self, kind: type[T], values: Any, method: str) -> list[T]:
+    def _parse_list(self, payload_class: type[T], values: Any, method: str) -> list[T]:
         if type(values) is not list:
-            raise self._unfit(method)
-        return [self._read(kind, value, method) for value in values]
+            raise self._invalid_reply_error(method)
+        return [self._parse(payload_class, value, method) for value in values]
 
-    def _unfit(self, method: str) -> ProtocolViolation:
+    def _invalid_reply_error(self, method: str) -> ProtocolViolation:
         return ProtocolViolation(
             "X0641",
             f"its answer to {method} is not what the protocol says",
@@ -70,7 +78,7 @@ class _Facet:
 
 
 class Inference(_Facet):
-    """`ext.inference`: models and turns."""
+    """`ext.inference`: lists the models of inference engines and runs turns."""
 
     service = "inference_engine"
 
@@ -79,8 +87,8 @@ class Inference(_Facet):
     ) -> list[types.Model]:
         """Return the models of an engine."""
         method = "inference/listModels"
-        message = await self._ask(method, "engineId", self._id(engine_id), timeout)
-        return self._each(types.Model, message.get("models"), method)
+        result = await self._call_service(method, "engineId", engine_id, timeout)
+        return self._parse_list(types.Model, result.get("models"), method)
 
     def stream_turn(
         self,
@@ -91,10 +99,10 @@ class Inference(_Facet):
         turn_id: str | None = None,
         timeout: float | None = None,
     ) -> AbstractAsyncContextManager[Stream]:
-        """Stream one turn, up to Completed or Failed. The protocol has no message to cancel a turn:
-        events that arrive after the block are dropped."""
+        """Stream one inference turn, up to Completed or Failed. The protocol has no message that
+        cancels a turn; events that arrive after the `async with` block are dropped."""
         params = {
-            "engineId": self._id(engine_id),
+            "engineId": self._find_service_id(engine_id),
             "streamId": str(uuid.uuid4()),
             "threadId": thread_id or HOST_THREAD,
             "turnId": turn_id or str(uuid.uuid4()),
@@ -104,7 +112,7 @@ class Inference(_Facet):
 
 
 class Subagents(_Facet):
-    """`ext.subagents`: subagents, and how to dispatch to them."""
+    """`ext.subagents`: lists subagents and dispatches requests to them."""
 
     service = "subagent_dispatcher"
 
@@ -113,8 +121,8 @@ class Subagents(_Facet):
     ) -> list[types.Definition]:
         """Return the subagents of a dispatcher."""
         method = "subagents/definitions"
-        message = await self._ask(method, "dispatcherId", self._id(dispatcher_id), timeout)
-        return self._each(types.Definition, message.get("definitions"), method)
+        result = await self._call_service(method, "dispatcherId", dispatcher_id, timeout)
+        return self._parse_list(types.Definition, result.get("definitions"), method)
 
     def dispatch(
         self,
@@ -126,10 +134,10 @@ class Subagents(_Facet):
         timeout: float | None = None,
     ) -> AbstractAsyncContextManager[Stream]:
         """Run a subagent, up to Finished or WorkFailed. The default time limit is the request's
-        `timeout_seconds`, or half an hour. The dispatch is cancelled if the block is left or the
-        time is over."""
+        `timeout_seconds`, or half an hour. Leaving the `async with` block early, or a timeout,
+        cancels the dispatch."""
         params = {
-            "dispatcherId": self._id(dispatcher_id),
+            "dispatcherId": self._find_service_id(dispatcher_id),
             "dispatchId": str(uuid.uuid4()),
             "parentThreadId": parent_thread_id or HOST_THREAD,
             "parentTurnId": parent_turn_id or str(uuid.uuid4()),
@@ -139,7 +147,7 @@ class Subagents(_Facet):
 
 
 class Tasks(_Facet):
-    """`ext.tasks`: tasks, and how to execute them."""
+    """`ext.tasks`: describes and executes tasks."""
 
     service = "task_executor"
 
@@ -148,8 +156,8 @@ class Tasks(_Facet):
     ) -> types.TaskSpec:
         """Return the task that an executor accepts."""
         method = "tasks/spec"
-        message = await self._ask(method, "executorId", self._id(executor_id), timeout)
-        return self._read(types.TaskSpec, message.get("spec"), method)
+        result = await self._call_service(method, "executorId", executor_id, timeout)
+        return self._parse(types.TaskSpec, result.get("spec"), method)
 
     def execute(
         self,
@@ -162,10 +170,10 @@ class Tasks(_Facet):
         workspace_root: str | None = None,
         timeout: float | None = None,
     ) -> AbstractAsyncContextManager[Stream]:
-        """Run a task, up to Finished or WorkFailed, without a time limit unless `timeout` is set.
-        The task is cancelled if the block is left or the time is over."""
+        """Run a task, up to Finished or WorkFailed. It has no time limit unless `timeout` is set.
+        Leaving the `async with` block early, or a timeout, cancels the task."""
         params = {
-            "executorId": self._id(executor_id),
+            "executorId": self._find_service_id(executor_id),
             "executionId": str(uuid.uuid4()),
             "taskId": task_id or str(uuid.uuid4()),
             "input": input,

@@ -1,4 +1,7 @@
-"""The row of roder in the fault tests. Its handshake repeats the manifest."""
+"""How the hostile extension of the fault tests speaks roder.
+
+Its handshake repeats the manifest, which it reads from the file that the flag `manifest` names.
+"""
 
 import tomllib
 from pathlib import Path
@@ -23,13 +26,13 @@ parameters = { type = "object" }
 """
 
 
-def _echo(request: Request, flags: Flags) -> Reply | Failure | None:
+def _answer_handshake(request: Request, flags: Flags) -> Reply | Failure | None:
     if request.method == "extension/shutdown":
         return Reply(request.id, None)
     if request.method != "extension/initialize":
         return None
     data = Path(flags["manifest"]).read_bytes()
-    order = tomllib.loads(data.decode())
+    manifest = tomllib.loads(data.decode())
     checksum = 0xCBF29CE484222325
     for byte in data:
         checksum = (checksum ^ byte) * 0x100000001B3 % 2**64
@@ -37,8 +40,8 @@ def _echo(request: Request, flags: Flags) -> Reply | Failure | None:
         request.id,
         {
             "protocolVersion": "0.2.0",
-            "extensionId": order["id"],
-            "services": order["provides"],
+            "extensionId": manifest["id"],
+            "services": manifest["provides"],
             "manifestChecksum": f"{checksum:016x}",
         },
     )
@@ -46,7 +49,7 @@ def _echo(request: Request, flags: Flags) -> Reply | Failure | None:
 
 PEER = HostilePeer(
     dialect="roder",
-    answer_handshake=_echo,
+    answer_handshake=_answer_handshake,
     last_request="extension/initialize",
     notification=Notification(
         "extension/event",

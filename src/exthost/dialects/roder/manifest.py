@@ -1,11 +1,14 @@
-"""roder's manifest: what an extension provides, in TOML, known before anything is started.
+"""Parses and checks `roder-extension.toml`, the manifest of a roder extension.
 
-Has the parsed `Manifest`, with the checksum of its bytes that the child must repeat, and the
-refusals in their order. A manifest is either discovered, and its `[launch]` says what to run, or
-named by a config entry, which says that itself. Only this dialect looks into a `Manifest`.
+The manifest declares the services and tools of an extension, so that they are known before the
+extension is started. `parse` returns a `Manifest`, or raises the first error in the order of
+docs/dialects/roder.md. Only this dialect reads the fields of a `Manifest`.
 
-`services` has only the members that the handshake must repeat, as plain JSON values. They are
-compared by type: 1, 1.0 and true are different.
+The program to run is in the manifest's `[launch]` if discovery found the manifest. If a config
+entry names the manifest, the entry has the program.
+
+`Manifest.services` has only the fields that the reply to the handshake must repeat, as plain JSON
+values. `Manifest.checksum` is the checksum of the file's bytes, which the reply must repeat, too.
 """
 
 import math
@@ -28,11 +31,11 @@ __all__ = ["API_VERSION", "FORMAT", "Manifest", "checksum", "parse"]
 
 API_VERSION: Final = "0.1.0"
 
-# FNV-1a, 64 bits: detects a manifest that is out of date, not one that was forged.
+# FNV-1a, 64 bits. It detects a manifest that is out of date, and does not prevent forgery.
 _FNV_OFFSET: Final = 0xCBF29CE484222325
 _FNV_PRIME: Final = 0x100000001B3
 
-_SERVICES: Final = (
+_SERVICE_TYPES: Final = (
     "inference_engine",
     "event_sink",
     "subagent_dispatcher",
@@ -40,13 +43,17 @@ _SERVICES: Final = (
     "tool_provider",
 )
 
-# The deepest schema. JSON readers of other programs have limits somewhat above this.
+# The deepest nesting of a schema. JSON parsers of other programs have slightly higher limits.
 _MAX_DEPTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """How a discovered manifest wants its extension to be run."""
+    """The section `[launch]`: how the extension of a discovered manifest is run.
+
+    `startup_seconds` limits the start and the handshake; None for the default. `kinds` are the
+    kinds of events that the extension receives.
+    """
 
     command: str
     args: tuple[str, ...] = ()
@@ -58,7 +65,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A valid manifest. `services` are as the child must repeat them."""
+    """A valid manifest. `services` are what the reply to the handshake must repeat."""
 
     id: str
     name: str
@@ -76,7 +83,7 @@ class Manifest:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools of all providers. `extra` names the provider."""
+        """The tools of all tool providers. `extra["provider"]` is the id of a tool's provider."""
         return tuple(
             Tool(
                 tool["name"],
@@ -90,7 +97,7 @@ class Manifest:
 
     @property
     def unique_names(self) -> tuple[UniqueName, ...]:
-        """The names that no other extension of the host may have."""
+        """The names that no other extension of the same host may have."""
         return (
             UniqueName("extension id", self.id),
             *(
@@ -110,8 +117,8 @@ def checksum(data: bytes) -> str:
 
 
 def parse(data: bytes, path: str = "") -> Manifest:
-    """Return the manifest in these bytes. Raises ManifestError, the first that applies."""
-    table = _Table(_decoded(data, path), path)
+    """Return the manifest in these bytes. Raises ManifestError for the first mistake."""
+    table = _Table(_parse_toml(data, path), path)
     manifest = Manifest(
         id=table.text("id"),
         name=table.text("name"),
@@ -119,65 +126,67 @@ def parse(data: bytes, path: str = "") -> Manifest:
         api_version=table.text("api_version"),
         description=table.text("description", ""),
         checksum=checksum(data),
-        services=tuple(_service(entry) for entry in table.tables("provides")),
+        services=tuple(_parse_service(entry) for entry in table.tables("provides")),
         capabilities=table.texts("required_capabilities"),
-        launch=_launch(table.table("launch")) if "launch" in table.values else None,
+        launch=_parse_launch(table.table("launch")) if "launch" in table.values else None,
     )
-    _judge(manifest, table)
+    _check(manifest, table)
     return manifest
 
 
-def _judge(manifest: Manifest, table: "_Table") -> None:
-    """Raise the first refusal that applies, in the order of docs/dialects/roder.md."""
+def _check(manifest: Manifest, table: "_Table") -> None:
+    """Raise ManifestError for the first mistake, in the order of docs/dialects/roder.md."""
     if not manifest.id.strip():
-        raise table.wrong("its id is blank", "id", "X0241")
+        raise table.error("its id is blank", "id", "X0241")
     if not manifest.services:
-        raise table.wrong("it provides no services", "provides", "X0242")
+        raise table.error("it provides no services", "provides", "X0242")
     try:
         requirement = VersionReq.parse(manifest.api_version)
     except NotAVersion as reason:
         message = f"api_version {manifest.api_version!r} is no version requirement: {reason}"
-        raise table.wrong(message, "api_version", "X0243") from None
+        raise table.error(message, "api_version", "X0243") from None
     if not requirement.matches(Version.parse(API_VERSION)):
         message = f"it requires API {manifest.api_version}, and this host has {API_VERSION}"
-        raise table.wrong(message, "api_version", "X0244")
+        raise table.error(message, "api_version", "X0244")
     for service in manifest.services:
         if service["type"] == "tool_provider":
-            _judge_tools(service, table)
-    claimed: set[UniqueName] = set()
-    # Several extensions may require the same capability; a manifest names it only once.
-    for claim in (
+            _check_tools(service, table)
+    seen: set[UniqueName] = set()
+    # Capabilities are not in `unique_names`, because several extensions may require the same one.
+    # Within one manifest, however, each may be listed only once.
+    for unique_name in (
         *manifest.unique_names,
         *(UniqueName("capability", capability) for capability in manifest.capabilities),
     ):
-        if claim in claimed:
-            raise table.wrong(f"the {claim.kind} {claim.name!r} is there twice", code="X0247")
-        claimed.add(claim)
+        if unique_name in seen:
+            message = f"the {unique_name.kind} {unique_name.name!r} is there twice"
+            raise table.error(message, code="X0247")
+        seen.add(unique_name)
 
 
-def _judge_tools(service: Mapping[str, Any], table: "_Table") -> None:
+def _check_tools(service: Mapping[str, Any], table: "_Table") -> None:
     provider = f"the tool provider {service['id']!r}"
     if not service["tools"]:
-        raise table.wrong(f"{provider} has no tools", "provides", "X0245")
+        raise table.error(f"{provider} has no tools", "provides", "X0245")
     names: set[str] = set()
     for tool in service["tools"]:
         name, parameters = tool["name"], tool["parameters"]
         if not name.strip():
-            raise table.wrong(f"{provider} has a tool with a blank name", "provides", "X0245")
+            raise table.error(f"{provider} has a tool with a blank name", "provides", "X0245")
         if name in names:
-            raise table.wrong(f"{provider} has the tool {name!r} twice", "provides", "X0245")
+            raise table.error(f"{provider} has the tool {name!r} twice", "provides", "X0245")
         names.add(name)
         if not isinstance(parameters, dict) or parameters.get("type") != "object":
             message = f'the parameters of the tool {name!r} are no schema of type "object"'
-            raise table.wrong(message, "provides", "X0245")
+            raise table.error(message, "provides", "X0245")
 
 
-def _service(table: "_Table") -> Mapping[str, Any]:
+def _parse_service(table: "_Table") -> Mapping[str, Any]:
     kind = table.text("type")
-    if kind not in _SERVICES:
-        known = ", ".join(_SERVICES)
-        error = table.wrong(f"there is no service type {kind!r}; there are: {known}", "type")
-        if near := nearest(kind, _SERVICES):
+    if kind not in _SERVICE_TYPES:
+        known = ", ".join(_SERVICE_TYPES)
+        error = table.error(f"there is no service type {kind!r}; there are: {known}", "type")
+        if near := nearest(kind, _SERVICE_TYPES):
             error.help = f"did you mean {near!r}?"
         raise error
     service: dict[str, Any] = {"type": kind, "id": table.text("id")}
@@ -193,13 +202,13 @@ def _service(table: "_Table") -> Mapping[str, Any]:
     return MappingProxyType(service)
 
 
-def _launch(table: "_Table") -> Launch:
+def _parse_launch(table: "_Table") -> Launch:
     env = table.table("env").values if "env" in table.values else {}
     if not all(isinstance(value, str) for value in env.values()):
-        raise table.wrong("must be a table of text", "env")
+        raise table.error("must be a table of text", "env")
     milliseconds = table.values.get("startup_timeout_ms")
     if milliseconds is not None and (type(milliseconds) is not int or milliseconds < 1):
-        raise table.wrong("must be a whole number of milliseconds", "startup_timeout_ms")
+        raise table.error("must be a whole number of milliseconds", "startup_timeout_ms")
     return Launch(
         command=table.text("command"),
         args=table.texts("args"),
@@ -211,14 +220,17 @@ def _launch(table: "_Table") -> Launch:
 
 
 class _Table:
-    """Reads and checks the keys of one table. Unknown keys are ignored."""
+    """Reads and checks the keys of one TOML table. Unknown keys are ignored.
+
+    `place` is the path of the table in the document, for errors; "" for the document itself.
+    """
 
     def __init__(self, values: Mapping[str, Any], path: str, place: str = "") -> None:
         self.values = values
         self._path = path
         self._place = place
 
-    def wrong(self, message: str, key: str = "", code: str = "X0240") -> ManifestError:
+    def error(self, message: str, key: str = "", code: str = "X0240") -> ManifestError:
         key = ".".join(part for part in (self._place, key) if part)
         about = f"{key}: " if key and code == "X0240" else ""
         return ManifestError(
@@ -228,12 +240,13 @@ class _Table:
             evidence=Evidence(path=self._path, key=key),
         )
 
-    def _get(self, key: str, kind: type[Any], words: str, default: Any = None) -> Any:
+    def _get(self, key: str, type_: type[Any], expected: str, default: Any = None) -> Any:
+        """Return the value of a key. `expected` names its type in an error."""
         value = self.values.get(key, default)
         if value is None:
-            raise self.wrong("is missing", key)
-        if not isinstance(value, kind):
-            raise self.wrong(f"must be {words}", key)
+            raise self.error("is missing", key)
+        if not isinstance(value, type_):
+            raise self.error(f"must be {expected}", key)
         return value
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -242,27 +255,27 @@ class _Table:
     def texts(self, key: str) -> tuple[str, ...]:
         items = self._get(key, list, "a list of text", [])
         if not all(isinstance(item, str) for item in items):
-            raise self.wrong("must be a list of text", key)
+            raise self.error("must be a list of text", key)
         return tuple(items)
 
     def table(self, key: str) -> "_Table":
-        return _Table(self._get(key, dict, "a table"), self._path, self._inside(key))
+        return _Table(self._get(key, dict, "a table"), self._path, self._path_of(key))
 
     def tables(self, key: str) -> list["_Table"]:
         items = self._get(key, list, "a list of tables")
         if not all(isinstance(item, dict) for item in items):
-            raise self.wrong("must be a list of tables", key)
-        inside = self._inside(key)
-        return [_Table(item, self._path, f"{inside}[{n}]") for n, item in enumerate(items)]
+            raise self.error("must be a list of tables", key)
+        place = self._path_of(key)
+        return [_Table(item, self._path, f"{place}[{n}]") for n, item in enumerate(items)]
 
     def json(self, key: str) -> Any:
         if key not in self.values:
-            raise self.wrong("is missing", key)
+            raise self.error("is missing", key)
         if not _is_json(self.values[key], _MAX_DEPTH):
-            raise self.wrong("holds what JSON cannot say", key)
+            raise self.error("holds what JSON cannot say", key)
         return self.values[key]
 
-    def _inside(self, key: str) -> str:
+    def _path_of(self, key: str) -> str:
         return f"{self._place}.{key}" if self._place else key
 
 
@@ -279,7 +292,7 @@ def _is_json(value: Any, depth: int) -> bool:
     return isinstance(value, str | int)
 
 
-def _decoded(data: bytes, path: str) -> Mapping[str, Any]:
+def _parse_toml(data: bytes, path: str) -> Mapping[str, Any]:
     try:
         return parse_toml(data.decode("utf-8").removeprefix("\ufeff"))
     except RecursionError:
@@ -295,7 +308,7 @@ def _decoded(data: bytes, path: str) -> Mapping[str, Any]:
 
 
 def read(file: ManifestFile) -> Accepted:
-    """Return the extension of a discovered manifest, which must have a `[launch]`."""
+    """Return the extension of a discovered manifest. Raises ManifestError without `[launch]`."""
     manifest = parse(file.data, file.path)
     launch = manifest.launch
     if launch is None:
@@ -318,20 +331,20 @@ def read(file: ManifestFile) -> Accepted:
         limits=Limits(start=launch.startup_seconds, handshake=launch.startup_seconds),
         options=MappingProxyType({"event_filter": {"kinds": list(launch.kinds)}}),
     )
-    return Accepted(spec=_with(spec, manifest))
+    return Accepted(spec=_add_manifest(spec, manifest))
 
 
 def join(spec: Spec, file: ManifestFile) -> Spec:
-    """Return the spec of a config entry that names its manifest. The entry decides what is run, and
-    as which user."""
+    """Return the spec of a config entry, completed with the manifest that the entry names. The
+    program and the user that runs it are those of the entry."""
     try:
-        return _with(spec, parse(file.data, file.path))
+        return _add_manifest(spec, parse(file.data, file.path))
     except ManifestError as error:
         error.extension = spec.id
         raise
 
 
-def _with(spec: Spec, manifest: Manifest) -> Spec:
+def _add_manifest(spec: Spec, manifest: Manifest) -> Spec:
     return replace(
         spec,
         version=manifest.version,

@@ -1,8 +1,12 @@
-"""roder's payloads as values: events of streams, models, definitions, task specs.
+"""The payloads of roder's messages as dataclasses: events of streams, models, subagents and tasks.
 
-The members that programs use are attributes; all other members are in `extra`. An event of an
-unknown kind is an `Other`. A payload without a required member, or with a member of the wrong type,
-is read as None, and the caller decides what to do.
+The fields that programs use are attributes; all other JSON fields are in the mapping `extra`.
+Parsing checks that the required fields are there, and that fields declared as `str`, `int` or
+`Mapping` have that type. Fields of any other declared type (`Any`, `… | None`) are passed on
+unchecked. A payload that fails these checks is parsed as None, and the caller decides what to do.
+
+An event of a kind that has no class here is an `UntypedEvent`. In an inference event the body of
+such a kind must be an object, or the event is parsed as None.
 """
 
 from collections.abc import Mapping
@@ -15,7 +19,7 @@ from exthost.empty_mapping import empty_mapping
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """Members by name. `extra` has all other members."""
+    """The base class. `extra` has the JSON fields that the class does not declare."""
 
     extra: Mapping[str, Any] = field(default_factory=empty_mapping, repr=False)
 
@@ -24,8 +28,11 @@ T = TypeVar("T", bound=Payload)
 
 
 @dataclass(frozen=True, slots=True)
-class Other(Payload):
-    """An event of a kind without a type here: hosted tool calls, compactions, metadata."""
+class UntypedEvent(Payload):
+    """An event of a kind that has no class here, such as hosted tool calls and compactions.
+
+    `kind` is its name on the wire, `body` its JSON value.
+    """
 
     kind: str
     body: Any = None
@@ -47,12 +54,16 @@ class ReasoningDelta(Payload):
 
 @dataclass(frozen=True, slots=True)
 class ToolCallStarted(Payload):
+    """The model has begun to write a tool call."""
+
     id: str
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta(Payload):
+    """A part of the arguments of a tool call, as JSON text."""
+
     id: str
     arguments_delta: str
 
@@ -68,6 +79,8 @@ class ToolCallCompleted(Payload):
 
 @dataclass(frozen=True, slots=True)
 class Usage(Payload):
+    """The number of tokens that a turn has used."""
+
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
@@ -76,7 +89,7 @@ class Usage(Payload):
 
 @dataclass(frozen=True, slots=True)
 class Completed(Payload):
-    """The last event of a turn that succeeded."""
+    """The last event of an inference turn that succeeded. Dispatches and tasks end in Finished."""
 
     stop_reason: Any = None
     provider_response_id: Any = None
@@ -84,7 +97,7 @@ class Completed(Payload):
 
 @dataclass(frozen=True, slots=True)
 class Failed(Payload):
-    """The last event of a turn that failed."""
+    """The last event of an inference turn that failed. Dispatches and tasks end in WorkFailed."""
 
     message: str
 
@@ -99,7 +112,7 @@ class Status(Payload):
 
 @dataclass(frozen=True, slots=True)
 class Output(Payload):
-    """Output of a task: to stdout, stderr or its log."""
+    """A piece of output of a task. `stream` says where to: stdout, stderr or the log."""
 
     stream: str
     chunk: str
@@ -107,20 +120,22 @@ class Output(Payload):
 
 @dataclass(frozen=True, slots=True)
 class Finished(Payload):
-    """The last event of a dispatch or a task that succeeded."""
+    """The last event of a subagent dispatch or a task that succeeded."""
 
     result: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkFailed(Payload):
-    """The last event of a dispatch or a task that failed."""
+    """The last event of a subagent dispatch or a task that failed. `error` is any JSON value."""
 
     error: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Model(Payload):
+    """A model of an inference engine. `context_window` is a number of tokens; None if unknown."""
+
     id: str
     name: str
     context_window: int | None = None
@@ -152,36 +167,38 @@ class TaskSpec(Payload):
     metadata: Any = None
 
 
-def read(kind: type[T], value: Any) -> T | None:
-    """Return the payload in this value, or None if the value does not fit."""
+def parse_payload(payload_class: type[T], value: Any) -> T | None:
+    """Return the JSON value as this class, or None if it fails the checks."""
     if type(value) is not dict:
         return None
-    known: dict[str, Any] = {}
-    for member in fields(kind):
-        if member.name == "extra":
+    arguments: dict[str, Any] = {}
+    for declared in fields(payload_class):
+        if declared.name == "extra":
             continue
-        if member.name in value:
-            if not _fits(member.type, value[member.name]):
+        if declared.name in value:
+            if not _has_declared_type(value[declared.name], declared.type):
                 return None
-            known[member.name] = value[member.name]
-        elif member.default is MISSING:
+            arguments[declared.name] = value[declared.name]
+        elif declared.default is MISSING:
             return None
-    known["extra"] = {name: item for name, item in value.items() if name not in known}
-    return kind(**known)
+    arguments["extra"] = {name: item for name, item in value.items() if name not in arguments}
+    return payload_class(**arguments)
 
 
-def _fits(wanted: Any, value: Any) -> bool:
-    """Return whether a member has the right type: text, whole numbers and tables are checked."""
-    expected = _CHECKED.get(wanted)
+def _has_declared_type(value: Any, declared_type: Any) -> bool:
+    """Return whether a value has the declared type of its field. Types that are not in
+    `_CHECKED_TYPES` accept any value."""
+    expected = _CHECKED_TYPES.get(declared_type)
     return expected is None or type(value) is expected
 
 
-_CHECKED: Mapping[Any, type] = {str: str, int: int, Mapping[str, Any]: dict}
+# Declared type → the exact type of the decoded JSON value.
+_CHECKED_TYPES: Mapping[Any, type] = {str: str, int: int, Mapping[str, Any]: dict}
 
-
-_TURN: Mapping[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
+# Kind of the event on the wire → its class.
+_INFERENCE_EVENTS: Mapping[str, type[Any]] = {
+    event_class.__name__: event_class
+    for event_class in (
         MessageDelta,
         ReasoningDelta,
         ToolCallStarted,
@@ -192,29 +209,44 @@ _TURN: Mapping[str, type[Any]] = {
         Failed,
     )
 }
-# The protocol does not define the members of these.
-_SHAPELESS = ("ProviderMetadata",)
-_SUBAGENT: Mapping[str, type[Any]] = {"status": Status, "completed": Finished, "failed": WorkFailed}
-_TASK: Mapping[str, type[Any]] = {"output": Output, "completed": Finished, "failed": WorkFailed}
+_SUBAGENT_EVENTS: Mapping[str, type[Any]] = {
+    "status": Status,
+    "completed": Finished,
+    "failed": WorkFailed,
+}
+_TASK_EVENTS: Mapping[str, type[Any]] = {
+    "output": Output,
+    "completed": Finished,
+    "failed": WorkFailed,
+}
+
+# Inference events whose body may be any JSON value: the protocol does not define it.
+_KINDS_WITH_ANY_BODY = ("ProviderMetadata",)
 
 
-def inference_event(method: str, params: Any) -> StreamEvent | None:
-    """Read an event of the form `{"Kind": {…}}`."""
+def parse_inference_event(method: str, params: Any) -> StreamEvent | None:
+    """Return an event of the form `{"Kind": {…}}`, or None if it cannot be read."""
     event = params.get("event") if isinstance(params, dict) else None
     if isinstance(event, str):  # how roder writes a kind without members
         event = {event: {}}
     if not isinstance(event, dict) or len(event) != 1:
         return None
     ((kind, body),) = event.items()
-    if kind not in _TURN:
-        known = type(body) is dict or kind in _SHAPELESS
-        return StreamEvent(Other(kind, body)) if known else None
-    made = read(_TURN[kind], body)
-    return None if made is None else StreamEvent(made, kind in ("Completed", "Failed"))
+    if kind not in _INFERENCE_EVENTS:
+        is_valid = type(body) is dict or kind in _KINDS_WITH_ANY_BODY
+        return StreamEvent(UntypedEvent(kind, body)) if is_valid else None
+    payload = parse_payload(_INFERENCE_EVENTS[kind], body)
+    if payload is None:
+        return None
+    return StreamEvent(payload, terminal=kind in ("Completed", "Failed"))
 
 
-def shown(event: Any) -> str | None:
-    """Return an event of a stream as text for a person. The last event is shown as the result."""
+def render_event(event: Any) -> str | None:
+    """Return an event of a stream as text for a person.
+
+    Returns None for events without text of their own, and for the last event of a stream, which
+    the command line prints as the result.
+    """
     match event:
         case MessageDelta(text) | ReasoningDelta(text):
             return text
@@ -224,27 +256,31 @@ def shown(event: Any) -> str | None:
             return f"\n(wants {name} {arguments})\n"
         case Status(status, detail):
             return f"{status}: {detail}\n" if detail else f"{status}\n"
-        case Other(kind):
+        case UntypedEvent(kind):
             return f"\n({kind})\n"
     return None
 
 
-def subagent_event(method: str, params: Any) -> StreamEvent | None:
-    return _by_type(_SUBAGENT, params)
+def parse_subagent_event(method: str, params: Any) -> StreamEvent | None:
+    """Return an event of a subagent dispatch, or None if it cannot be read."""
+    return _parse_tagged_event(_SUBAGENT_EVENTS, params)
 
 
-def task_event(method: str, params: Any) -> StreamEvent | None:
-    return _by_type(_TASK, params)
+def parse_task_event(method: str, params: Any) -> StreamEvent | None:
+    """Return an event of a task, or None if it cannot be read."""
+    return _parse_tagged_event(_TASK_EVENTS, params)
 
 
-def _by_type(kinds: Mapping[str, type[Any]], params: Any) -> StreamEvent | None:
-    """Read an event of the form `{"type": "kind", …}`."""
+def _parse_tagged_event(classes: Mapping[str, type[Any]], params: Any) -> StreamEvent | None:
+    """Return an event of the form `{"type": "kind", …}`; `classes` has its class by kind."""
     event = params.get("event") if isinstance(params, dict) else None
     if not isinstance(event, dict) or not isinstance(event.get("type"), str):
         return None
     body = {name: item for name, item in event.items() if name != "type"}
     kind = event["type"]
-    if kind not in kinds:
-        return StreamEvent(Other(kind, body))
-    made = read(kinds[kind], body)
-    return None if made is None else StreamEvent(made, kind in ("completed", "failed"))
+    if kind not in classes:
+        return StreamEvent(UntypedEvent(kind, body))
+    payload = parse_payload(classes[kind], body)
+    if payload is None:
+        return None
+    return StreamEvent(payload, terminal=kind in ("completed", "failed"))

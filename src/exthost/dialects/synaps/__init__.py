@@ -1,20 +1,23 @@
-"""synaps: JSON-RPC 2.0 in Content-Length frames, with permissions.
+"""synaps: JSON-RPC 2.0 in Content-Length frames. The manifest grants permissions to the plugin.
 
 In reading order:
 
     dialect            codec, handshake, tools, hooks and streams
-    offer              the answer to `initialize`, checked
-    types              payloads as values
-    stream_events      reads the events of providers and commands
+    offer              checks the reply to `initialize`, and makes the Offer from it
+    types              the payloads of messages as dataclasses
+    stream_events      parses the events of providers and commands
     facets             `ext.providers`, `ext.commands`, `ext.settings`, `ext.info`, `ext.sidecar`
-    blocking_facets    the same, blocking
-    host_requests      requests of a plugin to its host: memory and config
-    manifest           plugin.json, hooks and permissions
-    errors.toml        the error codes of its own
-    requirements.toml  the rules of the dialect, by id
-    vectors            what goes over the wire, as data, each with what it means
-    hostile_peer       its row of the fault tests
-    conformance        its row of `exthost check`
+    blocking_facets    the same facets without `await`, for programs without an event loop
+    host_requests      parses the requests of a plugin to its host: memory and config
+    manifest           parses plugin.json; the tables of hooks and permissions
+    errors.toml        the error codes that only this dialect raises
+    requirements.toml  the requirements of the dialect by id; tests name the ids that they cover
+    vectors            test vectors: bytes and messages, each with the expected result
+    hostile_peer       how the fault tests of `exthost.testing` speak this dialect
+    conformance        how `exthost check` checks extensions of this dialect
+
+`PACKAGE` refers to these modules by strings, "module:attribute", so that they are imported only
+when they are needed.
 """
 
 from types import MappingProxyType
@@ -27,6 +30,7 @@ PACKAGE = DialectPackage(
     name="synaps",
     dialect="exthost.dialects.synaps.dialect:DIALECT",
     manifest="exthost.dialects.synaps.manifest:FORMAT",
+    # Dialects are tried in ascending order of rank.
     detection=Detection(rank=20),
     first_bytes=CONTENT_LENGTH,
     errors="exthost.dialects.synaps",

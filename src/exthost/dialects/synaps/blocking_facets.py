@@ -6,26 +6,26 @@ from exthost.dialects.synaps.offer import Provider
 
 
 class SyncProviders(SyncFacet):
-    """`ext.providers`, blocking."""
+    """The blocking form of `ext.providers`."""
 
     complete = forward(Providers.complete)
     stream = forward_stream(Providers.stream)
 
     @property
     def all(self) -> tuple[Provider, ...]:
-        """The providers that it registered."""
-        found: tuple[Provider, ...] = self.target.all
-        return found
+        """The providers that the plugin registered."""
+        providers: tuple[Provider, ...] = self.target.all
+        return providers
 
 
 class SyncCommands(SyncFacet):
-    """`ext.commands`, blocking."""
+    """The blocking form of `ext.commands`."""
 
     invoke = forward_stream(Commands.invoke)
 
 
 class SyncSettings(SyncFacet):
-    """`ext.settings`, blocking."""
+    """The blocking form of `ext.settings`."""
 
     open = forward(Settings.open)
     key = forward(Settings.key)
@@ -33,12 +33,12 @@ class SyncSettings(SyncFacet):
 
 
 class SyncInfo(SyncFacet):
-    """`ext.info`, blocking."""
+    """The blocking form of `ext.info`."""
 
     get = forward(About.get)
 
 
 class SyncSidecar(SyncFacet):
-    """`ext.sidecar`, blocking."""
+    """The blocking form of `ext.sidecar`."""
 
     spawn_args = forward(Sidecar.spawn_args)

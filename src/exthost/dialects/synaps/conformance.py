@@ -1,4 +1,8 @@
-"""How `exthost check` checks synaps extensions: rule ids, harmless requests, the host's answers."""
+"""How `exthost check` checks synaps extensions.
+
+Names the requirement that each check tests, requests without an effect, and the answers to requests
+of the plugin.
+"""
 
 from types import MappingProxyType
 
@@ -29,7 +33,7 @@ CONFORMANCE = Conformance(
         }
     ),
     pings=(Request("info.get", {}), Request(UNKNOWN_METHOD, {})),
-    # The answers of a host that has stored nothing yet. Nothing is stored.
+    # The answers of a host that has stored nothing. The check itself stores nothing, either.
     host_results=MappingProxyType(
         {
             "memory.append": {"ok": True, "timestamp_ms": 0},

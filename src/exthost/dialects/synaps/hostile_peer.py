@@ -1,4 +1,4 @@
-"""The row of synaps in the fault tests."""
+"""How the hostile extension of the fault tests speaks synaps."""
 
 from types import MappingProxyType
 
@@ -13,7 +13,6 @@ PEER = HostilePeer(
     last_request="initialize",
     notification=Notification("progress", {"n": 1}),
     host_request=Request("host/ask", {"n": 1}, 1),
-    settings=MappingProxyType(
-        {"retry": "never"}
-    ),  # a request that kills the peer would kill it twice
+    # Without this, a command that ends the process would be sent again and end the next one, too.
+    settings=MappingProxyType({"retry": "never"}),
 )
