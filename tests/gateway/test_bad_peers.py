@@ -17,7 +17,7 @@ from tests.extensions.driving import until
 from tests.gateway.running import ERAS, extension, inside, tools_of
 from tests.gateway.test_http import ACCEPT
 from tests.gateway.test_http_sessions import served as served_on_http
-from tests.gateway.test_inside import TEXT, about_error, client_of, text
+from tests.gateway.test_inside import TEXT, client_of, error_details, text
 from tests.gateway.test_relayed_requests import CHILD, server
 from tests.gateway.test_stdio import HELLO, Peer, calling, ended, lines, request
 
@@ -67,7 +67,7 @@ async def test_a_server_that_hangs_in_any_phase_harms_its_own_calls_alone(
         if phase == "tools/call":
             await tools_of(client, "ext_server_echo")
             late = await client.call_tool("ext_server_echo", {})
-            assert late.is_error and about_error(late)["code"] == "X0801"
+            assert late.is_error and error_details(late)["code"] == "X0801"
         if phase == "resources/read":
             await tools_of(client, "ext_server_echo")
             with pytest.raises(MCPError):
@@ -119,7 +119,7 @@ async def test_a_server_that_lies_about_schemas_is_listed_and_its_other_tools_wo
             assert listed[name].input_schema.get("type") == "object"
         assert text(await client.call_tool("ext_server_echo", {"a": 1})) == '{"a": 1}'
         broken = await client.call_tool("ext_server_typed", {"as": {"sum": "three"}})
-        assert broken.is_error and about_error(broken)["code"] == "X0661"
+        assert broken.is_error and error_details(broken)["code"] == "X0661"
         await assert_others_are_served(client)
 
 

@@ -43,7 +43,7 @@ def text(result: types.CallToolResult) -> str:
     return block.text
 
 
-def about_error(result: types.CallToolResult) -> Any:
+def error_details(result: types.CallToolResult) -> Any:
     """What an error result says as data; clients hold structured content to a schema."""
     assert result.structured_content is None and result.meta is not None
     return result.meta[mcp_values.ERROR]
@@ -74,7 +74,7 @@ async def test_a_crash_is_the_error_result_of_its_call_alone(era: str) -> None:
             client.call_tool("ext_text_shout", {"text": "hi"}),
         )
         assert died.is_error and shouted.structured_content == {"text": "HI"}
-        error = about_error(died)
+        error = error_details(died)
         assert (error["kind"], error["extension"]) == ("ExtensionGone", "agent")
         assert error["code"] in text(died) and error["help"] not in text(died)
         again = await client.call_tool("ext_agent_echo", {"a": 1})
@@ -91,7 +91,7 @@ async def test_what_a_client_gets_wrong_is_told_with_code_and_help(era: str) -> 
         assert caught.value.data["code"] == "X1201"
         assert "ext_text_shout" in caught.value.data["help"]
         unfit = await client.call_tool("ext_text_shout", {"text": 1})
-        assert unfit.is_error and about_error(unfit)["code"] == "X1301"
+        assert unfit.is_error and error_details(unfit)["code"] == "X1301"
 
 
 async def test_an_error_reply_and_a_result_that_calls_itself_an_error_are_error_results(
@@ -100,7 +100,7 @@ async def test_an_error_reply_and_a_result_that_calls_itself_an_error_are_error_
     document = {"process_extensions": [roder_entry(tmp_path, id="wire")]}
     async with inside(document) as gateway, client_of(gateway) as client:
         refused = await client.call_tool("ext_wire_refuse", {})
-        error = about_error(refused)
+        error = error_details(refused)
         assert refused.is_error and error["kind"] == "CallFailed"
         assert error["answer"]["message"] in text(refused)
         says_so = await client.call_tool("ext_wire_fail", {})
@@ -113,7 +113,7 @@ async def test_a_call_that_takes_too_long_is_an_error_result() -> None:
     slow["source"]["args"] = ["-S", "-E", "-c", HANGS]
     async with inside({"extensions": [slow]}) as gateway, client_of(gateway) as client:
         late = await client.call_tool("ext_agent_wait", {})
-        assert late.is_error and about_error(late)["kind"] == "CallTimeout"
+        assert late.is_error and error_details(late)["kind"] == "CallTimeout"
 
 
 HANGS = """
@@ -134,7 +134,7 @@ async def test_hooks_look_at_the_calls_of_clients_too() -> None:
     )
     async with inside({"extensions": [guard, TEXT]}) as gateway, client_of(gateway) as client:
         stopped = await client.call_tool("ext_text_shout", {"text": "hi"})
-        assert stopped.is_error and about_error(stopped)["code"] == "X0332"
+        assert stopped.is_error and error_details(stopped)["code"] == "X0332"
         assert "not today" in text(stopped)
 
 
@@ -257,7 +257,7 @@ async def test_progress_reaches_whoever_asked_for_it_and_costs_others_nothing(to
     heard: list[Progress] = []
     async with inside({}) as gateway:
         host = gateway.host
-        await gateway.tools.ready()
+        await gateway.tools.wait_for_first_list()
         await host.load(stepper.spec("climber"))
         climbed = await host.call_tool("ext_climber_climb", {"steps": 3}, on_progress=heard.append)
         assert climbed.data == {"climbed": 3}
@@ -276,7 +276,7 @@ async def test_a_caller_that_trips_over_progress_harms_nobody(toys: None) -> Non
         raise ValueError("mine")
 
     async with inside({}) as gateway:
-        await gateway.tools.ready()
+        await gateway.tools.wait_for_first_list()
         await gateway.host.load(stepper.spec("climber"))
         climbed = await gateway.host.call_tool("climb", {"steps": 2}, on_progress=trip)
         assert climbed.data == {"climbed": 2}

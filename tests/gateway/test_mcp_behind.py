@@ -10,7 +10,7 @@ from mcp import Client
 
 from tests.extensions.driving import until
 from tests.gateway.running import ERAS, ROOT, extension, inside
-from tests.gateway.test_inside import about_error, client_of, names, text
+from tests.gateway.test_inside import client_of, error_details, names, text
 
 CHILD = str(ROOT / "tests" / "extensions" / "mcp_child.py")
 LONG_SECONDS = 150.0
@@ -40,7 +40,7 @@ async def test_results_come_as_they_are_with_the_schema_they_promise(
         typed = await client.call_tool("ext_server_typed", {"as": {"sum": 3}})
         assert (text(typed), typed.structured_content) == ("typed", {"sum": 3})
         broken = await client.call_tool("ext_server_typed", {"as": {"sum": "three"}})
-        assert broken.is_error and about_error(broken)["code"] == "X0661"
+        assert broken.is_error and error_details(broken)["code"] == "X0661"
 
 
 async def test_progress_and_cancellation_pass_through(era: str, servers: str) -> None:

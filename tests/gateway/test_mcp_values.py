@@ -29,18 +29,22 @@ def nested(depth: int) -> Any:
     return value
 
 
-def shown(version: str = NEWEST, native: bool = False, **about: Any) -> types.Tool:
+def shown(version: str = NEWEST, from_mcp_server: bool = False, **about: Any) -> types.Tool:
     tool = RegisteredTool(name="ext_a_b", tool="b", extension="a", **about)
-    return types.Tool.model_validate(mcp_values.tool(tool, native=native, version=version))
+    return types.Tool.model_validate(
+        mcp_values.tool_value(tool, from_mcp_server=from_mcp_server, version=version)
+    )
 
 
 def said(
-    result: Any, *, version: str = NEWEST, native: bool = False, is_error: bool = False
+    result: Any, *, version: str = NEWEST, from_mcp_server: bool = False, is_error: bool = False
 ) -> Any:
-    reader = MCP_RESULT if native else VALUE_RESULT
+    reader = MCP_RESULT if from_mcp_server else VALUE_RESULT
     if is_error:
         reader = reader._replace(is_error=lambda raw: True)
-    told = mcp_values.result(ToolResult(result, reader), native=native, version=version)
+    told = mcp_values.result_value(
+        ToolResult(result, reader), from_mcp_server=from_mcp_server, version=version
+    )
     types.CallToolResult.model_validate(told)
     types.JSONRPCResponse(jsonrpc="2.0", id=1, result=told).model_dump_json()
     return told
@@ -78,9 +82,9 @@ def test_only_a_native_tool_promises_its_output_and_keeps_what_else_it_says() ->
         "output_schema": {"type": "object"},
         "extra": {"title": "B", "annotations": {"readOnlyHint": True}, "unknown": 1},
     }
-    native = shown(native=True, **about)
-    assert (native.title, native.output_schema) == ("B", {"type": "object"})
-    assert native.annotations is not None and native.annotations.read_only_hint is True
+    relayed = shown(from_mcp_server=True, **about)
+    assert (relayed.title, relayed.output_schema) == ("B", {"type": "object"})
+    assert relayed.annotations is not None and relayed.annotations.read_only_hint is True
     other = shown(**about)
     assert (other.title, other.output_schema, other.annotations) == (None, None, None)
     assert other.description == "it \ufffd"
@@ -138,23 +142,26 @@ def test_what_an_mcp_server_answered_goes_on_as_it_came(version: str) -> None:
         "isError": True,
         "_meta": {"mine": 1},
     }
-    assert said(result, native=True, version=version) == {**result, "resultType": "complete"}
+    assert said(result, from_mcp_server=True, version=version) == {
+        **result,
+        "resultType": "complete",
+    }
 
 
 def test_structured_content_that_is_no_object_is_for_newer_clients_only() -> None:
     result = {"content": [], "structuredContent": [1]}
-    assert said(result, native=True, version=NEWEST)["structuredContent"] == [1]
-    assert "structuredContent" not in said(result, native=True, version=OLDEST)
+    assert said(result, from_mcp_server=True, version=NEWEST)["structuredContent"] == [1]
+    assert "structuredContent" not in said(result, from_mcp_server=True, version=OLDEST)
 
 
 def test_an_mcp_result_that_is_structured_alone_is_one() -> None:
-    told = said({"structuredContent": {"a": 1}}, native=True)
+    told = said({"structuredContent": {"a": 1}}, from_mcp_server=True)
     assert (told["content"], told["structuredContent"]) == ([], {"a": 1})
 
 
 @pytest.mark.parametrize("result", [{"content": "text"}, {"content": [{"type": "hologram"}]}, 7])
 def test_what_is_no_mcp_result_is_treated_as_any_other(result: Any) -> None:
-    assert json.loads(said(result, native=True)["content"][0]["text"]) == result
+    assert json.loads(said(result, from_mcp_server=True)["content"][0]["text"]) == result
 
 
 @shows("gateway-call-06")
@@ -166,7 +173,7 @@ def test_an_error_tells_code_message_and_help_but_no_evidence() -> None:
         help="wait longer",
         evidence=Evidence(stderr=("a secret",), argv=("/bin/secret",)),
     )
-    told = mcp_values.error(error)
+    told = mcp_values.error_result(error)
     assert told["isError"] is True and "secret" not in json.dumps(told)
     assert told["content"][0]["text"] == "a: it took too long [X0801]"
     assert told["_meta"][mcp_values.ERROR] == {
@@ -181,7 +188,7 @@ def test_an_error_tells_code_message_and_help_but_no_evidence() -> None:
 def test_an_extensions_own_error_keeps_its_code_and_data_if_they_can_be_said() -> None:
     def failed(data: Any) -> Any:
         error = CallFailed("X0701", "no", error_code=-1, error_message=LONE, data=data)
-        return mcp_values.error(error)
+        return mcp_values.error_result(error)
 
     answer = failed({"a": 1})["_meta"][mcp_values.ERROR]["answer"]
     assert answer == {"code": -1, "message": "\ufffd", "data": {"a": 1}}

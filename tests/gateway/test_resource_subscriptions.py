@@ -31,7 +31,7 @@ class MadeUpCatalog:
     def __init__(self, server: MadeUpServer) -> None:
         self._server = server
 
-    async def servers_of(self, uri: str) -> list[MadeUpServer]:
+    async def find_servers(self, uri: str) -> list[MadeUpServer]:
         return [self._server]
 
 

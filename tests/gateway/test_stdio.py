@@ -226,11 +226,11 @@ def test_while_it_serves_stdout_is_the_wire_alone() -> None:
     script = """if True:
         import os, sys
         from exthost.gateway import stdio
-        with stdio.claimed() as wire:
+        with stdio.claim_stdio() as wire:
             print("stray", flush=True)
             os.system("echo from a child")
             assert sys.stdin.read() == ""
-            os.write(wire.writes, os.read(wire.reads, 100))
+            os.write(wire.write_fd, os.read(wire.read_fd, 100))
         print("after", flush=True)
     """
     done = subprocess.run(

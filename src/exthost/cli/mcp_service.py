@@ -110,7 +110,7 @@ def _open_stdio_service() -> Iterator[BackgroundService]:
     async def serve(context: ServiceContext) -> None:
         await stdio.serve(context.mcp_server, wire)
 
-    with stdio.claimed() as wire:
+    with stdio.claim_stdio() as wire:
         yield BackgroundService(serve, is_mcp=True)
 
 

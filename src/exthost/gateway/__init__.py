@@ -1,28 +1,34 @@
-"""The gateway: one host as one MCP server, with everything that its extensions offer.
+"""The gateway: publishes the extensions of one host as one MCP server.
 
-Sessions are those of the official `mcp` package, an optional install: nothing outside this package
-imports it. Tool calls, which are nearly all of the traffic, go past its session layer. In reading
+MCP has two eras. In the handshake era (revisions before 2026) a client opens a session with
+`initialize`. In the stateless era there is no session: each request carries the revision, the
+capabilities and the name of its client. The gateway serves clients of both eras, and MCP servers of
+both eras can be among its extensions.
+
+The official `mcp` package ("the package" in these modules) is an optional install; only the gateway
+imports it. It manages the sessions and handles most methods. Tool calls, which are nearly all of
+the traffic, bypass its session layer, because that layer costs more than the call. In reading
 order:
 
-    server           the gateway: its parts, and the way of a request
-    requests         what is answered to each method
-    relay            one request on its way to the extension that serves it
-    exchanges        the requests under way, and what servers ask their clients meanwhile
-    held_calls       calls that wait for input of a stateless client
-    tool_list        the tools that clients see, and when
-    catalog          resources, templates and prompts of MCP servers
+    server           the gateway: its parts, and the path of a request
+    requests         the handler of each MCP method
+    relay            relays one request to the extension that answers it
+    exchanges        the requests in progress, and the requests that servers send to clients
+    held_calls       calls that wait for the input of a stateless client
+    tool_list        the tools that clients see, and when they see them
+    catalog          resources, resource templates and prompts of MCP servers
     resource_subscriptions  the clients that subscribed to changes of resources
     clients          connected clients of the handshake era
     announcer        notifications: changed lists, updated resources, log messages
-    outbox           notifications that go before a result
-    meta             what a request says about its client
-    mcp_values       tools, results and errors in the words of MCP
+    outbox           a queue of notifications to one client
+    meta             the `_meta` field of requests, translated between the eras
+    mcp_values       tools, results and errors of the host as MCP values
     stdio, http      the two transports
-    call_messages    the messages of a tool call, by the host's own codec
-    call_session     what a tool call has in the place of the package's session
-    stdio_calls      tool calls on stdio, from line to line
-    line_writer      the lines to the client on stdio
-    http_calls       tool calls on HTTP, from the body of a request to the response
-    client_requests  what servers ask a client of HTTP meanwhile
-    call_response    that response: a JSON body, or a stream of events
+    call_messages    decodes and encodes the messages of a tool call
+    call_session     the context and session of a tool call that bypasses the package
+    stdio_calls      tool calls on stdio
+    line_writer      writes lines to the client on stdio
+    http_calls       tool calls on HTTP
+    client_requests  requests of servers to a client on HTTP
+    call_response    the HTTP response to a tool call: a JSON body, or an event stream
 """

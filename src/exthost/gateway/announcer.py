@@ -1,8 +1,9 @@
-"""Tells clients what changes: lists, resources that they subscribed to, log messages of servers.
+"""Notifies clients of changed lists, of updated resources, and of log messages of MCP servers.
 
-Extensions come and go in bursts, so clients are told of changed lists once for each burst, and of
-tools only if they are not what they were. Log messages go to the clients whose calls the server is
-serving, each from the level on that it wants; between calls, to every client of the handshake era.
+Extensions start and stop in bursts, so the changes of lists within a short time are announced
+together, and the list of tools is announced only if it differs from the last one. A log message of
+a server goes to the clients that have calls in progress there; without such calls it goes to every
+connected client of the handshake era. Each client gets only the levels that it has set.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from pydantic import ValidationError
 
 from exthost.errors import ExthostError
 from exthost.events import Noticed, StateChanged, ToolsChanged
-from exthost.gateway.catalog import Catalog, Kind, capabilities_of, speaks_stateless
+from exthost.gateway.catalog import Catalog, Kind, is_stateless_server, server_capabilities
 from exthost.gateway.clients import Client, Clients, is_at_least
 from exthost.gateway.exchanges import Exchange, Exchanges
 from exthost.gateway.meta import is_stateless, log_level
@@ -35,14 +36,16 @@ __all__ = ["Announcer"]
 
 _log = logging.getLogger("exthost.gateway")
 
-# Changes within this time are told as one.
+# Changes of lists within this time are announced together.
 SETTLE_SECONDS = 0.05
 
-_KINDS: Mapping[str, tuple[Kind, ...]] = {
+# The lists in the catalog, by the capability of the server that has them.
+_KINDS_BY_CAPABILITY: Mapping[str, tuple[Kind, ...]] = {
     "resources": ("resources", "templates"),
     "prompts": ("prompts",),
 }
-_CHANGED: Mapping[str, tuple[type[Any], type[Any]]] = {
+# By list: the notification of the handshake era, and the event of the stateless era.
+_NOTIFICATION_TYPES: Mapping[str, tuple[type[Any], type[Any]]] = {
     "resources": (types.ResourceListChangedNotification, ResourcesListChanged),
     "prompts": (types.PromptListChangedNotification, PromptsListChanged),
     "tools": (types.ToolListChangedNotification, ToolsListChanged),
@@ -69,7 +72,7 @@ class Announcer:
         self._exchanges = exchanges
         self._subscriptions = subscriptions
         self._bus = bus
-        self._known_tools: Mapping[str, RegisteredTool] = {}
+        self._announced_tools: Mapping[str, RegisteredTool] = {}
         self._changed_lists: set[str] = set()
         self._change = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -82,7 +85,7 @@ class Announcer:
     # -- life --------------------------------------------------------------------------------
 
     def open(self) -> None:
-        self._run(self._announce())
+        self._spawn(self._announce_changes())
 
     async def close(self) -> None:
         for unsubscribe in self._unsubscribes:
@@ -92,7 +95,7 @@ class Announcer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _run(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -104,8 +107,8 @@ class Announcer:
         """Whether every change so far has been announced."""
         return not self._change.is_set()
 
-    def changed(self, kind: str) -> None:
-        """Announce that this list is another one."""
+    def mark_changed(self, kind: str) -> None:
+        """Announce soon that the list of this kind has changed."""
         self._changed_lists.add("prompts" if kind == "prompts" else "resources")
         self._change.set()
 
@@ -115,19 +118,21 @@ class Announcer:
     def _on_state_changed(self, event: StateChanged) -> None:
         if event.after != "ready" and event.before != "ready":
             return
-        extension = self._catalog.server(event.extension)
-        has = capabilities_of(extension) if extension is not None else _KINDS
-        for capability, kinds in _KINDS.items():
-            self._catalog.forget(event.extension, kinds)
-            if capability in has:
-                self.changed(capability)
+        extension = self._catalog.find_server(event.extension)
+        capabilities = (
+            server_capabilities(extension) if extension is not None else _KINDS_BY_CAPABILITY
+        )
+        for capability, kinds in _KINDS_BY_CAPABILITY.items():
+            self._catalog.invalidate(event.extension, kinds)
+            if capability in capabilities:
+                self.mark_changed(capability)
         if extension is not None:
-            self._run(self._subscriptions.resubscribe(event.extension))
-            self._run(self.set_level(event.extension))
+            self._spawn(self._subscriptions.resubscribe(event.extension))
+            self._spawn(self.set_level(event.extension))
 
-    async def _announce(self) -> None:
-        await self._starts_before_the_first_list()
-        self._known_tools = dict(self._host.tools)
+    async def _announce_changes(self) -> None:
+        await self._start_until_first_list()
+        self._announced_tools = dict(self._host.tools)
         self._changed_lists.clear()
         while True:
             await self._change.wait()
@@ -136,47 +141,47 @@ class Announcer:
             self._tools.start_silent()
             lists, self._changed_lists = self._changed_lists, set()
             tools = dict(self._host.tools)
-            if _differ(tools, self._known_tools):
-                self._known_tools = tools
+            if _are_different(tools, self._announced_tools):
+                self._announced_tools = tools
                 lists.add("tools")
             for name in sorted(lists):
-                notification, event = _CHANGED[name]
+                notification, event = _NOTIFICATION_TYPES[name]
                 self._clients.notify(notification())
                 await self._bus.publish(event())
 
-    async def _starts_before_the_first_list(self) -> None:
-        """Start what only its handshake can describe, as soon as it is there, though another
-        extension may still keep the host from being open."""
+    async def _start_until_first_list(self) -> None:
+        """Until the first list can be answered, start each extension whose tools are unknown as
+        soon as the host has loaded it. The host may still be waiting for another extension."""
         loop = asyncio.get_running_loop()
-        first = loop.create_task(self._tools.ready())
+        first_list = loop.create_task(self._tools.wait_for_first_list())
         try:
-            while not first.done():
+            while not first_list.done():
                 change = loop.create_task(self._change.wait())
-                await asyncio.wait([first, change], return_when="FIRST_COMPLETED")
+                await asyncio.wait([first_list, change], return_when="FIRST_COMPLETED")
                 change.cancel()
                 self._change.clear()
                 self._tools.start_silent()
         finally:
-            first.cancel()
+            first_list.cancel()
 
     # -- notifications of servers ------------------------------------------------------------
 
     def _on_notification(self, notice: Noticed) -> None:
         method, params = notice.method, notice.params
         if method == "notifications/message":
-            self._pass_on_log(notice)
+            self._forward_log(notice)
         elif method == "notifications/resources/list_changed":
-            self._catalog.forget(notice.extension, _KINDS["resources"])
-            self.changed("resources")
+            self._catalog.invalidate(notice.extension, _KINDS_BY_CAPABILITY["resources"])
+            self.mark_changed("resources")
         elif method == "notifications/prompts/list_changed":
-            self._catalog.forget(notice.extension, _KINDS["prompts"])
-            self.changed("prompts")
+            self._catalog.invalidate(notice.extension, _KINDS_BY_CAPABILITY["prompts"])
+            self.mark_changed("prompts")
         elif method == "notifications/resources/updated" and isinstance(params, Mapping):
             uri = params.get("uri")
             if isinstance(uri, str):
                 self._announce_update(uri)
         elif method == "notifications/elicitation/complete":
-            self._pass_on(types.ElicitCompleteNotification, method, params)
+            self._forward_to_all(types.ElicitCompleteNotification, method, params)
 
     def _announce_update(self, uri: str) -> None:
         updated = types.ResourceUpdatedNotification(
@@ -185,15 +190,17 @@ class Announcer:
         for subscriber in self._subscriptions.subscribers_of(uri):
             if isinstance(subscriber, Client):
                 subscriber.notify(updated)
-        self._run(self._bus.publish(ResourceUpdated(uri=uri)))
+        self._spawn(self._bus.publish(ResourceUpdated(uri=uri)))
 
-    def _pass_on(self, kind: Any, method: str, params: Any) -> None:
+    def _forward_to_all(self, notification_type: Any, method: str, params: Any) -> None:
         try:
-            self._clients.notify(kind.model_validate({"method": method, "params": params}))
+            self._clients.notify(
+                notification_type.model_validate({"method": method, "params": params})
+            )
         except ValidationError:
             _log.debug("%s is not valid and is not passed on", method)
 
-    def _pass_on_log(self, notice: Noticed) -> None:
+    def _forward_log(self, notice: Noticed) -> None:
         try:
             message = types.LoggingMessageNotification.model_validate(
                 {"method": notice.method, "params": notice.params}
@@ -201,51 +208,54 @@ class Announcer:
         except ValidationError:
             return
         level = message.params.level
-        serving = self._exchanges.of(notice.extension)
-        for exchange in serving:
-            if self._wants(exchange, level):
-                _send_on(exchange, message)
-        if not serving:
+        exchanges = self._exchanges.list_for(notice.extension)
+        for exchange in exchanges:
+            if self._wants_log(exchange, level):
+                _send_in_exchange(exchange, message)
+        if not exchanges:
             for client in self._clients:
                 if is_at_least(level, client.level):
                     client.notify(message)
 
-    def _wants(self, exchange: Exchange, level: str) -> bool:
+    def _wants_log(self, exchange: Exchange, level: str) -> bool:
         ctx = exchange.ctx
         if not is_stateless(ctx.protocol_version):
-            return is_at_least(level, self._clients.of(ctx).level)
-        lowest = log_level(ctx.params or {})
-        return lowest is not None and is_at_least(level, lowest)
+            return is_at_least(level, self._clients.get_or_add(ctx).level)
+        threshold = log_level(ctx.params or {})
+        return threshold is not None and is_at_least(level, threshold)
 
     # -- levels and clients ------------------------------------------------------------------
 
     async def set_level(self, extension: str = "") -> None:
-        """Tell MCP servers, or this one, the lowest level that a client wants."""
+        """Send the least severe log level that a client has set to this MCP server, or to all of
+        them if `extension` is ""."""
         level = self._clients.lowest_level
         if level is None:
             return
         for server in self._host.extensions:
-            if extension in ("", server.id) and "logging" in capabilities_of(server):
-                if speaks_stateless(server):
-                    continue  # each request says its own
+            if extension in ("", server.id) and "logging" in server_capabilities(server):
+                if is_stateless_server(server):
+                    continue  # each request to it carries its own level
                 try:
                     await server.call("logging/setLevel", {"level": level})
                 except ExthostError as error:
                     _log.debug("%s", error)
 
-    def forget(self, client: Client) -> None:
-        """Take back what a client wanted that is gone."""
-        self._run(self._subscriptions.remove_all(client))
+    def remove_client(self, client: Client) -> None:
+        """Remove the subscriptions of a client that has disconnected."""
+        self._spawn(self._subscriptions.remove_all(client))
 
 
-def _send_on(exchange: Exchange, notification: types.ServerNotification) -> None:
+def _send_in_exchange(exchange: Exchange, notification: types.ServerNotification) -> None:
     exchange.outbox.put(
         lambda: exchange.ctx.session.send_notification(notification, exchange.ctx.request_id)
     )
 
 
-def _differ(tools: Mapping[str, RegisteredTool], before: Mapping[str, RegisteredTool]) -> bool:
+def _are_different(
+    tools: Mapping[str, RegisteredTool], announced: Mapping[str, RegisteredTool]
+) -> bool:
     try:
-        return tools != before
-    except RecursionError:  # schemas too deep to compare: telling once too often is no harm
+        return tools != announced
+    except RecursionError:  # schemas too deep to compare; an unneeded notification does no harm
         return True

@@ -1,7 +1,8 @@
-"""The messages of a tool call, read and written with the host's own codec. Pure, save for the log.
+"""Decodes and encodes the messages of a tool call with the host's own JSON codec.
 
-What is read is checked so far that it can be served; a message that is unusual in any way is None,
-and the package judges it. Replies are as the package writes them.
+The functions that decode check only what a tool call needs. They return None for a message that is
+unusual in any way, and the caller leaves that message to the `mcp` package, which validates it in
+full. Replies have the same form as those of the package. Pure, except for a log message.
 """
 
 import logging
@@ -16,26 +17,27 @@ from exthost.gateway.call_session import Caller
 from exthost.wire import jsontext
 
 __all__ = [
-    "CALL",
-    "CANCELLED",
-    "ENVELOPE",
-    "cancelled_id",
+    "CALL_MARK",
+    "CANCELLED_MARK",
+    "ENVELOPE_KEYS",
     "decode_message",
     "encode_error",
     "encode_result",
-    "error_data",
-    "request_id",
-    "stateless_caller",
+    "make_stateless_caller",
+    "parse_cancelled_id",
+    "parse_request_id",
+    "to_error_data",
 ]
 
 _log = logging.getLogger("exthost.gateway")
 
-# The bytes of a message that may be a tool call, or the cancellation of one.
-CALL = b'"tools/call"'
-CANCELLED = b'"notifications/cancelled"'
+# A message without these bytes is no tool call, and no cancellation of one. Searching for them is
+# much cheaper than decoding every message.
+CALL_MARK = b'"tools/call"'
+CANCELLED_MARK = b'"notifications/cancelled"'
 
-# What a request of the stateless era says about its client.
-ENVELOPE = (
+# The keys in the `_meta` of a request of the stateless era that describe its client.
+ENVELOPE_KEYS = (
     types.PROTOCOL_VERSION_META_KEY,
     types.CLIENT_CAPABILITIES_META_KEY,
     types.CLIENT_INFO_META_KEY,
@@ -43,7 +45,7 @@ ENVELOPE = (
 
 
 def decode_message(text: bytes) -> dict[str, Any] | None:
-    """Return a message of JSON-RPC."""
+    """Return a JSON-RPC message, or None if the text is not one."""
     try:
         message = jsontext.decode_fast(text)
     except (ValueError, RecursionError):
@@ -53,26 +55,27 @@ def decode_message(text: bytes) -> dict[str, Any] | None:
     return message
 
 
-def request_id(value: Any) -> types.RequestId | None:
-    """Return the id of a request."""
+def parse_request_id(value: Any) -> types.RequestId | None:
+    """Return the value if it can be the id of a request, else None."""
+    # Not isinstance: a bool is an int, and no id.
     return value if type(value) is int or type(value) is str else None
 
 
-def cancelled_id(message: dict[str, Any]) -> types.RequestId | None:
-    """Return the id of the request that this message cancels."""
+def parse_cancelled_id(message: dict[str, Any]) -> types.RequestId | None:
+    """Return the id of the request that this message cancels, or None if it cancels none."""
     if message.get("method") != "notifications/cancelled" or "id" in message:
         return None
     params = message.get("params")
-    return request_id(params.get("requestId")) if isinstance(params, dict) else None
+    return parse_request_id(params.get("requestId")) if isinstance(params, dict) else None
 
 
-def stateless_caller(route: InboundModernRoute) -> Caller:
-    """Return the client of a request of the stateless era."""
-    described = Connection.from_envelope(
+def make_stateless_caller(route: InboundModernRoute) -> Caller:
+    """Return the client that a request of the stateless era describes."""
+    connection = Connection.from_envelope(
         route.protocol_version, route.client_info, route.client_capabilities
     )
     return Caller(
-        described.protocol_version, described.client_params, described.client_capabilities
+        connection.protocol_version, connection.client_params, connection.client_capabilities
     )
 
 
@@ -80,25 +83,31 @@ def encode_result(id: types.RequestId, result: dict[str, Any]) -> bytes:
     """Return the reply with a result."""
     try:
         return jsontext.encode_fast({"jsonrpc": "2.0", "id": id, "result": result})
-    except (TypeError, ValueError, RecursionError, OverflowError):  # such as a very large number
-        return _dump(types.JSONRPCResponse(jsonrpc="2.0", id=id, result=result))
+    except (
+        TypeError,
+        ValueError,
+        RecursionError,
+        OverflowError,
+    ):  # such as an integer beyond 64 bits
+        return _encode_by_package(types.JSONRPCResponse(jsonrpc="2.0", id=id, result=result))
 
 
 def encode_error(id: types.RequestId, error: types.ErrorData) -> bytes:
     """Return the reply with an error."""
-    return _dump(types.JSONRPCError(jsonrpc="2.0", id=id, error=error))
+    return _encode_by_package(types.JSONRPCError(jsonrpc="2.0", id=id, error=error))
 
 
-def error_data(error: Exception, *, stateless: bool) -> types.ErrorData:
-    """Return an exception as the error of a reply."""
-    known = handler_exception_to_error_data(error)
-    if known is not None:
-        return known
+def to_error_data(error: Exception, *, stateless: bool) -> types.ErrorData:
+    """Return the JSON-RPC error for an exception. An exception that the package does not translate
+    is logged with its traceback."""
+    translated = handler_exception_to_error_data(error)
+    if translated is not None:
+        return translated
     _log.error("tools/call failed", exc_info=error)
     if stateless:
         return types.ErrorData(code=types.INTERNAL_ERROR, message="Internal server error")
     return types.ErrorData(code=0, message=str(error))
 
 
-def _dump(message: types.JSONRPCMessage) -> bytes:
+def _encode_by_package(message: types.JSONRPCMessage) -> bytes:
     return message.model_dump_json(by_alias=True, exclude_unset=True).encode()

@@ -1,7 +1,7 @@
-"""The response to one tool call on HTTP: a JSON body, or a stream of events if one is needed.
+"""The HTTP response to one tool call: a JSON body, or a stream of server-sent events if needed.
 
-A stream is needed for messages before the result, and for a call that takes long: comments keep its
-connection open where something between cuts idle ones.
+A stream is needed if messages are sent before the result, or if the call takes long: comments in
+the stream then keep proxies from closing an idle connection.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from exthost.wire import jsontext
 
 __all__ = ["CallResponse"]
 
-# A call without a result for this long is answered by a stream, with a comment each time.
+# If a call has no result after this time, its response becomes a stream. A comment is sent then,
+# and again each time this time has passed.
 COMMENT_SECONDS = 10.0
 
 _EVENT_HEADERS = (
@@ -27,34 +28,35 @@ _EVENT_HEADERS = (
 
 
 class CallResponse:
-    """The response; `headers` are added to those that every response has."""
+    """One response. `send` is the ASGI callable; `headers` are added to the standard ones."""
 
     def __init__(self, send: Send, *headers: tuple[bytes, bytes]) -> None:
         self._send = send
         self._headers = headers
         self._lock = asyncio.Lock()
-        self._is_started = False
+        self._is_streaming = False
         self._is_ended = False
         self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(COMMENT_SECONDS, self._comment)
-        self._commenting: asyncio.Task[None] | None = None
+        self._timer = self._loop.call_later(COMMENT_SECONDS, self._start_comment)
+        self._comment_task: asyncio.Task[None] | None = None
 
     async def notify(self, notification: types.ServerNotification) -> None:
-        """Send a notification."""
+        """Send a notification before the reply."""
         message = notification.model_dump(by_alias=True, mode="json", exclude_none=True)
         await self.send({"jsonrpc": "2.0", **message})
 
     async def send(self, message: Mapping[str, Any]) -> None:
         """Send a message before the reply."""
-        await self._part(_event(jsontext.encode(message)))
+        await self._send_part(_encode_event(jsontext.encode(message)))
 
     async def end(self, body: bytes, status: int) -> None:
-        """Send the reply. Its status is that of the response if that is not a stream yet."""
+        """Send the reply and finish the response. The HTTP status is used only if the response is
+        not a stream yet; a stream has begun with status 200."""
         self._timer.cancel()
         async with self._lock:
             self._is_ended = True
-            if self._is_started:
-                await self._send({"type": "http.response.body", "body": _event(body)})
+            if self._is_streaming:
+                await self._send({"type": "http.response.body", "body": _encode_event(body)})
                 return
             headers = [
                 (b"content-type", b"application/json"),
@@ -65,25 +67,25 @@ class CallResponse:
             await self._send({"type": "http.response.body", "body": body})
 
     def close(self) -> None:
-        """Send nothing more."""
+        """Stop the timer and cancel a comment that is being sent. The response stays unfinished."""
         self._timer.cancel()
-        if self._commenting is not None:
-            self._commenting.cancel()
+        if self._comment_task is not None:
+            self._comment_task.cancel()
 
-    def _comment(self) -> None:
-        self._timer = self._loop.call_later(COMMENT_SECONDS, self._comment)
-        self._commenting = self._loop.create_task(self._part(b": still running\r\n\r\n"))
+    def _start_comment(self) -> None:
+        self._timer = self._loop.call_later(COMMENT_SECONDS, self._start_comment)
+        self._comment_task = self._loop.create_task(self._send_part(b": still running\r\n\r\n"))
 
-    async def _part(self, data: bytes) -> None:
+    async def _send_part(self, data: bytes) -> None:
         async with self._lock:
-            if self._is_ended:  # a notification or a comment that comes too late
+            if self._is_ended:  # a late notification or comment
                 return
-            if not self._is_started:
-                self._is_started = True
+            if not self._is_streaming:
+                self._is_streaming = True
                 headers = [*_EVENT_HEADERS, *self._headers]
                 await self._send({"type": "http.response.start", "status": 200, "headers": headers})
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
 
-def _event(message: bytes) -> bytes:
+def _encode_event(message: bytes) -> bytes:
     return b"event: message\r\ndata: " + message + b"\r\n\r\n"

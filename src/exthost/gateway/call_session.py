@@ -1,5 +1,8 @@
-"""The context and the session of a tool call that a transport of ours serves without the package's
-dispatcher."""
+"""The context and the session of a tool call that bypasses the dispatcher of the `mcp` package.
+
+The handlers of requests expect the package's `ServerRequestContext` with a `ServerSession`. This
+module makes both for the calls that `stdio_calls` and `http_calls` handle themselves.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -19,12 +22,14 @@ __all__ = ["CallSession", "Caller", "make_context"]
 
 ResultT = TypeVar("ResultT", bound=BaseModel)
 Notify = Callable[[types.ServerNotification], Awaitable[None]]
-Ask = Callable[[str, Any], Awaitable[dict[str, Any]]]
+SendRequest = Callable[[str, Any], Awaitable[dict[str, Any]]]
 """Sends a request to the client, and returns the result. Raises MCPError."""
 
 
 class Caller:
-    """The client of a call: its revision, and what it declared about itself."""
+    """The client of a call: its protocol revision, and the params and capabilities that it
+    declared. For a stateless client, `params` is made from its requests, and None if they have no
+    client name."""
 
     __slots__ = ("capabilities", "params", "version")
 
@@ -40,24 +45,27 @@ class Caller:
 
 
 class CallSession(ServerSession):
-    """What `ctx.session` is for such a call. `notify` sends a notification to its client, before
-    the result. Requests are sent by `ask`, or by the session that the package made for the
-    connection; with neither, the client cannot be asked."""
+    """The `ctx.session` of such a call.
+
+    `notify` sends a notification to the client before the result. Requests to the client are sent
+    by `connection_session`, the package's session of the connection, or else by `send_to_client`;
+    without both, `send_request` raises NoBackChannelError.
+    """
 
     def __init__(
         self,
         caller: Caller,
         progress_token: types.ProgressToken | None,
         notify: Notify,
-        ask: Ask | None,
-        connection: ServerSession | None,
+        send_to_client: SendRequest | None,
+        connection_session: ServerSession | None,
     ) -> None:
-        # The parts of the package's own session are not needed: every method used is overridden.
+        # super().__init__() is not called: every method that is used is overridden.
         self._caller = caller
         self._progress_token = progress_token
-        self._send = notify
-        self._ask = ask
-        self._connection_session = connection
+        self._send_to_caller = notify
+        self._send_to_client = send_to_client
+        self._connection_session = connection_session
 
     @property
     def client_params(self) -> types.InitializeRequestParams | None:
@@ -83,13 +91,13 @@ class CallSession(ServerSession):
             return await self._connection_session.send_request(
                 request, result_type, request_read_timeout_seconds, None, progress_callback
             )
-        if self._ask is None:
+        if self._send_to_client is None:
             raise NoBackChannelError(request.method)
-        sent = request.model_dump(by_alias=True, mode="json", exclude_none=True)
-        result = await self._ask(sent["method"], sent.get("params"))
+        message = request.model_dump(by_alias=True, mode="json", exclude_none=True)
+        result = await self._send_to_client(message["method"], message.get("params"))
         try:
             validate_client_result(request.method, self.protocol_version, result)
-        except KeyError:  # its revision does not know this method
+        except KeyError:  # the client's revision does not have this method: nothing to check
             pass
         return result_type.model_validate(result, by_name=False)
 
@@ -98,7 +106,7 @@ class CallSession(ServerSession):
         notification: types.ServerNotification,
         related_request_id: types.RequestId | None = None,
     ) -> None:
-        await self._send(notification)
+        await self._send_to_caller(notification)
 
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
@@ -110,7 +118,7 @@ class CallSession(ServerSession):
                 total=total,
                 message=message,
             )
-            await self._send(types.ProgressNotification(params=params))
+            await self._send_to_caller(types.ProgressNotification(params=params))
 
 
 def make_context(
@@ -119,14 +127,15 @@ def make_context(
     caller: Caller,
     notify: Notify,
     *,
-    ask: Ask | None = None,
-    connection: ServerSession | None = None,
+    send_to_client: SendRequest | None = None,
+    connection_session: ServerSession | None = None,
     request: Any = None,
 ) -> Context:
-    """Return the context of a `tools/call` request; `request` is that of HTTP."""
+    """Return the context of a `tools/call` request. `request` is the HTTP request, None on stdio.
+    For the other parameters see `CallSession`."""
     token = progress_token_from_params(params) if "_meta" in params else None
     return Context(
-        session=CallSession(caller, token, notify, ask, connection),
+        session=CallSession(caller, token, notify, send_to_client, connection_session),
         lifespan_context={},
         protocol_version=caller.version,
         method="tools/call",

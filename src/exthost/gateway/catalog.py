@@ -1,11 +1,12 @@
-"""What MCP servers offer beside tools: resources, resource templates and prompts, as one list each.
+"""Merges the resources, resource templates and prompts of all MCP servers into one list of each.
 
-Lists are fetched when somebody wants them and kept until their server says that they changed or is
-started again. A server that does not answer in time holds up nobody: its items come later, with a
-notification. Resources keep their URIs, since links lead to them. Prompts have names like tools do.
+A list is fetched from its server when a client requests it. It is kept until the server announces
+a change or is restarted. A server that does not answer in time delays no client: its items are left
+out, and clients are notified when they have arrived. Resources keep their URIs, because links in
+tool results refer to them. Prompts get the prefix of their extension, as tools do.
 
-A URI that is in no list is looked up where a link to it came from, then by the templates, then at
-each server in turn.
+To find the server of a URI that is in no list, the catalog looks at the links in earlier tool
+results, then at the resource templates. If neither helps, all servers are tried in turn.
 """
 
 import asyncio
@@ -16,52 +17,63 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
-from exthost.gateway.mcp_values import NATIVE
+from exthost.gateway.mcp_values import MCP_DIALECT
 from exthost.names import registered_name
 
-__all__ = ["Catalog", "Kind", "Prompt", "capabilities_of", "is_native", "speaks_stateless"]
+__all__ = [
+    "Catalog",
+    "Kind",
+    "Prompt",
+    "is_mcp_server",
+    "is_stateless_server",
+    "server_capabilities",
+]
 
 _log = logging.getLogger("exthost.gateway")
 
-# A list is answered after this with what has come.
+# A server whose list has not arrived after this time is left out of the answer.
 LIST_SECONDS = 2.0
 
-# Links of tool results, so many of them, the oldest forgotten first.
+# The maximum number of remembered links. The oldest are forgotten first.
 MAX_LINKS = 4096
 
 Kind: TypeAlias = Literal["resources", "templates", "prompts"]
 
+# An expression of a URI template (RFC 6570), with its operator as group 1.
 _EXPRESSION = re.compile(r"\{([+#./;?&]?)[^}]*\}")
 
 
 class Prompt(NamedTuple):
-    """A prompt: the extension that has it, and its name there."""
+    """A prompt: its extension, and its name in that extension."""
 
     extension: Extension
     name: str
 
 
-def is_native(extension: Extension) -> bool:
-    """Whether this is an MCP server."""
-    return extension.dialect.name == NATIVE
+def is_mcp_server(extension: Extension) -> bool:
+    """Return whether this extension is an MCP server."""
+    return extension.dialect.name == MCP_DIALECT
 
 
-def capabilities_of(extension: Extension) -> Mapping[str, Any]:
-    """Return the capabilities of an MCP server that serves."""
-    if not is_native(extension) or not extension.serves:
+def server_capabilities(extension: Extension) -> Mapping[str, Any]:
+    """Return the capabilities of an MCP server that is ready, and {} for any other extension."""
+    if not is_mcp_server(extension) or not extension.serves:
         return {}
-    has = extension.offer.extra.get("server_capabilities")
-    return has if isinstance(has, Mapping) else {}
+    capabilities = extension.offer.extra.get("server_capabilities")
+    return capabilities if isinstance(capabilities, Mapping) else {}
 
 
-def speaks_stateless(extension: Extension) -> bool:
-    """Whether an MCP server speaks the era without a handshake."""
+def is_stateless_server(extension: Extension) -> bool:
+    """Return whether an MCP server speaks the stateless era of the protocol."""
     return extension.offer.extra.get("era") == "stateless"
 
 
 class Catalog:
     """The resources, templates and prompts of the extensions that `extensions` returns.
-    `on_late` is called with the kind of a list that came after it was wanted."""
+
+    `on_late` is called with the kind of a list that arrived after a client was answered without it.
+    With `plain_names`, a prompt whose name only one server uses is listed under that name.
+    """
 
     def __init__(
         self,
@@ -73,133 +85,139 @@ class Catalog:
         self._extensions = extensions
         self._on_late = on_late
         self._plain_names = plain_names
-        self._fetched: dict[tuple[str, Kind], asyncio.Task[list[Any]]] = {}
+        self._fetch_tasks: dict[tuple[str, Kind], asyncio.Task[list[Any]]] = {}
         self._links: dict[str, str] = {}
 
-    def forget(self, extension: str, kinds: Iterable[Kind]) -> None:
-        """Fetch these lists again when they are wanted."""
+    def invalidate(self, extension: str, kinds: Iterable[Kind]) -> None:
+        """Discard these lists of an extension; they are fetched again when they are needed."""
         for kind in kinds:
-            task = self._fetched.pop((extension, kind), None)
+            task = self._fetch_tasks.pop((extension, kind), None)
             if task is not None:
                 task.cancel()
 
     async def close(self) -> None:
-        tasks, self._fetched = list(self._fetched.values()), {}
+        tasks, self._fetch_tasks = list(self._fetch_tasks.values()), {}
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # -- lists -------------------------------------------------------------------------------
 
-    async def resources(self) -> list[Any]:
-        """Return every resource. If two servers have one URI, the first keeps it."""
-        return _unique(await self._items("resources"), "uri")
+    async def list_resources(self) -> list[Any]:
+        """Return every resource. If two servers have the same URI, that of the first is
+        returned."""
+        return _unique(await self._fetch_items("resources"), "uri")
 
-    async def templates(self) -> list[Any]:
-        """Return every resource template, likewise."""
-        return _unique(await self._items("templates"), "uriTemplate")
+    async def list_templates(self) -> list[Any]:
+        """Return every resource template. Of two with the same template, the first is returned."""
+        return _unique(await self._fetch_items("templates"), "uriTemplate")
 
-    async def prompts(self) -> list[Any]:
-        """Return every prompt under its name here."""
-        items = await self._items("prompts")
-        names = self._names(items)
-        shown = [
+    async def list_prompts(self) -> list[Any]:
+        """Return every prompt, under the name that clients use."""
+        items = await self._fetch_items("prompts")
+        names = self._listed_names(items)
+        prompts = [
             (extension, {**item, "name": name})
             for (extension, item), name in zip(items, names, strict=True)
             if name
         ]
-        return _unique(shown, "name")
+        return _unique(prompts, "name")
 
-    async def _items(self, kind: Kind) -> list[tuple[Extension, Any]]:
+    async def _fetch_items(self, kind: Kind) -> list[tuple[Extension, Any]]:
         capability = "prompts" if kind == "prompts" else "resources"
-        able = [ext for ext in self._extensions() if capability in capabilities_of(ext)]
-        tasks = [self._fetch(ext, kind) for ext in able]
-        late = {task for task in tasks if not task.done()}
-        if late:
-            _, late = await asyncio.wait(late, timeout=LIST_SECONDS)
-            for task in late:
+        servers = [ext for ext in self._extensions() if capability in server_capabilities(ext)]
+        tasks = [self._fetch(ext, kind) for ext in servers]
+        pending = {task for task in tasks if not task.done()}
+        if pending:
+            _, pending = await asyncio.wait(pending, timeout=LIST_SECONDS)
+            for task in pending:
                 task.add_done_callback(
                     lambda done: None if done.cancelled() else self._on_late(kind)
                 )
         return [
             (ext, item)
-            for ext, task in zip(able, tasks, strict=True)
-            if task not in late and not task.cancelled()
+            for ext, task in zip(servers, tasks, strict=True)
+            if task not in pending and not task.cancelled()
             for item in task.result()
             if isinstance(item, dict)
         ]
 
     def _fetch(self, extension: Extension, kind: Kind) -> "asyncio.Task[list[Any]]":
-        task = self._fetched.get((extension.id, kind))
+        task = self._fetch_tasks.get((extension.id, kind))
         if task is None:
-            coroutine = _listed(extension, kind)
+            coroutine = _fetch_list(extension, kind)
             task = asyncio.get_running_loop().create_task(coroutine)
-            self._fetched[extension.id, kind] = task
+            self._fetch_tasks[extension.id, kind] = task
         return task
 
-    def _names(self, items: list[tuple[Extension, Any]]) -> list[str]:
-        own = [item.get("name") for _, item in items]
+    def _listed_names(self, items: list[tuple[Extension, Any]]) -> list[str]:
+        """Return the name under which each prompt is listed; "" for one that has no valid name."""
+        server_names = [item.get("name") for _, item in items]
         return [
             ""
             if not isinstance(name, str)
             else name
-            if self._plain_names and own.count(name) == 1
+            if self._plain_names and server_names.count(name) == 1
             else registered_name(ext.id, name)
-            for (ext, _), name in zip(items, own, strict=True)
+            for (ext, _), name in zip(items, server_names, strict=True)
         ]
 
-    def server(self, id: str) -> Extension | None:
-        """Return the MCP server with this id, if it serves."""
+    def find_server(self, id: str) -> Extension | None:
+        """Return the MCP server with this id, or None if there is none or it is not ready."""
         for extension in self._extensions():
-            if extension.id == id and is_native(extension) and extension.serves:
+            if extension.id == id and is_mcp_server(extension) and extension.serves:
                 return extension
         return None
 
     # -- owners ------------------------------------------------------------------------------
 
-    async def prompt(self, name: str) -> Prompt | None:
-        """Return the prompt of this name: as listed, `extension:prompt`, or its own name if only
-        one server has it."""
-        items = await self._items("prompts")
-        for (extension, item), shown in zip(items, self._names(items), strict=True):
-            own = item.get("name")
-            if name in (shown, f"{extension.id}:{own}", registered_name(extension.id, str(own))):
-                return Prompt(extension, own)
-        same = [Prompt(ext, name) for ext, item in items if item.get("name") == name]
-        return same[0] if len(same) == 1 else None
+    async def find_prompt(self, name: str) -> Prompt | None:
+        """Return the prompt of this name, or None. The name is that of the list,
+        `extension:prompt`, or the server's own name for it if only one server has that name."""
+        items = await self._fetch_items("prompts")
+        for (extension, item), listed_name in zip(items, self._listed_names(items), strict=True):
+            server_name = item.get("name")
+            if name in (
+                listed_name,
+                f"{extension.id}:{server_name}",
+                registered_name(extension.id, str(server_name)),
+            ):
+                return Prompt(extension, server_name)
+        candidates = [Prompt(ext, name) for ext, item in items if item.get("name") == name]
+        return candidates[0] if len(candidates) == 1 else None
 
-    async def servers_of(self, uri: str) -> list[Extension]:
-        """Return the servers that may have this resource, or this resource template; those that are
-        asked in turn if the one before does not have it."""
-        for kind, member in (("resources", "uri"), ("templates", "uriTemplate")):
-            for extension, item in await self._items(kind):  # type: ignore[arg-type]
-                if item.get(member) == uri:
+    async def find_servers(self, uri: str) -> list[Extension]:
+        """Return the servers that may have this resource or resource template. They are tried in
+        turn until one has it."""
+        for kind, key_field in (("resources", "uri"), ("templates", "uriTemplate")):
+            for extension, item in await self._fetch_items(kind):  # type: ignore[arg-type]
+                if item.get(key_field) == uri:
                     return [extension]
-        able = [ext for ext in self._extensions() if "resources" in capabilities_of(ext)]
-        linked = [ext for ext in able if ext.id == self._links.get(uri)]
-        if linked:
-            return linked
+        servers = [ext for ext in self._extensions() if "resources" in server_capabilities(ext)]
+        link_servers = [ext for ext in servers if ext.id == self._links.get(uri)]
+        if link_servers:
+            return link_servers
         matching = [
             extension
-            for extension, item in await self._items("templates")
+            for extension, item in await self._fetch_items("templates")
             if _matches(item.get("uriTemplate"), uri)
         ]
-        return list(dict.fromkeys(matching)) or able
+        return list(dict.fromkeys(matching)) or servers
 
-    def note_links(self, extension: str, result: Any) -> None:
-        """Remember from where a result of a tool leads to which resources."""
+    def remember_links(self, extension: str, result: Any) -> None:
+        """Remember that this extension has the resources that a tool result of it links to."""
         blocks = result.get("content") if isinstance(result, dict) else None
         for block in blocks if isinstance(blocks, list) else ():
             if isinstance(block, dict) and block.get("type") == "resource_link":
                 uri = block.get("uri")
                 if isinstance(uri, str):
-                    self._links.pop(uri, None)
+                    self._links.pop(uri, None)  # so that it becomes the newest
                     self._links[uri] = extension
         while len(self._links) > MAX_LINKS:
             del self._links[next(iter(self._links))]
 
 
-async def _listed(extension: Extension, kind: Kind) -> list[Any]:
+async def _fetch_list(extension: Extension, kind: Kind) -> list[Any]:
     fetch: Callable[[], Coroutine[Any, Any, Any]]
     if kind == "prompts":
         fetch = extension.prompts.list
@@ -208,29 +226,33 @@ async def _listed(extension: Extension, kind: Kind) -> list[Any]:
     try:
         return list(await fetch())
     except ExthostError as error:
-        # Many servers have resources and no templates, and say so with an error.
+        # Many servers have resources and no templates, and reply to this request with an error.
         _log.debug("%s does not list its %s: %s", extension.id, kind, error)
         return []
 
 
-def _unique(items: Iterable[tuple[Extension, Any]], member: str) -> list[Any]:
-    """Return the items whose key no earlier server has. What one server lists twice stays so."""
+def _unique(items: Iterable[tuple[Extension, Any]], key_field: str) -> list[Any]:
+    """Return the items whose key no earlier server has. Duplicates of one server are kept."""
     owners: dict[str, str] = {}
     return [
         item
         for extension, item in items
-        if isinstance(item.get(member), str)
-        and owners.setdefault(item[member], extension.id) == extension.id
+        if isinstance(item.get(key_field), str)
+        and owners.setdefault(item[key_field], extension.id) == extension.id
     ]
 
 
 def _matches(template: Any, uri: str) -> bool:
-    """Whether a URI can be one of an RFC 6570 template: each expression stands for any text."""
+    """Return whether a URI matches an RFC 6570 template. A plain expression matches any text
+    without a slash, one with an operator any text."""
     if not isinstance(template, str):
         return False
-    parts: list[str] = []
+    pattern_parts: list[str] = []
     end = 0
-    for found in _EXPRESSION.finditer(template):
-        parts += re.escape(template[end : found.start()]), ".*" if found[1] else "[^/]*"
-        end = found.end()
-    return re.fullmatch("".join((*parts, re.escape(template[end:]))), uri) is not None
+    for expression in _EXPRESSION.finditer(template):
+        pattern_parts += (
+            re.escape(template[end : expression.start()]),
+            ".*" if expression[1] else "[^/]*",
+        )
+        end = expression.end()
+    return re.fullmatch("".join((*pattern_parts, re.escape(template[end:]))), uri) is not None

@@ -1,5 +1,8 @@
-"""Requests of servers to a client on HTTP: they are sent on the stream of a call, and their answers
-come as messages of their own."""
+"""Requests of MCP servers to a client on HTTP.
+
+Such a request is sent on the response stream of the call that caused it. The client's answer
+arrives as a separate HTTP request.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -8,19 +11,19 @@ from typing import Any
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
-__all__ = ["ANSWER", "ClientRequests"]
+__all__ = ["ANSWER_MARK", "ClientRequests"]
 
-# The ids of these requests begin so; those of the package are numbers.
-_PREFIX = "exthost-"
+# The prefix of the ids of these requests. The ids of the package's own requests are numbers.
+_ID_PREFIX = "exthost-"
 
-# The bytes of a message that may be an answer to one of them.
-ANSWER = b'"' + _PREFIX.encode()
+# A message without these bytes is not an answer to one of these requests.
+ANSWER_MARK = b'"' + _ID_PREFIX.encode()
 
-Send = Callable[[Mapping[str, Any]], Coroutine[Any, Any, None]]
+SendMessage = Callable[[Mapping[str, Any]], Coroutine[Any, Any, None]]
 
 
 class ClientRequests:
-    """The requests to one client that wait for its answer."""
+    """The requests to one client that wait for an answer."""
 
     __slots__ = ("_count", "_waiting")
 
@@ -28,10 +31,11 @@ class ClientRequests:
         self._count = 0
         self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
 
-    async def ask(self, send: Send, method: str, params: Any) -> dict[str, Any]:
-        """Send a request and return the result of its answer. Raises MCPError for an error."""
+    async def ask(self, send: SendMessage, method: str, params: Any) -> dict[str, Any]:
+        """Send a request and return the client's result. Raises MCPError if it answers with an
+        error."""
         self._count += 1
-        id = f"{_PREFIX}{self._count}"
+        id = f"{_ID_PREFIX}{self._count}"
         message = {"jsonrpc": "2.0", "id": id, "method": method}
         if params is not None:
             message["params"] = params
@@ -43,8 +47,9 @@ class ClientRequests:
         finally:
             del self._waiting[id]
 
-    def take(self, message: Mapping[str, Any]) -> bool:
-        """Take the answer to a request; return False if nobody waits for it."""
+    def deliver_answer(self, message: Mapping[str, Any]) -> bool:
+        """Deliver an answer to the request that waits for it. Return False if the message is not an
+        answer to a waiting request, or not a valid one."""
         id = message.get("id")
         answer = self._waiting.get(id) if isinstance(id, str) else None
         if answer is None or answer.done() or "method" in message:

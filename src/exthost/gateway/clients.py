@@ -1,8 +1,8 @@
-"""The connected clients of the handshake era, and what they are notified of.
+"""The connected clients of the handshake era of MCP, and the notifications to them.
 
-Clients of the stateless era are not here: nothing connects their requests, and they hear of changes
-by `subscriptions/listen`. A client is known from its first request on and notified from its
-`notifications/initialized` on, as the protocol wants it.
+Clients of the stateless era have no connection and are not registered; they get notifications by
+`subscriptions/listen`. A client is registered at its first request. As the protocol requires, it
+gets notifications only after it has sent `notifications/initialized`.
 """
 
 import asyncio
@@ -24,32 +24,39 @@ _log = logging.getLogger("exthost.gateway")
 # The header of HTTP with the id of a session.
 SESSION_HEADER = "mcp-session-id"
 
-# From the least severe to the most.
+# The levels of log messages, from the least severe to the most severe.
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
-def is_at_least(level: Any, lowest: str | None) -> bool:
-    """Whether a log message of this level passes a filter; None lets everything pass."""
-    if lowest not in LEVELS or level not in LEVELS:
+def is_at_least(level: Any, threshold: str | None) -> bool:
+    """Return whether a log message of this level is at least as severe as the threshold. A
+    threshold or a level that is not in LEVELS filters nothing."""
+    if threshold not in LEVELS or level not in LEVELS:
         return True
-    return LEVELS.index(level) >= LEVELS.index(lowest)
+    return LEVELS.index(level) >= LEVELS.index(threshold)
 
 
 class Client:
-    """One connection. `level` is the lowest level of the log messages that it wants."""
+    """One connected client.
 
-    __slots__ = ("_outbox", "_params", "caller", "level", "on_end", "session")
+    `session` is None until the client has sent `notifications/initialized`, and after it has
+    disconnected. `level` is the least severe level of the log messages that the client gets, None
+    for all. `caller` describes the client to calls that bypass the package's session.
+    `on_disconnect` is called when the connection ends.
+    """
+
+    __slots__ = ("_outbox", "_params", "caller", "level", "on_disconnect", "session")
 
     def __init__(self, params: types.InitializeRequestParams | None) -> None:
-        self._params = params  # held, since its identity is the key
+        self._params = params  # kept alive, because `Clients` uses its id() as a key
         self._outbox = Outbox()
         self.session: ServerSession | None = None
         self.level: str | None = None
         self.caller: Caller | None = None
-        self.on_end: Callable[[], None] | None = None
+        self.on_disconnect: Callable[[], None] | None = None
 
     def notify(self, notification: types.ServerNotification) -> None:
-        """Send a notification that belongs to no request of the client."""
+        """Send a notification that is not part of a request of the client."""
         session = self.session
         if session is not None:
             self._outbox.put(lambda: session.send_notification(notification))
@@ -72,14 +79,15 @@ class Clients:
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def of(self, ctx: Context) -> Client:
-        """Return the client of this request."""
+    def get_or_add(self, ctx: Context) -> Client:
+        """Return the client of this request, registering it at its first request."""
+        # The package has one `client_params` object for each connection: it identifies the client.
         params = ctx.session.client_params
         return self._by_key.setdefault(id(params), Client(params))
 
-    async def attend(self, ctx: Context) -> None:
-        """Notify this client until its connection ends, which cancels this."""
-        client, session = self.of(ctx), ctx.session
+    async def serve_notifications(self, ctx: Context) -> None:
+        """Let this client get notifications until it disconnects, which cancels this coroutine."""
+        client, session = self.get_or_add(ctx), ctx.session
         client.session = session
         client.caller = Caller(
             session.protocol_version, session.client_params, session.client_capabilities
@@ -88,26 +96,27 @@ class Clients:
         if session_id is not None:
             self._by_session[session_id] = client
         try:
-            await asyncio.Event().wait()
+            await asyncio.Event().wait()  # until cancelled
         finally:
             self._by_key.pop(id(session.client_params), None)
             if session_id is not None:
                 self._by_session.pop(session_id, None)
             client.close()
-            if client.on_end is not None:
-                client.on_end()
+            if client.on_disconnect is not None:
+                client.on_disconnect()
 
-    def in_session(self, session: str) -> Client | None:
-        """Return the client of a session of HTTP, by its id."""
-        return self._by_session.get(session)
+    def find_by_session(self, session_id: str) -> Client | None:
+        """Return the client of the HTTP session with this id."""
+        return self._by_session.get(session_id)
 
     def notify(self, notification: types.ServerNotification) -> None:
-        """Send a notification to each of them."""
+        """Send a notification to each client."""
         for client in self:
             client.notify(notification)
 
-    def sole(self, method: str, params: Any) -> ServerSession | None:
-        """Return the session of the only client, if it serves such requests."""
+    def find_sole_session(self, method: str, params: Any) -> ServerSession | None:
+        """Return the session of the only connected client, or None if there is not exactly one or
+        it cannot answer such a request."""
         sessions = [client.session for client in self if client.session is not None]
         if len(sessions) != 1 or not can_answer(sessions[0], method, params):
             return None
@@ -115,6 +124,6 @@ class Clients:
 
     @property
     def lowest_level(self) -> str | None:
-        """The lowest level that a client has set; None if none has."""
+        """The least severe log level that any client has set, or None if no client has set one."""
         levels = [client.level for client in self if client.level in LEVELS]
         return min(levels, key=LEVELS.index) if levels else None

@@ -1,12 +1,13 @@
-"""The requests of clients that extensions are serving, and the requests of servers that they cause.
+"""The requests of clients that are in progress, and the requests that MCP servers send meanwhile.
 
-A server may request something of the client of a call: a sample of a model, a form that a person
-fills in, the roots of a workspace. On stdio such a request does not name its call. It goes to the
-client of the only call in flight; if several clients have calls there, it is refused, since no
-client may see what another one is asked.
+An exchange is one request of a client from its arrival until its result. During an exchange the
+server may itself send a request to the client: to sample a model, to have a person fill in a form,
+or to list the roots of a workspace. A server on stdio does not say for which call it sends such a
+request. If one client has calls in progress at the server, that client gets the request. If several
+clients have, the request is refused, because no client may see a request that is meant for another.
 
-A client of the handshake era gets the request itself. The stateless era has no such requests: the
-client gets it later, as `input_required` (see `held_calls`).
+A client of the handshake era gets the request itself. The stateless era has no requests of servers,
+so its client gets a result of the type `input_required` (see `held_calls`).
 """
 
 import asyncio
@@ -21,14 +22,23 @@ from mcp.shared.message import ServerMessageMetadata
 from pydantic import ValidationError
 
 from exthost.errors import CallFailed
-from exthost.gateway.meta import is_stateless, wire
+from exthost.gateway.meta import is_stateless, to_json_object
 from exthost.gateway.outbox import Outbox
 
-__all__ = ["METHODS", "Context", "Exchange", "Exchanges", "Question", "ask_client", "can_answer"]
+__all__ = [
+    "METHODS",
+    "Context",
+    "Exchange",
+    "Exchanges",
+    "Question",
+    "ask_client",
+    "can_answer",
+    "no_client_error",
+]
 
 Context = ServerRequestContext[Any, Any]
 
-# What a server may request of a client.
+# The methods that a server may request of a client.
 METHODS = ("sampling/createMessage", "elicitation/create", "roots/list")
 
 _METHOD_NOT_FOUND = -32601
@@ -53,8 +63,8 @@ class Question(NamedTuple):
 
 
 class Exchange:
-    """One request of a client that an extension serves. A stateless client may need several
-    requests until it has the result: `ctx` is the latest."""
+    """One request of a client that an extension is answering. A stateless client that is asked for
+    input sends the request again with the input; `ctx` is the context of the latest one."""
 
     __slots__ = ("_questions", "ctx", "extension", "outbox")
 
@@ -66,22 +76,24 @@ class Exchange:
 
     @property
     def questions(self) -> "asyncio.Queue[Question]":
-        """The requests of the server that a stateless client has to answer. Most calls have none,
-        so that it is made when it is used."""
+        """The requests of the server that a stateless client has to answer. The queue is created at
+        first use, because most calls need none."""
         if self._questions is None:
             self._questions = asyncio.Queue()
         return self._questions
 
     @property
     def client(self) -> object:
-        """A key of the client: equal for the requests of one connection."""
+        """A key that is equal for the requests of one client."""
         if is_stateless(self.ctx.protocol_version):
-            # On HTTP nothing connects two requests of a stateless client.
+            # On HTTP, two stateless requests cannot be known to come from one client, so each has a
+            # key of its own. On stdio (no `request`) there is only one client.
             return None if self.ctx.request is None else id(self)
         return id(self.ctx.session.client_params)
 
     async def ask(self, method: str, params: Any) -> Any:
-        """Return the client's answer to a request of the server."""
+        """Send a request of the server to the client, and return the answer. For a stateless client
+        the request is queued in `questions`."""
         if not is_stateless(self.ctx.protocol_version):
             return await ask_client(self.ctx.session, method, params, self.ctx.request_id)
         answer = asyncio.get_running_loop().create_future()
@@ -90,7 +102,7 @@ class Exchange:
 
 
 class Exchanges:
-    """The exchanges under way, by extension."""
+    """The exchanges in progress, by extension."""
 
     def __init__(self) -> None:
         self._by_extension: dict[str, dict[int, Exchange]] = {}
@@ -105,14 +117,15 @@ class Exchanges:
             if not exchanges:
                 del self._by_extension[exchange.extension]
 
-    def of(self, extension: str) -> Iterable[Exchange]:
-        """Return the exchanges that this extension serves, the oldest first."""
+    def list_for(self, extension: str) -> Iterable[Exchange]:
+        """Return the exchanges of this extension, the oldest first."""
         return tuple(self._by_extension.get(extension, {}).values())
 
     def choose(self, extension: str, method: str, params: Any) -> Exchange | None:
-        """Return the exchange that a request of this extension belongs to, None if there is none.
-        Raises CallFailed if that cannot be known, or its client does not serve such requests."""
-        exchanges = list(self.of(extension))
+        """Return the exchange that a request of this extension belongs to, or None if no exchange
+        is in progress. Raises CallFailed if several clients come into question, or if the client
+        has not declared that it answers this method."""
+        exchanges = list(self.list_for(extension))
         if not exchanges:
             return None
         if len({exchange.client for exchange in exchanges}) > 1:
@@ -127,12 +140,12 @@ class Exchanges:
             )
         latest = exchanges[-1]
         if not can_answer(latest.ctx.session, method, params):
-            raise no_client(extension, method)
+            raise no_client_error(extension, method)
         return latest
 
 
-def no_client(extension: str, method: str) -> CallFailed:
-    """Return the error for a request that no client serves."""
+def no_client_error(extension: str, method: str) -> CallFailed:
+    """Return the error for a request of a server that no client can answer."""
     return CallFailed(
         "X0742",
         f"no client serves {method}",
@@ -143,7 +156,7 @@ def no_client(extension: str, method: str) -> CallFailed:
 
 
 def can_answer(session: ServerSession, method: str, params: Any) -> bool:
-    """Whether this client has declared that it serves such a request."""
+    """Return whether this client has declared that it answers such a request."""
     declared = session.client_capabilities
     if declared is None:
         return False
@@ -160,16 +173,17 @@ def can_answer(session: ServerSession, method: str, params: Any) -> bool:
 async def ask_client(
     session: ServerSession, method: str, params: Any, request_id: types.RequestId | None
 ) -> Any:
-    """Send a server's request to a client of the handshake era, on the stream of the request with
-    this id. Raises CallFailed with the client's own error."""
-    sent = dict(params) if isinstance(params, Mapping) else {}
-    meta = sent.get("_meta")
+    """Send a server's request to a client of the handshake era, and return the answer. `request_id`
+    is the client's request that caused it: on HTTP it is sent on the stream of that request. Raises
+    CallFailed if the client answers with an error."""
+    sent_params = dict(params) if isinstance(params, Mapping) else {}
+    meta = sent_params.get("_meta")
     if isinstance(meta, Mapping):
-        sent["_meta"] = {key: value for key, value in meta.items() if key != "progressToken"}
-    about = ServerMessageMetadata(related_request_id=request_id)
+        sent_params["_meta"] = {key: value for key, value in meta.items() if key != "progressToken"}
+    metadata = ServerMessageMetadata(related_request_id=request_id)
     try:
-        request = _REQUESTS[method].model_validate({"method": method, "params": sent})
-        answer = await session.send_request(request, _RESULTS[method], metadata=about)
+        request = _REQUESTS[method].model_validate({"method": method, "params": sent_params})
+        answer = await session.send_request(request, _RESULTS[method], metadata=metadata)
     except MCPError as error:
         raise CallFailed(
             "X0743",
@@ -185,4 +199,4 @@ async def ask_client(
             error_code=types.INVALID_PARAMS,
             error_message=f"Invalid params of {method}, or an invalid answer of the client",
         ) from None
-    return wire(answer)
+    return to_json_object(answer)

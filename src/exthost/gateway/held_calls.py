@@ -1,9 +1,10 @@
-"""Calls that wait for input of a stateless client.
+"""Calls of a stateless client that wait until the client has supplied input.
 
-A server of the handshake era sends requests to the client in the middle of a call. The stateless
-era has no such requests: the call is answered with `input_required`, and the client calls again
-with the answers. In between the first call waits here, under an unguessable `requestState`. If the
-client does not call again, its call is cancelled after a while.
+An MCP server of the handshake era may send requests to its client during a call. The stateless era
+has no requests of servers, so the gateway translates: it answers the client with `input_required`,
+and the client sends its call again with the input. Meanwhile the call to the server continues, held
+here under an unguessable `requestState`. If the client does not call again in time, the call is
+cancelled.
 """
 
 import asyncio
@@ -18,77 +19,78 @@ from exthost.gateway.exchanges import Context, Exchange, Question
 
 __all__ = ["HeldCalls"]
 
-# A person may have to fill in a form.
+# The time that a client has to call again. It is long because a person may have to fill in a form.
 HOLD_SECONDS = 600.0
 
-# The prefix of our requestState values, which tells them from those of servers.
-_PREFIX = "exthost-held-"
+# Stateless servers send `requestState` values of their own. This prefix marks those of the gateway.
+_STATE_PREFIX = "exthost-held-"
 
 
-class _Held(NamedTuple):
+class _HeldCall(NamedTuple):
     exchange: Exchange
-    work: "asyncio.Task[Any]"
+    task: "asyncio.Task[Any]"
     questions: dict[str, Question]
     expiry: asyncio.TimerHandle
 
 
 class HeldCalls:
-    """The calls of all stateless clients that wait for input."""
+    """The held calls of all stateless clients, by their `requestState`."""
 
     def __init__(self) -> None:
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _HeldCall] = {}
 
-    def holds(self, params: Mapping[str, Any]) -> bool:
+    def continues_held_call(self, params: Mapping[str, Any]) -> bool:
         """Return whether this request continues a held call."""
         state = params.get("requestState")
-        return isinstance(state, str) and state.startswith(_PREFIX)
+        return isinstance(state, str) and state.startswith(_STATE_PREFIX)
 
-    async def run(self, exchange: Exchange, work: Coroutine[Any, Any, Any]) -> Any:
-        """Return the result of this work, or the questions that must be answered first."""
-        return await self._wait(exchange, asyncio.get_running_loop().create_task(work))
+    async def run(self, exchange: Exchange, call: Coroutine[Any, Any, Any]) -> Any:
+        """Run this coroutine, which makes the call. Return its result, or an `input_required`
+        result if the server sends a request first."""
+        return await self._wait(exchange, asyncio.get_running_loop().create_task(call))
 
     async def resume(self, ctx: Context, params: Mapping[str, Any]) -> Any:
         """Continue a held call with the answers in these params."""
-        held = self._held.pop(str(params.get("requestState")), None)
-        if held is None:
+        held_call = self._held.pop(str(params.get("requestState")), None)
+        if held_call is None:
             raise MCPError(types.INVALID_PARAMS, "unknown or expired requestState")
-        held.expiry.cancel()
-        exchange = held.exchange
+        held_call.expiry.cancel()
+        exchange = held_call.exchange
         exchange.ctx = ctx
         answers = params.get("inputResponses")
         responses = answers if isinstance(answers, Mapping) else {}
-        for key, question in held.questions.items():
+        for key, question in held_call.questions.items():
             if question.answer.done():
                 continue
             if key in responses:
                 question.answer.set_result(responses[key])
-            else:  # it is asked again
+            else:  # the client did not answer this one: ask again
                 exchange.questions.put_nowait(question)
-        return await self._wait(exchange, held.work)
+        return await self._wait(exchange, held_call.task)
 
-    async def _wait(self, exchange: Exchange, work: "asyncio.Task[Any]") -> Any:
+    async def _wait(self, exchange: Exchange, task: "asyncio.Task[Any]") -> Any:
         question = asyncio.get_running_loop().create_task(exchange.questions.get())
         try:
-            await asyncio.wait({work, question}, return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                return work.result()
-            return self._hold(exchange, work, question.result())
+            await asyncio.wait({task, question}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            return self._hold(exchange, task, question.result())
         except BaseException:
-            work.cancel()
+            task.cancel()
             raise
         finally:
             question.cancel()
 
     def _hold(
-        self, exchange: Exchange, work: "asyncio.Task[Any]", first: Question
+        self, exchange: Exchange, task: "asyncio.Task[Any]", first_question: Question
     ) -> dict[str, Any]:
-        questions = {"1": first}
+        questions = {"1": first_question}
         while not exchange.questions.empty():
             questions[str(len(questions) + 1)] = exchange.questions.get_nowait()
-        state = _PREFIX + secrets.token_urlsafe(24)
+        state = _STATE_PREFIX + secrets.token_urlsafe(24)
         loop = asyncio.get_running_loop()
         expiry = loop.call_later(HOLD_SECONDS, self._expire, state)
-        self._held[state] = _Held(exchange, work, questions, expiry)
+        self._held[state] = _HeldCall(exchange, task, questions, expiry)
         requests = {
             key: {"method": question.method, "params": question.params or {}}
             for key, question in questions.items()
@@ -100,14 +102,14 @@ class HeldCalls:
         }
 
     def _expire(self, state: str) -> None:
-        held = self._held.pop(state, None)
-        if held is not None:
-            held.work.cancel()
+        held_call = self._held.pop(state, None)
+        if held_call is not None:
+            held_call.task.cancel()
 
     async def close(self) -> None:
-        """Cancel every call that is held."""
-        held, self._held = list(self._held.values()), {}
-        for call in held:
+        """Cancel every held call."""
+        held_calls, self._held = list(self._held.values()), {}
+        for call in held_calls:
             call.expiry.cancel()
-            call.work.cancel()
-        await asyncio.gather(*(call.work for call in held), return_exceptions=True)
+            call.task.cancel()
+        await asyncio.gather(*(call.task for call in held_calls), return_exceptions=True)

@@ -1,10 +1,9 @@
-"""The protocol on streamable HTTP: who may connect, and where.
+"""The HTTP transport: serves MCP on streamable HTTP, and decides who may connect.
 
-Only this machine unless a host is named, and only with the bearer token. Requests whose Host or
-Origin is not ours are refused, so that a web page cannot reach us under a name of its own (DNS
-rebinding). Web pages of other origins can use it if their origin is on a list: they are answered
-by the rules of CORS. A session without requests expires. HTTP, sessions and authorization are the
-`mcp` package's and uvicorn's.
+Every request needs the bearer token. To prevent DNS rebinding, requests with a foreign `Host` or
+`Origin` header are refused. Web pages of other origins may connect only if their origin is in
+`origins`; they get CORS headers. A session without requests expires. The `mcp` package and uvicorn
+implement HTTP, sessions and authorization.
 """
 
 import socket
@@ -26,29 +25,30 @@ from exthost.http_server.token import Tokens
 
 PATH = "/mcp"
 
-# As much as a line on stdio may hold.
+# The same limit as for a line on stdio.
 MAX_REQUEST_BYTES = 64 * 2**20
 
-# A session without a request or an open stream for this long is forgotten: its id gets 404, and its
-# client opens a new one.
+# A session without a request or an open stream for this long expires. A request with its id gets
+# status 404, whereupon the client opens a new session.
 SESSION_IDLE_SECONDS = 1800.0
 
-# Sessions at a time; a request for one more gets 503. A client that forgets its sessions cannot
-# take all memory before they expire.
+# The maximum number of sessions; a request for one more gets status 503. Without a limit, a client
+# that does not close its sessions could use up all memory before they expire.
 MAX_SESSIONS = 2000
 
-# What a page of an allowed origin may send, and what it may read of an answer.
+# The methods and headers that a page of an allowed origin may send, and the headers of a response
+# that it may read.
 _CORS_METHODS = ("GET", "POST", "DELETE")
 _CORS_HEADERS = (
     "Accept", "Authorization", "Content-Type", "Last-Event-ID", "Mcp-Method", "Mcp-Name",
     "Mcp-Protocol-Version", "Mcp-Session-Id",
 )  # fmt: skip
-_CORS_EXPOSED = ("Mcp-Protocol-Version", "Mcp-Session-Id", "WWW-Authenticate")
+_CORS_EXPOSED_HEADERS = ("Mcp-Protocol-Version", "Mcp-Session-Id", "WWW-Authenticate")
 
 
-class _Verifier:
-    """Judges tokens for the package. All clients are one owner of sessions: a session goes on when
-    its client changes from one valid token to another."""
+class _TokenVerifier:
+    """Checks tokens for the package. All valid tokens have the same `client_id`, so that a session
+    stays valid when its client changes to a new token."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
@@ -68,27 +68,29 @@ async def serve(
     *,
     origins: Sequence[str] = (),
 ) -> None:
-    """Serve every client, until cancelled; `/healthz` and `/metrics` are answered by `probes`.
-    `origins` are those of web pages that may use it."""
+    """Serve clients on the listening socket until cancelled. `host` is the host name or address
+    that the socket was opened for. `probes` answers `/healthz` and `/metrics`. `origins` are the
+    origins of web pages that may connect."""
     app = server.streamable_http_app(
         streamable_http_path=PATH,
-        transport_security=_only_for(allowed_host_headers(host), origins),
+        transport_security=_transport_security(allowed_host_headers(host), origins),
         max_request_body_size=MAX_REQUEST_BYTES,
         session_idle_timeout=SESSION_IDLE_SECONDS,
         max_sessions=MAX_SESSIONS,
         auth=AuthSettings(
             issuer_url=AnyHttpUrl(listener_url(listener, host, PATH)), resource_server_url=None
         ),
-        token_verifier=_Verifier(tokens),
+        token_verifier=_TokenVerifier(tokens),
     )
     if origins:
-        # Added last, it is asked first: the request before the request has no token.
+        # The middleware that is added last runs first. It must run before the token is checked,
+        # because a CORS preflight request has no token.
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(origins),
             allow_methods=_CORS_METHODS,
             allow_headers=_CORS_HEADERS,
-            expose_headers=_CORS_EXPOSED,
+            expose_headers=_CORS_EXPOSED_HEADERS,
         )
     access = Access(host, tokens)
     gateway = server.gateway
@@ -98,8 +100,9 @@ async def serve(
     await serve_app(probes.wrap(calls, access), listener, has_lifespan=True)
 
 
-def _only_for(names: list[str], origins: Sequence[str]) -> TransportSecuritySettings:
-    hosts = [shape for name in names for shape in (name, f"{name}:*")]
+def _transport_security(names: list[str], origins: Sequence[str]) -> TransportSecuritySettings:
+    """Return the settings that allow only these host names, on any port, and these origins."""
+    hosts = [pattern for name in names for pattern in (name, f"{name}:*")]
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
         allowed_hosts=hosts,

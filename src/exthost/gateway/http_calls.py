@@ -1,12 +1,12 @@
-"""Tool calls on HTTP, from the body of the request to the response.
+"""Handles tool calls on HTTP, from the body of the request to the response.
 
-As on stdio (`stdio_calls`), the package opens sessions and serves every other message. A
-`tools/call` that is well-formed, with a valid token, in a session of the handshake era or in the
-stateless era, is served here. Whatever is missing or unusual is left to the package, which then
-answers it, so that nothing is refused by this module.
+This is ASGI middleware in front of the application of the `mcp` package. As on stdio
+(`stdio_calls`), the package opens the sessions and handles every other message. This module handles
+only a well-formed `tools/call` with a valid token, in a session of the handshake era or in the
+stateless era. Everything else is left to the package, errors too: this module refuses nothing.
 
-The response is a JSON body. It becomes a stream of events when a notification or a request of the
-server must be sent before the result, or when the call takes long.
+The response is a JSON body. It becomes a stream of server-sent events if a notification or a
+request of the server must be sent before the result, or if the call takes long.
 """
 
 import asyncio
@@ -27,20 +27,20 @@ from mcp.shared.inbound import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from exthost.gateway.call_messages import (
-    CALL,
-    CANCELLED,
-    ENVELOPE,
-    cancelled_id,
+    CALL_MARK,
+    CANCELLED_MARK,
+    ENVELOPE_KEYS,
     decode_message,
     encode_error,
     encode_result,
-    error_data,
-    request_id,
-    stateless_caller,
+    make_stateless_caller,
+    parse_cancelled_id,
+    parse_request_id,
+    to_error_data,
 )
 from exthost.gateway.call_response import CallResponse
 from exthost.gateway.call_session import Caller, make_context
-from exthost.gateway.client_requests import ANSWER, ClientRequests
+from exthost.gateway.client_requests import ANSWER_MARK, ClientRequests
 from exthost.gateway.clients import SESSION_HEADER, Client, Clients
 from exthost.gateway.exchanges import Context
 from exthost.http_server.access import Access
@@ -49,21 +49,22 @@ from exthost.wire import jsontext
 
 __all__ = ["HttpCalls"]
 
-# A longer body is left to the package.
+# Requests with a longer body are left to the package.
 MAX_BODY_BYTES = 2**20
 
-# The package forgets a session that it sees no request of. So it gets one of them this often.
+# The package expires a session for which it gets no requests. Therefore, when this much time has
+# passed since its last request of a session, the next call is left to the package.
 PACKAGE_SECONDS = 30.0
 
-# The stateless clients that are remembered, to describe each of them once.
-MAX_CALLERS = 256
+# The number of stateless clients whose `Caller` is cached, so that it is not made for each call.
+MAX_CACHED_CALLERS = 256
 
-Answer = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
+AnswerCall = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
 InputSchema = Callable[[str], Mapping[str, Any] | None]
 
 
 class _Request:
-    """What `ctx.request` is: the request as far as the gateway reads it."""
+    """The `ctx.request` of a call. The gateway reads nothing of it but the headers."""
 
     __slots__ = ("headers",)
 
@@ -72,19 +73,20 @@ class _Request:
 
 
 class _Session:
-    """A session of the handshake era: its calls under way, what its client is asked, and when the
-    package last saw it."""
+    """A session of the handshake era: its calls in progress, the requests to its client, and the
+    time (`time.monotonic`) of the last request that was left to the package."""
 
-    __slots__ = ("asked", "calls", "seen")
+    __slots__ = ("calls", "client_requests", "last_package_request")
 
     def __init__(self) -> None:
-        self.asked = ClientRequests()
+        self.client_requests = ClientRequests()
         self.calls: dict[types.RequestId, asyncio.Task[Any]] = {}
-        self.seen = 0.0
+        self.last_package_request = 0.0
 
 
 class HttpCalls:
-    """Serves tool calls in front of `app`, the application of the package."""
+    """Handles tool calls in front of `app`, the ASGI application of the package. `answer` returns
+    the result of a call, `input_schema` the schema of a tool's arguments."""
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class HttpCalls:
         path: str,
         access: Access,
         clients: Clients,
-        answer: Answer,
+        answer: AnswerCall,
         input_schema: InputSchema,
     ) -> None:
         self._app = app
@@ -105,27 +107,28 @@ class HttpCalls:
         self._callers: dict[bytes, Caller] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = self._usual_headers(scope)
+        headers = self._read_headers(scope)
         if headers is None:
             await self._app(scope, receive, send)
             return
         body = await _read_body(receive)
-        if body is None:  # the client is gone
+        if body is None:  # the client has disconnected
             return
-        if not await self._serve(headers, body, receive, send):
+        if not await self._handle_message(headers, body, receive, send):
             session = self._sessions.get(headers.get(SESSION_HEADER, ""))
             if session is not None:
-                session.seen = time.monotonic()
-            await self._app(scope, _Replay(body, receive), send)
+                session.last_package_request = time.monotonic()
+            await self._app(scope, _ReplayedBody(body, receive), send)
 
-    def _usual_headers(self, scope: Scope) -> Mapping[str, str] | None:
-        """Return the headers of a request that may be served here."""
+    def _read_headers(self, scope: Scope) -> Mapping[str, str] | None:
+        """Return the headers of a request that may be a tool call in the standard form, else None.
+        The token is checked here."""
         if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] != self._path:
             return None
         headers = decode_headers(scope)
         length = headers.get("content-length", "")
-        is_usual = (
-            len(headers) == len(scope["headers"])  # none comes twice
+        is_standard = (
+            len(headers) == len(scope["headers"])  # no header occurs twice
             and "origin" not in headers
             and length.isdecimal()
             and int(length[:10]) <= MAX_BODY_BYTES
@@ -135,113 +138,124 @@ class HttpCalls:
             and self._access.find_objection(headers) is None
             and self._access.has_token(headers)
         )
-        return headers if is_usual else None
+        return headers if is_standard else None
 
-    async def _serve(
+    async def _handle_message(
         self, headers: Mapping[str, str], body: bytes, receive: Receive, send: Send
     ) -> bool:
-        """Serve a message; return False if it is for the package."""
-        is_call = CALL in body
-        if not is_call and CANCELLED not in body and ANSWER not in body:
+        """Handle a message. Return False if it must be left to the package."""
+        is_call = CALL_MARK in body
+        if not is_call and CANCELLED_MARK not in body and ANSWER_MARK not in body:
             return False
         message = decode_message(body)
         if message is None:
             return False
         version = headers.get("mcp-protocol-version", "")
         if version in MODERN_PROTOCOL_VERSIONS:
-            return is_call and await self._serve_stateless(headers, message, receive, send)
+            return is_call and await self._call_stateless(headers, message, receive, send)
         if version and version not in HANDSHAKE_PROTOCOL_VERSIONS:
             return False
-        session = headers.get(SESSION_HEADER, "")
-        client = self._clients.in_session(session)
+        session_id = headers.get(SESSION_HEADER, "")
+        client = self._clients.find_by_session(session_id)
         caller = client.caller if client is not None else None
         if client is None or caller is None:
             return False
-        known = self._sessions.get(session) or self._open(session, client)
+        session = self._sessions.get(session_id) or self._add_session(session_id, client)
         if not is_call:
-            is_taken = known.asked.take(message) or _cancel(known, message)
-            if is_taken:
-                await _accept(send)
-            return is_taken
-        if time.monotonic() - known.seen > PACKAGE_SECONDS:
+            is_handled = session.client_requests.deliver_answer(message) or _cancel_call(
+                session, message
+            )
+            if is_handled:
+                await _send_accepted(send)
+            return is_handled
+        if time.monotonic() - session.last_package_request > PACKAGE_SECONDS:
             return False
-        return await self._serve_in_session(session, known, caller, headers, message, send)
+        return await self._call_in_session(session_id, session, caller, headers, message, send)
 
-    def _open(self, session: str, client: Client) -> _Session:
-        known = self._sessions[session] = _Session()
+    def _add_session(self, session_id: str, client: Client) -> _Session:
+        session = self._sessions[session_id] = _Session()
 
         def close() -> None:
-            self._sessions.pop(session, None)
-            for task in known.calls.values():
+            self._sessions.pop(session_id, None)
+            for task in session.calls.values():
                 task.cancel()
 
-        client.on_end = close
-        return known
+        client.on_disconnect = close
+        return session
 
     # -- the handshake era -------------------------------------------------------------------
 
-    async def _serve_in_session(
+    async def _call_in_session(
         self,
-        session: str,
-        known: _Session,
+        session_id: str,
+        session: _Session,
         caller: Caller,
         headers: Mapping[str, str],
         message: dict[str, Any],
         send: Send,
     ) -> bool:
-        id, params = request_id(message.get("id")), message.get("params")
+        id, params = parse_request_id(message.get("id")), message.get("params")
         if message.get("method") != "tools/call" or id is None or not isinstance(params, dict):
             return False
         key = coerce_request_id(id)
-        if key in known.calls or types.PROTOCOL_VERSION_META_KEY in (params.get("_meta") or ()):
+        if key in session.calls or types.PROTOCOL_VERSION_META_KEY in (params.get("_meta") or ()):
             return False
-        response = CallResponse(send, (SESSION_HEADER.encode(), session.encode()))
-        ask = partial(known.asked.ask, response.send)
-        ctx = make_context(id, params, caller, response.notify, ask=ask, request=_Request(headers))
-        # The end of the connection cancels nothing in this era: only a message of the client does.
-        task = known.calls[key] = asyncio.get_running_loop().create_task(self._answer(ctx))
+        response = CallResponse(send, (SESSION_HEADER.encode(), session_id.encode()))
+        send_request = partial(session.client_requests.ask, response.send)
+        ctx = make_context(
+            id,
+            params,
+            caller,
+            response.notify,
+            send_to_client=send_request,
+            request=_Request(headers),
+        )
+        # In the handshake era a disconnect does not cancel a call; only a message of the client
+        # does. So the call runs in a task of its own.
+        task = session.calls[key] = asyncio.get_running_loop().create_task(self._answer(ctx))
         try:
             await asyncio.wait([task])
-        except asyncio.CancelledError:  # the server ends
+        except asyncio.CancelledError:  # the gateway stops
             response.close()
             task.cancel()
             raise
         finally:
-            del known.calls[key]
-        await response.end(_reply(id, task, cancelled=REQUEST_CANCELLED), 200)
+            del session.calls[key]
+        await response.end(_encode_reply(id, task, cancelled=REQUEST_CANCELLED), 200)
         return True
 
     # -- the stateless era -------------------------------------------------------------------
 
-    async def _serve_stateless(
+    async def _call_stateless(
         self,
         headers: Mapping[str, str],
         message: dict[str, Any],
         receive: Receive,
         send: Send,
     ) -> bool:
-        id, params = request_id(message.get("id")), message.get("params")
+        id, params = parse_request_id(message.get("id")), message.get("params")
         if message.get("method") != "tools/call" or id is None or not isinstance(params, dict):
             return False
-        caller = self._stateless_caller(headers, message)
-        if caller is None or self._is_refused(params, headers):
+        caller = self._find_stateless_caller(headers, message)
+        if caller is None or self._contradicts_headers(params, headers):
             return False
         response = CallResponse(send)
         ctx = make_context(id, params, caller, response.notify, request=_Request(headers))
         task = asyncio.get_running_loop().create_task(self._answer(ctx))
         reply = asyncio.get_running_loop().create_task(_send_reply(id, task, response))
         try:
-            while (await receive())["type"] != "http.disconnect":  # also at the end of the response
+            # uvicorn sends this message after the end of the response, too.
+            while (await receive())["type"] != "http.disconnect":
                 pass
         finally:
-            if not reply.done():  # the client is gone, which cancels its call
+            if not reply.done():  # the client has disconnected, which cancels its call
                 response.close()
                 task.cancel()
                 reply.cancel()
             await asyncio.wait([task, reply])
         return True
 
-    def _stateless_caller(
+    def _find_stateless_caller(
         self, headers: Mapping[str, str], message: dict[str, Any]
     ) -> Caller | None:
         route = classify_inbound_request(message, headers=headers)
@@ -249,19 +263,20 @@ class HttpCalls:
             return None
         meta = message["params"]["_meta"]
         try:
-            key = jsontext.encode_fast([meta.get(name) for name in ENVELOPE])
-        except (TypeError, ValueError, OverflowError):  # such as a very large number
+            key = jsontext.encode_fast([meta.get(name) for name in ENVELOPE_KEYS])
+        except (TypeError, ValueError, OverflowError):  # such as an integer beyond 64 bits
             return None
         caller = self._callers.get(key)
         if caller is None:
-            caller = stateless_caller(route)
-            if len(self._callers) >= MAX_CALLERS:
+            caller = make_stateless_caller(route)
+            if len(self._callers) >= MAX_CACHED_CALLERS:
                 self._callers.clear()
             self._callers[key] = caller
         return caller
 
-    def _is_refused(self, params: dict[str, Any], headers: Mapping[str, str]) -> bool:
-        """Return whether headers that repeat arguments contradict them, or cannot be checked."""
+    def _contradicts_headers(self, params: dict[str, Any], headers: Mapping[str, str]) -> bool:
+        """Return whether headers in which the client repeats arguments differ from the arguments,
+        or cannot be checked."""
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str) or not (arguments is None or isinstance(arguments, dict)):
             return True
@@ -271,8 +286,8 @@ class HttpCalls:
         return validate_mcp_param_headers(schema, arguments or {}, headers) is not None
 
 
-class _Replay:
-    """The `receive` of a request whose body has been read already."""
+class _ReplayedBody:
+    """The ASGI `receive` callable for the package, of a request whose body was read already."""
 
     __slots__ = ("_body", "_receive")
 
@@ -289,15 +304,15 @@ class _Replay:
 
 
 async def _read_body(receive: Receive) -> bytes | None:
-    """Return the body of a request; None if the client is gone before its end."""
+    """Return the body of a request, or None if the client disconnects before its end."""
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body"):
         return bytes(message.get("body", b""))
-    parts = []
+    chunks = []
     while message["type"] == "http.request":
-        parts.append(message.get("body", b""))
+        chunks.append(message.get("body", b""))
         if not message.get("more_body"):
-            return b"".join(parts)
+            return b"".join(chunks)
         message = await receive()
     return None
 
@@ -306,44 +321,46 @@ async def _send_reply(
     id: types.RequestId, task: "asyncio.Task[dict[str, Any]]", response: CallResponse
 ) -> None:
     await asyncio.wait([task])
-    reply = _reply(id, task, cancelled=types.CONNECTION_CLOSED, stateless=True)
-    await response.end(reply, _status(task))
+    reply = _encode_reply(id, task, cancelled=types.CONNECTION_CLOSED, stateless=True)
+    await response.end(reply, _http_status(task))
 
 
-def _reply(
+def _encode_reply(
     id: types.RequestId,
     task: "asyncio.Task[dict[str, Any]]",
     *,
     cancelled: int,
     stateless: bool = False,
 ) -> bytes:
-    """Return the reply of a call that is done."""
+    """Return the reply to a call whose task is done. `cancelled` is the error code of a cancelled
+    call."""
     if task.cancelled():
         return encode_error(id, types.ErrorData(code=cancelled, message="Request cancelled"))
     error = task.exception()
     if not isinstance(error, Exception):
         return encode_result(id, task.result())
-    data = error_data(error, stateless=stateless)
-    if stateless and data.data is None:  # then it has no such member
+    data = to_error_data(error, stateless=stateless)
+    if stateless and data.data is None:  # leave the field `data` out, in place of a null
         data = types.ErrorData(code=data.code, message=data.message)
     return encode_error(id, data)
 
 
-def _status(task: "asyncio.Task[dict[str, Any]]") -> int:
+def _http_status(task: "asyncio.Task[dict[str, Any]]") -> int:
     error = None if task.cancelled() else task.exception()
     if not isinstance(error, Exception):
         return 200
-    return ERROR_CODE_HTTP_STATUS.get(error_data(error, stateless=True).code, 200)
+    return ERROR_CODE_HTTP_STATUS.get(to_error_data(error, stateless=True).code, 200)
 
 
-def _cancel(session: _Session, message: dict[str, Any]) -> bool:
-    """Cancel the call that this message is about, if it is one of ours."""
-    id = cancelled_id(message)
+def _cancel_call(session: _Session, message: dict[str, Any]) -> bool:
+    """Cancel the call that this message cancels. Return False if it is not a call of the
+    session."""
+    id = parse_cancelled_id(message)
     task = session.calls.get(coerce_request_id(id)) if id is not None else None
     return task is not None and task.cancel()
 
 
-async def _accept(send: Send) -> None:
+async def _send_accepted(send: Send) -> None:
     headers = [(b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 202, "headers": headers})
     await send({"type": "http.response.body", "body": b""})

@@ -1,7 +1,9 @@
-"""Writes lines to a descriptor that must stay blocking, and never blocks.
+"""Writes lines to a file descriptor in blocking mode without ever blocking.
 
-Lines of one step of the loop are written together at its end, as far as the system says that they
-will not block; the rest follows when it is ready again.
+The descriptor must stay in blocking mode, because other processes may share it. Lines that are
+written in one iteration of the event loop are sent together in the next. Before each `os.write`,
+`poll` reports whether the write would block; if it would, the rest is written when the descriptor
+is writable again.
 """
 
 import asyncio
@@ -11,12 +13,13 @@ from collections.abc import Callable
 
 __all__ = ["LineWriter"]
 
-# While more than this is unwritten, senders wait.
+# While more than this is unwritten, `wait_for_room` waits (back-pressure).
 HIGH_WATER_BYTES = 64 * 1024
 
 
 class LineWriter:
-    """The lines to one client, in order. `on_broken` is called if nobody reads any more."""
+    """The lines to one client, in order. `on_broken` is called if a write fails, because the client
+    has closed its end."""
 
     def __init__(self, fd: int, on_broken: Callable[[], object]) -> None:
         self._fd = fd
@@ -25,38 +28,40 @@ class LineWriter:
         self._poll = select.poll()
         self._poll.register(fd, select.POLLOUT)
         self._unwritten = bytearray()
-        self._is_due = False  # a flush is scheduled, or waits until the descriptor is ready
+        self._is_flush_scheduled = (
+            False  # a flush is scheduled, or waits until the descriptor is ready
+        )
         self._waiters: list[asyncio.Future[None]] = []
         self._is_watching = False
         self.is_broken = False
 
     def write(self, line: bytes) -> None:
-        """Write a line after those before it. Lines to a client that is gone are dropped."""
+        """Write a line after the earlier ones. It is dropped if the client has closed its end."""
         if self.is_broken:
             return
         self._unwritten += line
-        if not self._is_due:
-            self._is_due = True
+        if not self._is_flush_scheduled:
+            self._is_flush_scheduled = True
             self._loop.call_soon(self._flush)
 
-    async def ready(self) -> None:
-        """Wait while much is unwritten."""
+    async def wait_for_room(self) -> None:
+        """Wait while more than HIGH_WATER_BYTES are unwritten."""
         while len(self._unwritten) > HIGH_WATER_BYTES:
-            await self._next_progress()
+            await self._wait_for_progress()
 
     async def flush(self) -> None:
         """Wait until everything is written."""
         while self._unwritten:
-            await self._next_progress()
+            await self._wait_for_progress()
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Drop what is unwritten, and write nothing more."""
         self._unwatch()
         self.is_broken = True
         self._unwritten.clear()
-        self._wake()
+        self._wake_waiters()
 
-    async def _next_progress(self) -> None:
+    async def _wait_for_progress(self) -> None:
         waiter = self._loop.create_future()
         self._waiters.append(waiter)
         await waiter
@@ -65,9 +70,9 @@ class LineWriter:
         unwritten = self._unwritten
         try:
             while unwritten and self._is_writable():
-                # A writable pipe takes this many bytes without blocking.
-                with memoryview(unwritten) as view, view[: select.PIPE_BUF] as part:
-                    count = os.write(self._fd, part)
+                # A pipe that `poll` reports as writable takes PIPE_BUF bytes without blocking.
+                with memoryview(unwritten) as view, view[: select.PIPE_BUF] as chunk:
+                    count = os.write(self._fd, chunk)
                 del unwritten[:count]
         except OSError:
             self.close()
@@ -77,9 +82,9 @@ class LineWriter:
             self._watch()
         else:
             self._unwatch()
-            self._is_due = False
+            self._is_flush_scheduled = False
         if self._waiters:
-            self._wake()
+            self._wake_waiters()
 
     def _is_writable(self) -> bool:
         return bool(self._poll.poll(0))
@@ -98,7 +103,7 @@ class LineWriter:
             self._is_watching = False
             self._loop.remove_writer(self._fd)
 
-    def _wake(self) -> None:
+    def _wake_waiters(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

@@ -1,9 +1,10 @@
-"""The tools, results and errors of the host as values of MCP.
+"""Converts the host's tools, results and errors to MCP values.
 
-The result of an MCP server is passed on unchanged. The result of another dialect becomes its text,
-and structured content if it is an object. One extension must not spoil the list of all: a schema
-that the protocol does not allow is shown as "any object" (the host still checks arguments against
-the real one), and a value that JSON cannot express becomes text.
+The result of an MCP server is passed on unchanged. The result of another dialect becomes a text
+block, and structured content as well if it is a JSON object. One invalid tool must not make the
+whole list invalid. Therefore a schema that the protocol does not allow is replaced by
+`{"type": "object"}` (the host still checks arguments against the real schema), and a value that
+JSON cannot express becomes text.
 """
 
 import re
@@ -22,87 +23,94 @@ from exthost.names import prefixed_description
 from exthost.offer import RegisteredTool
 from exthost.tool_result import ToolResult
 
-# The dialect whose tools and results are values of MCP already.
-NATIVE = "mcp"
+# The dialect of MCP servers. Their tools and results are MCP values already.
+MCP_DIALECT = "mcp"
 
-# Where an error result has what is known about the error, as data. Not in structuredContent: many
-# clients hold that to the schema of the tool, and would show a complaint in place of the error.
+# The key in `_meta` of an error result that holds the error as data. It is not in
+# structuredContent, because many clients validate that against the tool's output schema and would
+# report a schema violation in place of the error.
 ERROR = "exthost/error"
 
-# The key of the warnings of the host in a result.
+# The key in `_meta` of a result that holds the host's warnings.
 WARNINGS = "exthost/warnings"
 
-_ANYTHING = {"type": "object"}
+_ANY_OBJECT = {"type": "object"}
+# A lone surrogate. Python strings can hold it; UTF-8, and therefore JSON on the wire, cannot.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def tool(
-    tool: RegisteredTool, *, native: bool, version: str, plain_name: bool = False
+def tool_value(
+    tool: RegisteredTool, *, from_mcp_server: bool, version: str, plain_name: bool = False
 ) -> dict[str, Any]:
-    """Return a tool as a client of this protocol version reads it. A `native` one keeps everything
-    that its server says about it. `plain_name`: without the name of its extension."""
-    described = clean(tool.description)
-    own = described.removeprefix(prefixed_description(tool.extension, ""))
-    plain: dict[str, Any] = {
+    """Return a tool in the form of this protocol version. With `from_mcp_server` the tool keeps all
+    fields that its server sent. With `plain_name` its name has no prefix of the extension.
+
+    If the full form is not valid, a form with fewer fields is returned.
+    """
+    description = replace_surrogates(tool.description)
+    tool_description = description.removeprefix(prefixed_description(tool.extension, ""))
+    minimal: dict[str, Any] = {
         "name": tool.tool if plain_name else tool.name,
-        "inputSchema": _ANYTHING,
+        "inputSchema": _ANY_OBJECT,
     }
-    if own:
-        plain["description"] = own if plain_name else described
-    whole = {**plain, "inputSchema": _input_schema(tool.input_schema)}
-    if native:
-        whole |= {name: value for name, value in tool.extra.items() if name != "execution"}
+    if tool_description:
+        minimal["description"] = tool_description if plain_name else description
+    full = {**minimal, "inputSchema": _input_schema(tool.input_schema)}
+    if from_mcp_server:
+        full |= {name: value for name, value in tool.extra.items() if name != "execution"}
         if tool.output_schema is not None:
-            whole["outputSchema"] = tool.output_schema
-    for candidate in (whole, {**plain, "inputSchema": whole["inputSchema"]}):
+            full["outputSchema"] = tool.output_schema
+    for candidate in (full, {**minimal, "inputSchema": full["inputSchema"]}):
         try:
-            validate_server_result("tools/list", version, _listed(candidate))
-        except (ValueError, RecursionError):  # pydantic's own are ValueErrors
+            validate_server_result("tools/list", version, _list_result(candidate))
+        except (ValueError, RecursionError):  # pydantic raises subclasses of ValueError
             continue
         if is_json(candidate):
             return candidate
-    return plain
+    return minimal
 
 
-def _listed(tool: dict[str, Any]) -> dict[str, Any]:
+def _list_result(tool: dict[str, Any]) -> dict[str, Any]:
     return {"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
 def _input_schema(schema: Any) -> Any:
-    """Return the schema with type "object": arguments are always an object in MCP."""
+    """Return the schema with the type "object" added if it has none, because MCP requires it."""
     if not isinstance(schema, Mapping):
-        return _ANYTHING
+        return _ANY_OBJECT
     return schema if "type" in schema else {**schema, "type": "object"}
 
 
-def result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]:
-    """Return a tool's result as a client of this protocol version reads it. Raises
-    ProtocolViolation for one that cannot be written as JSON."""
-    answer = _result(result, native=native, version=version)
+def result_value(result: ToolResult, *, from_mcp_server: bool, version: str) -> dict[str, Any]:
+    """Return a tool's result in the form of this protocol version, with the host's warnings. Raises
+    ProtocolViolation for a result that cannot be written as JSON."""
+    answer = _convert_result(result, from_mcp_server=from_mcp_server, version=version)
     if result.warnings:
         meta = answer.get("_meta")
-        warnings = [clean(warning) for warning in result.warnings]
+        warnings = [replace_surrogates(warning) for warning in result.warnings]
         answer["_meta"] = {**(meta if isinstance(meta, Mapping) else {}), WARNINGS: warnings}
     return answer
 
 
-def _result(result: ToolResult, *, native: bool, version: str) -> dict[str, Any]:
+def _convert_result(result: ToolResult, *, from_mcp_server: bool, version: str) -> dict[str, Any]:
     raw = result.raw
-    if native and is_plain(raw):
+    if from_mcp_server and is_text_result(raw):
         return {"resultType": "complete", **raw}
-    passed_on = _as_it_came(raw, version) if native else None
-    if passed_on is not None and is_json(passed_on):
-        return passed_on
-    # A native result is here because it is not valid: a client then reads all of it, as JSON.
-    text = value_text(raw) if native else result.text
-    plain = _content(clean(text)) | {"isError": result.is_error}
-    structured = {**plain, "structuredContent": raw}
-    return structured if isinstance(raw, dict) and is_json(structured) else plain
+    unchanged = _validate_unchanged(raw, version) if from_mcp_server else None
+    if unchanged is not None and is_json(unchanged):
+        return unchanged
+    # The result of an MCP server gets here only if it is not valid: the client gets it whole, as
+    # JSON text.
+    text = value_text(raw) if from_mcp_server else result.text
+    minimal = _text_content(replace_surrogates(text)) | {"isError": result.is_error}
+    structured = {**minimal, "structuredContent": raw}
+    return structured if isinstance(raw, dict) and is_json(structured) else minimal
 
 
-def is_plain(result: Any) -> bool:
-    """Return whether this is a result of nothing but text, as most are. It is valid in every
-    revision; to validate it by the package's model costs more than the rest of a call."""
+def is_text_result(result: Any) -> bool:
+    """Return whether a result consists of text blocks only, as most results do. Such a result is
+    valid in every revision and needs no validation by the package's model, which would cost more
+    than the rest of the call."""
     if not isinstance(result, dict):
         return False
     content = result.get("content")
@@ -119,13 +127,13 @@ def _is_text_block(block: Any) -> bool:
     return isinstance(text, str) and (text.isascii() or _SURROGATE.search(text) is None)
 
 
-def _as_it_came(result: Any, version: str) -> dict[str, Any] | None:
-    """Return the result of an MCP server unchanged, if it is valid."""
+def _validate_unchanged(result: Any, version: str) -> dict[str, Any] | None:
+    """Return the result of an MCP server, or None if it is not valid."""
     if not isinstance(result, dict):
         return None
     answer = {"resultType": "complete", **result}
     if "structuredContent" in answer:
-        answer.setdefault("content", [])  # some leave it out then
+        answer.setdefault("content", [])  # some servers leave `content` out in this case
     try:
         types.CallToolResult.model_validate(answer)
     except ValidationError:
@@ -133,49 +141,51 @@ def _as_it_came(result: Any, version: str) -> dict[str, Any] | None:
     if version not in MODERN_PROTOCOL_VERSIONS and not isinstance(
         answer.get("structuredContent"), dict
     ):
-        answer.pop("structuredContent", None)  # anything but an object is newer than this client
+        answer.pop("structuredContent", None)  # older revisions allow only an object here
     return answer
 
 
-def error(error: ExthostError) -> dict[str, Any]:
-    """Return a failed call as a result, which the model may read.
+def error_result(error: ExthostError) -> dict[str, Any]:
+    """Return a failed call as a tool result, so that a model can read the error.
 
-    The evidence is left out: the stderr of a child is for the operator. Help is included only if a
-    client can follow it: a client can correct its arguments, and no configuration.
+    The error's evidence (command line, exit status, last stderr lines) is left out, because it is
+    meant for the operator. Its help is included only where the client can follow it: a client can
+    correct its arguments, but not the configuration of the host.
     """
-    about = f"{error.extension}: " if error.extension else ""
-    lines = [f"{about}{error.message} [{error.code}]"]
+    subject = f"{error.extension}: " if error.extension else ""
+    lines = [f"{subject}{error.message} [{error.code}]"]
     if error.help and isinstance(error, UsageError | NotFound):
         lines.append(f"help: {error.help}")
-    answer = _content(clean("\n".join(lines))) | {"isError": True}
-    whole = {**answer, "_meta": {ERROR: about_error(error)}}
-    return whole if is_json(whole) else answer
+    answer = _text_content(replace_surrogates("\n".join(lines))) | {"isError": True}
+    full = {**answer, "_meta": {ERROR: error_details(error)}}
+    return full if is_json(full) else answer
 
 
-def about_error(error: ExthostError) -> dict[str, Any]:
-    """Return an error as data: its code, whose fault it is, and what to do."""
-    block: dict[str, Any] = {
+def error_details(error: ExthostError) -> dict[str, Any]:
+    """Return an error as data: its code, its kind, its message and its help."""
+    details: dict[str, Any] = {
         "code": error.code,
         "kind": error.kind,
         "extension": error.extension,
-        "message": clean(error.message),
-        "help": clean(error.help),
+        "message": replace_surrogates(error.message),
+        "help": replace_surrogates(error.help),
     }
     if isinstance(error, CallFailed):
-        block["answer"] = {
+        details["answer"] = {
             "code": error.error_code,
-            "message": clean(error.error_message),
+            "message": replace_surrogates(error.error_message),
             "data": error.data,
         }
-    return block
+    return details
 
 
-def _content(text: str) -> dict[str, Any]:
+def _text_content(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "resultType": "complete"}
 
 
 def is_json(value: Any) -> bool:
-    """Return whether a value can be written as JSON, a few levels deep in a message."""
+    """Return whether a value can be written as JSON as part of a message."""
+    # The lists stand for the levels of the message, which count towards the encoder's depth limit.
     try:
         to_json([[[value]]])
     except (ValueError, RecursionError):
@@ -183,6 +193,7 @@ def is_json(value: Any) -> bool:
     return True
 
 
-def clean(text: str) -> str:
-    """Return the value without lone surrogates, which a child may send and JSON encoders refuse."""
+def replace_surrogates(text: str) -> str:
+    """Return the text with U+FFFD in place of each lone surrogate. An extension may send lone
+    surrogates, and JSON encoders refuse them."""
     return _SURROGATE.sub("\ufffd", text)

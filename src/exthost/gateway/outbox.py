@@ -1,8 +1,8 @@
-"""Sends notifications to a client while its request is served: progress and log messages, in order.
+"""A queue of notifications to one client, which one task sends in order.
 
-Callbacks of the bus and of progress must not wait for a client, so they put notifications here, and
-one task sends them. A client that does not read loses the oldest of them, and delays no other.
-Without notifications it costs nothing.
+Callbacks of the event bus and of progress must not wait for a client, so they only put
+notifications into the queue. If a client does not read, the oldest unsent notifications are
+dropped; other clients are not delayed. The task exists only while there is something to send.
 """
 
 import asyncio
@@ -15,42 +15,44 @@ __all__ = ["Outbox"]
 
 _log = logging.getLogger("exthost.gateway")
 
-# The number of unsent notifications that are kept for a slow client: the latest ones.
-MAX_WAITING = 256
+# The maximum number of unsent notifications for a slow client. The oldest are dropped first.
+MAX_UNSENT = 256
 
-Send: TypeAlias = Callable[[], Awaitable[None]]
+SendNotification: TypeAlias = Callable[[], Awaitable[None]]
+"""Sends one notification when it is called."""
 
 
 class Outbox:
-    """The notifications of one request."""
+    """The notifications of one request, or of one connected client."""
 
-    __slots__ = ("_sending", "_waiting")
+    __slots__ = ("_sender", "_unsent")
 
     def __init__(self) -> None:
-        self._waiting: deque[Send] = deque(maxlen=MAX_WAITING)
-        self._sending: asyncio.Task[None] | None = None
+        self._unsent: deque[SendNotification] = deque(maxlen=MAX_UNSENT)
+        self._sender: asyncio.Task[None] | None = None
 
-    def put(self, send: Send) -> None:
-        """Send this after the notifications before it."""
-        self._waiting.append(send)
-        if self._sending is None or self._sending.done():
-            self._sending = asyncio.get_running_loop().create_task(self._send())
+    def put(self, notification: SendNotification) -> None:
+        """Send this notification after those that were put earlier."""
+        self._unsent.append(notification)
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.get_running_loop().create_task(self._send_all())
 
-    async def _send(self) -> None:
-        while self._waiting:
-            send = self._waiting.popleft()
+    async def _send_all(self) -> None:
+        while self._unsent:
+            send_notification = self._unsent.popleft()
             try:
-                await send()
-            except Exception as error:  # the client is gone, or did not take it
+                await send_notification()
+            except Exception as error:  # the client has disconnected, or refused the notification
                 _log.debug("a notification was not sent: %r", error)
 
     async def flush(self) -> None:
-        """Wait until everything is sent, so that it goes before the result."""
-        if self._sending is not None:
-            await self._sending
+        """Wait until everything is sent. Called before a result is sent, so that the client gets
+        the notifications first."""
+        if self._sender is not None:
+            await self._sender
 
     def close(self) -> None:
-        """Send nothing more."""
-        self._waiting.clear()
-        if self._sending is not None:
-            self._sending.cancel()
+        """Drop everything that is unsent, and stop the sender."""
+        self._unsent.clear()
+        if self._sender is not None:
+            self._sender.cancel()

@@ -1,8 +1,8 @@
-"""Relays one request of a client to the extension that serves it.
+"""Relays one request of a client to the extension that answers it, translating between the eras.
 
-The request carries what the client declared about itself. An MCP server may answer that it needs
-input first. A stateless client gets that answer unchanged; for a client of the handshake era the
-questions are asked here, and the request is sent again with the answers.
+The relayed request carries what the client declared about itself. A stateless MCP server may answer
+that it needs input first. A stateless client gets that answer unchanged. A client of the handshake
+era is asked for the input by requests, and the relay sends the request again with the input.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,49 +15,51 @@ from exthost.dialects.meanings import Progress
 from exthost.errors import CallFailed
 from exthost.extension.extension import Extension
 from exthost.gateway import mcp_values
-from exthost.gateway.catalog import is_native, speaks_stateless
+from exthost.gateway.catalog import is_mcp_server, is_stateless_server
 from exthost.gateway.exchanges import METHODS, Context, Exchange, Exchanges, ask_client
 from exthost.gateway.held_calls import HeldCalls
 from exthost.gateway.meta import is_stateless, relayed_meta
 
-__all__ = ["Relay", "Send", "is_question", "report_progress"]
+__all__ = ["Relay", "SendRequest", "needs_input", "report_progress"]
 
-# How often one request may be answered with a question.
-INPUT_ROUNDS = 8
+# How often a server may ask for input before it answers one request.
+MAX_INPUT_ROUNDS = 8
 
-# What a client may send again beside the params of its request.
-_INPUT = ("inputResponses", "requestState")
+# The params with which a stateless client repeats its request after it was asked for input.
+_INPUT_FIELDS = ("inputResponses", "requestState")
 
-Send: TypeAlias = Callable[[Exchange, Mapping[str, Any]], Awaitable[Any]]
-"""Makes the request, with these members beside its params, and returns its result."""
+SendRequest: TypeAlias = Callable[[Exchange, Mapping[str, Any]], Awaitable[Any]]
+"""Sends the request, with these fields added to its params, and returns the result."""
 
 
 class Relay:
     """Relays the requests of all clients."""
 
-    def __init__(self, exchanges: Exchanges, held: HeldCalls) -> None:
+    def __init__(self, exchanges: Exchanges, held_calls: HeldCalls) -> None:
         self._exchanges = exchanges
-        self._held = held
+        self._held_calls = held_calls
 
     async def run(
-        self, ctx: Context, params: Mapping[str, Any], extension: Extension, send: Send
+        self, ctx: Context, params: Mapping[str, Any], extension: Extension, send: SendRequest
     ) -> Any:
-        """Return the result of the request that `send` makes."""
+        """Relay a request and return its result. `send` sends the request to the extension."""
         exchange = Exchange(ctx, extension.id)
-        work = self._work(exchange, params, extension, send)
-        if not is_native(extension) or speaks_stateless(extension):
-            return await work
-        if not is_stateless(ctx.protocol_version) or not _serves_requests(ctx):
-            return await work
-        return await self._held.run(exchange, work)
+        exchange_run = self._run_exchange(exchange, params, extension, send)
+        if not is_mcp_server(extension) or is_stateless_server(extension):
+            return await exchange_run
+        # A server of the handshake era may send requests during the call, which a stateless client
+        # cannot get: its call is held then. It is not, if the client answers no requests at all.
+        if not is_stateless(ctx.protocol_version) or not _answers_requests(ctx):
+            return await exchange_run
+        return await self._held_calls.run(exchange, exchange_run)
 
-    async def _work(
-        self, exchange: Exchange, params: Mapping[str, Any], extension: Extension, send: Send
+    async def _run_exchange(
+        self, exchange: Exchange, params: Mapping[str, Any], extension: Extension, send: SendRequest
     ) -> Any:
         self._exchanges.add(exchange)
         try:
-            if is_native(extension):
-                result = await self._rounds(exchange, params, extension, send)
+            if is_mcp_server(extension):
+                result = await self._run_input_rounds(exchange, params, extension, send)
             else:
                 result = await send(exchange, {})
             await exchange.outbox.flush()
@@ -66,21 +68,25 @@ class Relay:
             self._exchanges.remove(exchange)
             exchange.outbox.close()
 
-    async def _rounds(
-        self, exchange: Exchange, params: Mapping[str, Any], extension: Extension, send: Send
+    async def _run_input_rounds(
+        self, exchange: Exchange, params: Mapping[str, Any], extension: Extension, send: SendRequest
     ) -> Any:
         ctx = exchange.ctx
-        stateless = speaks_stateless(extension)
+        stateless = is_stateless_server(extension)
         meta = relayed_meta(params, ctx.session, server_is_stateless=stateless)
-        own: dict[str, Any] = {"_meta": meta} if meta else {}
-        responses = {name: params[name] for name in _INPUT if name in params} if stateless else {}
-        result = await send(exchange, {**own, **responses})
-        for _ in range(INPUT_ROUNDS):
-            if not is_question(result) or is_stateless(ctx.protocol_version):
+        meta_params: dict[str, Any] = {"_meta": meta} if meta else {}
+        responses = (
+            {name: params[name] for name in _INPUT_FIELDS if name in params} if stateless else {}
+        )
+        result = await send(exchange, {**meta_params, **responses})
+        for _ in range(MAX_INPUT_ROUNDS):
+            if not needs_input(result) or is_stateless(ctx.protocol_version):
                 return result
-            result = await send(exchange, {**own, **await _answers(ctx, result)})
-        if is_question(result):
-            raise MCPError(types.INTERNAL_ERROR, f"the server asked for input {INPUT_ROUNDS} times")
+            result = await send(exchange, {**meta_params, **await _ask_for_input(ctx, result)})
+        if needs_input(result):
+            raise MCPError(
+                types.INTERNAL_ERROR, f"the server asked for input {MAX_INPUT_ROUNDS} times"
+            )
         return result
 
 
@@ -88,20 +94,21 @@ def report_progress(exchange: Exchange) -> Callable[[Progress], None]:
     """Return a callback that passes progress on to the client; it does nothing if the client did
     not request progress."""
 
-    def report(reported: Progress) -> None:
-        _, progress, total, message = reported
-        text = mcp_values.clean(message) or None
+    def report(report_values: Progress) -> None:
+        _, progress, total, message = report_values
+        text = mcp_values.replace_surrogates(message) or None
         exchange.outbox.put(lambda: exchange.ctx.session.report_progress(progress, total, text))
 
     return report
 
 
-async def _answers(ctx: Context, result: Mapping[str, Any]) -> dict[str, Any]:
-    """Ask a client of the handshake era the questions of a stateless server."""
-    more: dict[str, Any] = {}
+async def _ask_for_input(ctx: Context, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask a client of the handshake era for the input that a stateless server requests, and return
+    it as params of the next round."""
+    input_params: dict[str, Any] = {}
     questions = result.get("inputRequests")
     if isinstance(questions, Mapping):
-        answers = more["inputResponses"] = {}
+        answers = input_params["inputResponses"] = {}
         for key, question in questions.items():
             method = question.get("method") if isinstance(question, Mapping) else None
             if method not in METHODS:
@@ -114,17 +121,17 @@ async def _answers(ctx: Context, result: Mapping[str, Any]) -> dict[str, Any]:
                 code = types.INTERNAL_ERROR if error.error_code is None else error.error_code
                 raise MCPError(int(code), error.error_message, error.data) from None
     if "requestState" in result:
-        more["requestState"] = result["requestState"]
-    return more
+        input_params["requestState"] = result["requestState"]
+    return input_params
 
 
-def is_question(result: Any) -> bool:
-    """Return whether this is a request for input instead of a result."""
+def needs_input(result: Any) -> bool:
+    """Return whether a server asks for input instead of sending the result."""
     return isinstance(result, dict) and result.get("resultType") == "input_required"
 
 
-def _serves_requests(ctx: Context) -> bool:
-    """Return whether the client serves any request of a server."""
+def _answers_requests(ctx: Context) -> bool:
+    """Return whether the client answers any requests of servers."""
     declared = ctx.session.client_capabilities
     return declared is not None and not (
         declared.sampling is None and declared.elicitation is None and declared.roots is None

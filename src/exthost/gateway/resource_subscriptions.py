@@ -1,16 +1,16 @@
 """The clients that subscribed to changes of resources.
 
-The gateway subscribes at a server when a URI gets its first subscriber, and unsubscribes when the
-last one leaves. A restarted server gets the subscription again. A subscriber is a client of the
-protocol with a handshake, or an open `subscriptions/listen` request of the stateless protocol; each
-is a hashable key.
+The gateway subscribes at the server when a URI gets its first subscriber, and unsubscribes when the
+last one is removed. After a restart of the server it subscribes again. A subscriber is any hashable
+key: a `Client` of the handshake era, or an object that stands for an open `subscriptions/listen`
+request of the stateless era.
 """
 
 import logging
 from collections.abc import Hashable
 
 from exthost.errors import ExthostError
-from exthost.gateway.catalog import Catalog, speaks_stateless
+from exthost.gateway.catalog import Catalog, is_stateless_server
 
 __all__ = ["ResourceSubscriptions"]
 
@@ -23,43 +23,47 @@ class ResourceSubscriptions:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._subscribers: dict[str, set[Hashable]] = {}
-        self._server_ids: dict[str, str] = {}  # by URI: where the gateway has subscribed
+        self._server_ids: dict[
+            str, str
+        ] = {}  # by URI: the server at which the gateway has subscribed
 
     async def add(self, uri: str, subscriber: Hashable) -> None:
-        """Subscribe. Raises CallFailed if the server refuses it; nothing is subscribed then."""
+        """Add a subscriber of a resource. Raises CallFailed if the server refuses the subscription;
+        the subscriber is not added then."""
         self._subscribers.setdefault(uri, set()).add(subscriber)
         if uri in self._server_ids:
             return
-        servers = await self._catalog.servers_of(uri)
+        servers = await self._catalog.find_servers(uri)
         if not servers:
             return
         self._server_ids[uri] = servers[0].id
         try:
-            # The dialect makes a `subscriptions/listen` of it, if the server is stateless.
+            # For a stateless server, the mcp dialect sends `subscriptions/listen` in its place.
             await servers[0].call("resources/subscribe", {"uri": uri})
         except BaseException:
             self._server_ids.pop(uri, None)
-            self._forget(uri, subscriber)
+            self._remove_subscriber(uri, subscriber)
             raise
 
     async def remove(self, uri: str, subscriber: Hashable) -> None:
-        """Unsubscribe."""
-        self._forget(uri, subscriber)
+        """Remove a subscriber of a resource."""
+        self._remove_subscriber(uri, subscriber)
         if uri in self._subscribers:
             return
-        server = self._catalog.server(self._server_ids.pop(uri, ""))
-        # A stateless server has no request for this: `subscriptions/listen` stays open.
-        if server is not None and not speaks_stateless(server):
+        server = self._catalog.find_server(self._server_ids.pop(uri, ""))
+        # The stateless era has no request to unsubscribe: the `subscriptions/listen` request stays
+        # open, and its updates are ignored.
+        if server is not None and not is_stateless_server(server):
             await server.call("resources/unsubscribe", {"uri": uri})
 
-    def _forget(self, uri: str, subscriber: Hashable) -> None:
+    def _remove_subscriber(self, uri: str, subscriber: Hashable) -> None:
         subscribers = self._subscribers.get(uri, set())
         subscribers.discard(subscriber)
         if not subscribers:
             self._subscribers.pop(uri, None)
 
     async def remove_all(self, subscriber: Hashable) -> None:
-        """Unsubscribe a subscriber that is gone."""
+        """Remove a subscriber from all resources, because it has disconnected."""
         for uri in [
             uri for uri, subscribers in self._subscribers.items() if subscriber in subscribers
         ]:
@@ -73,9 +77,9 @@ class ResourceSubscriptions:
         return frozenset(self._subscribers.get(uri, ()))
 
     async def resubscribe(self, server_id: str) -> None:
-        """Subscribe again at a server that was started again."""
+        """Subscribe again at a server that was restarted."""
         for uri, id in list(self._server_ids.items()):
-            server = self._catalog.server(id) if id == server_id else None
+            server = self._catalog.find_server(id) if id == server_id else None
             if server is not None:
                 try:
                     await server.call("resources/subscribe", {"uri": uri})

@@ -1,9 +1,10 @@
-"""The gateway: one host as one MCP server, for any number of clients.
+"""The gateway: publishes one host as one MCP server, for any number of clients.
 
-The sessions of both eras are those of the low-level server of the `mcp` package. Every request
-passes a middleware of it, where `Requests` answers with values of the wire: the result of a server
-reaches the client unchanged, with all of its members. Tool calls reach the same `Requests` without
-the package (`stdio_calls`, `http_calls`).
+The low-level server of the `mcp` package manages the sessions of both eras (see the package
+docstring of `exthost.gateway`). A middleware in that server passes each request to
+`RequestHandlers`, whose results are plain JSON objects: they skip the package's models, so that a
+result of an MCP server reaches the client with all of its fields. Tool calls reach the same
+handlers without the package (`stdio_calls`, `http_calls`).
 """
 
 import asyncio
@@ -24,15 +25,15 @@ from exthost._version import __version__
 from exthost.dialects.mcp.handshake import ELICITATION_URL, SAMPLING_TOOLS
 from exthost.errors import ExthostError
 from exthost.gateway.announcer import Announcer
-from exthost.gateway.catalog import Catalog, capabilities_of, is_native, speaks_stateless
+from exthost.gateway.catalog import Catalog, is_mcp_server, is_stateless_server, server_capabilities
 from exthost.gateway.clients import Clients
-from exthost.gateway.exchanges import METHODS, Context, Exchanges, ask_client, no_client
+from exthost.gateway.exchanges import METHODS, Context, Exchanges, ask_client, no_client_error
 from exthost.gateway.held_calls import HeldCalls
-from exthost.gateway.mcp_values import NATIVE
+from exthost.gateway.mcp_values import MCP_DIALECT
 from exthost.gateway.meta import is_stateless
-from exthost.gateway.requests import Requests
+from exthost.gateway.request_handlers import RequestHandlers
 from exthost.gateway.resource_subscriptions import ResourceSubscriptions
-from exthost.gateway.stdio_calls import CONNECTION
+from exthost.gateway.stdio_calls import CURRENT_CALLS
 from exthost.gateway.tool_list import ToolList
 from exthost.host.host import Host
 from exthost.session.inbound import Handler
@@ -40,15 +41,16 @@ from exthost.spec import Spec
 
 _log = logging.getLogger("exthost.gateway")
 
-# A list has no lifetime: clients are notified of changes.
+# Clients must not cache a list by time, because they are notified of changes.
 _NOT_CACHED = {"ttlMs": 0, "cacheScope": "private"}
 
-# Members of results that only the stateless era has.
-_STATELESS_MEMBERS = ("resultType", "ttlMs", "cacheScope")
+# The fields of results that exist only in the stateless era.
+_STATELESS_FIELDS = ("resultType", "ttlMs", "cacheScope")
 
 
 class McpServer(Server[Any]):
-    """The package's server with the capabilities and the instructions of a gateway."""
+    """The package's server, with the capabilities and the instructions of a gateway. The parameters
+    of the overridden methods are the package's; a gateway has no use for them."""
 
     gateway: "Gateway"
 
@@ -83,20 +85,20 @@ class McpServer(Server[Any]):
 
 
 class Gateway:
-    """One host as one MCP server. `plain_names`: tools and prompts have their own names where only
-    one extension has them."""
+    """One host as one MCP server. With `plain_names`, a tool or prompt whose name only one
+    extension uses is listed under that name, without the prefix of its extension."""
 
     def __init__(self, host: Host, *, plain_names: bool = False) -> None:
         self.host = host
         self.clients = Clients()
         self.tools = ToolList(host, plain_names=plain_names)
         self._exchanges = Exchanges()
-        self._held = HeldCalls()
+        self._held_calls = HeldCalls()
         self._bus = InMemorySubscriptionBus()
-        self._listening = ListenHandler(self._bus)
+        self._listen_handler = ListenHandler(self._bus)
         self._catalog = Catalog(
             lambda: host.extensions,
-            lambda kind: self._announcer.changed(kind),
+            lambda kind: self._announcer.mark_changed(kind),
             plain_names=plain_names,
         )
         self._subscriptions = ResourceSubscriptions(self._catalog)
@@ -104,8 +106,8 @@ class Gateway:
             host, self.tools, self._catalog, self.clients, self._exchanges, self._subscriptions,
             self._bus,
         )  # fmt: skip
-        self._requests = Requests(
-            host, self.tools, self._catalog, self.clients, self._exchanges, self._held,
+        self._request_handlers = RequestHandlers(
+            host, self.tools, self._catalog, self.clients, self._exchanges, self._held_calls,
             self._subscriptions, self._announcer.set_level,
         )  # fmt: skip
         host.add_handlers(self._handlers_for)
@@ -115,14 +117,14 @@ class Gateway:
         server = McpServer(
             "exthost",
             version=__version__,
-            on_subscriptions_listen=self._listen,
+            on_subscriptions_listen=self._on_subscriptions_listen,
             get_tool_input_schema=self.tools.input_schema,
         )
         server.gateway = self
-        server.middleware.append(self._answer)
+        server.middleware.append(self._handle_request)
         for method, handle in (
-            ("notifications/initialized", self._attend),
-            ("notifications/roots/list_changed", self._pass_on_roots),
+            ("notifications/initialized", self._on_initialized),
+            ("notifications/roots/list_changed", self._on_roots_changed),
         ):
             server.add_notification_handler(method, types.NotificationParams, handle)
         return server
@@ -130,140 +132,149 @@ class Gateway:
     # -- life --------------------------------------------------------------------------------
 
     def open(self) -> "asyncio.Task[None]":
-        """Open the host; done when each extension that is asked is ready or has failed."""
-        opening = self.tools.open()
+        """Open the host. The returned task is done when each extension that is started has become
+        ready or has failed."""
+        opening_task = self.tools.open()
         self._announcer.open()
-        return opening
+        return opening_task
 
     async def close(self, *, drain: bool = False) -> None:
-        """End every extension, and end the subscriptions of clients. `drain` is that of
+        """Stop every extension, and end the subscriptions of clients. `drain` is passed to
         `Host.close`."""
-        self._listening.close()
+        self._listen_handler.close()
         await self._announcer.close()
         await self.tools.close()
         await self._catalog.close()
-        await self._held.close()
+        await self._held_calls.close()
         await self.host.close(drain=drain)
 
     @property
     def instructions(self) -> str | None:
-        """The instructions of the MCP servers, each under its name."""
-        parts = []
+        """The instructions of all MCP servers, each below a heading with the extension's id."""
+        sections = []
         for extension in self.host.extensions:
-            text = extension.offer.extra.get("instructions") if is_native(extension) else None
+            text = extension.offer.extra.get("instructions") if is_mcp_server(extension) else None
             if extension.serves and isinstance(text, str) and text.strip():
-                parts.append(f"# {extension.id}\n\n{text.strip()}")
-        return "\n\n".join(parts) or None
+                sections.append(f"# {extension.id}\n\n{text.strip()}")
+        return "\n\n".join(sections) or None
 
     # -- requests ----------------------------------------------------------------------------
 
-    async def _answer(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Answer a request, or leave it to the package: handshake, ping, subscriptions."""
+    async def _handle_request(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Handle a request, or leave it to the package, which handles the handshake, ping and
+        subscriptions."""
         method, version = ctx.method, ctx.protocol_version
-        connection = CONNECTION.get()
+        connection = CURRENT_CALLS.get()
         if connection is not None and is_stateless(version):
             connection.open(ctx.session)
         if method in ("initialize", "server/discover"):
-            await self.tools.ready()  # its answer has the instructions
+            await self.tools.wait_for_first_list()  # the instructions are those of ready servers
             result = await call_next(ctx)
             return self._with_instructions(result)
-        answer = self._requests.methods.get(method)
-        if answer is None or ctx.request_id is None:
+        handler = self._request_handlers.methods.get(method)
+        if handler is None or ctx.request_id is None:
             return await call_next(ctx)
         stateless = is_stateless(version)
-        if not stateless and ctx.session.client_params is None:  # no handshake has been
+        if not stateless and ctx.session.client_params is None:  # there was no handshake
             raise MCPError(types.INVALID_PARAMS, "Invalid request parameters", "")
-        if stateless and method in _HANDSHAKE_METHODS:
+        if stateless and method in _HANDSHAKE_ERA_METHODS:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
-        result = await answer(ctx, ctx.params or {})
-        return self._finished(method, result, stateless=stateless)
+        result = await handler(ctx, ctx.params or {})
+        return self._adapt_to_era(method, result, stateless=stateless)
 
     async def answer_call(self, ctx: Context) -> dict[str, Any]:
-        """Return the result of a `tools/call` that the package has no part in."""
-        result = await self._requests.call_tool(ctx, ctx.params or {})
-        return self._finished(ctx.method, result, stateless=is_stateless(ctx.protocol_version))
+        """Return the result of a `tools/call` that bypasses the package."""
+        result = await self._request_handlers.call_tool(ctx, ctx.params or {})
+        return self._adapt_to_era(ctx.method, result, stateless=is_stateless(ctx.protocol_version))
 
-    def _finished(
+    def _adapt_to_era(
         self, method: str, answer: Mapping[str, Any], *, stateless: bool
     ) -> dict[str, Any]:
-        """Return a result with the members of its era."""
+        """Return a result with the fields that its era requires, and without those that it does not
+        have."""
         result = dict(answer)
         if not stateless:
-            for member in _STATELESS_MEMBERS:
-                result.pop(member, None)
+            for field in _STATELESS_FIELDS:
+                result.pop(field, None)
             return result
         if method in CACHEABLE_METHODS and result.get("resultType") != "input_required":
             result = {**_NOT_CACHED, **result}
-        return self._stamped(result)
+        return self._add_stateless_fields(result)
 
-    def _stamped(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Return a result of the stateless era with the members that each of them has."""
+    def _add_stateless_fields(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Add the fields that every result of the stateless era has."""
         result.setdefault("resultType", "complete")
         meta = result.get("_meta")
-        own = dict(meta) if isinstance(meta, Mapping) else {}
-        own.setdefault(types.SERVER_INFO_META_KEY, self.server.server_info_stamp)
-        result["_meta"] = own
+        new_meta = dict(meta) if isinstance(meta, Mapping) else {}
+        new_meta.setdefault(types.SERVER_INFO_META_KEY, self.server.server_info_stamp)
+        result["_meta"] = new_meta
         return result
 
     def _with_instructions(self, result: HandlerResult) -> HandlerResult:
-        """Return the result with the current instructions: the package fixed its own before the
-        extensions were ready."""
+        """Return the result with the current instructions. Those of the package were computed
+        before the extensions were ready."""
         instructions = self.instructions
         if isinstance(result, dict) and instructions is not None:
             return {**result, "instructions": instructions}
         return result
 
-    async def _listen(
+    async def _on_subscriptions_listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         subscriber = object()
         for uri in params.notifications.resource_subscriptions or ():
             try:
                 await self._subscriptions.add(str(uri), subscriber)
-            except ExthostError as error:  # then nothing will be heard of it
+            except ExthostError as error:  # the client gets no updates of this resource
                 _log.warning("%s", error)
         try:
-            return await self._listening(ctx, params)
+            return await self._listen_handler(ctx, params)
         finally:
             await self._subscriptions.remove_all(subscriber)
 
-    async def _attend(self, ctx: Context, params: types.NotificationParams) -> None:
-        client = self.clients.of(ctx)
-        connection = CONNECTION.get()
+    async def _on_initialized(self, ctx: Context, params: types.NotificationParams) -> None:
+        """Notify the client until it disconnects: the package runs this handler as a task of the
+        connection, and cancels it then."""
+        client = self.clients.get_or_add(ctx)
+        connection = CURRENT_CALLS.get()
         if connection is not None:
             connection.open(ctx.session)
         try:
-            await self.clients.attend(ctx)
+            await self.clients.serve_notifications(ctx)
         finally:
-            self._announcer.forget(client)
+            self._announcer.remove_client(client)
 
     # -- requests of servers -----------------------------------------------------------------
 
     def _handlers_for(self, spec: Spec) -> Mapping[str, Handler]:
-        """Return what serves the requests of an MCP server: its clients."""
-        if spec.dialect != NATIVE:
+        """Return handlers that pass the requests of an MCP server on to its clients."""
+        if spec.dialect != MCP_DIALECT:
             return {}
-        declared = (*METHODS, ELICITATION_URL, SAMPLING_TOOLS)
-        return {method: partial(self._ask, spec.id, method) for method in declared}
+        methods = (*METHODS, ELICITATION_URL, SAMPLING_TOOLS)
+        return {method: partial(self._ask_client, spec.id, method) for method in methods}
 
-    async def _ask(self, extension: str, method: str, params: Any) -> Any:
+    async def _ask_client(self, extension: str, method: str, params: Any) -> Any:
         exchange = self._exchanges.choose(extension, method, params)
         if exchange is not None:
             return await exchange.ask(method, params)
-        # Between calls, the roots can be requested if there is only one client.
-        session = self.clients.sole(method, params) if method == "roots/list" else None
+        # No call of this server is in progress. It may still request the roots, if there is exactly
+        # one client that the request can be meant for.
+        session = self.clients.find_sole_session(method, params) if method == "roots/list" else None
         if session is None:
-            raise no_client(extension, method)
+            raise no_client_error(extension, method)
         return await ask_client(session, method, params, None)
 
-    async def _pass_on_roots(self, ctx: Context, params: types.NotificationParams) -> None:
+    async def _on_roots_changed(self, ctx: Context, params: types.NotificationParams) -> None:
         for extension in self.host.extensions:
-            if capabilities_of(extension) and not speaks_stateless(extension):
+            if server_capabilities(extension) and not is_stateless_server(extension):
                 try:
                     await extension.notify("notifications/roots/list_changed")
                 except ExthostError as error:
                     _log.debug("%s", error)
 
 
-# The stateless era has neither a level nor subscriptions of a connection.
-_HANDSHAKE_METHODS = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
+# In the stateless era these methods do not exist: requests carry the log level, and subscriptions
+# are made with `subscriptions/listen`.
+_HANDSHAKE_ERA_METHODS = frozenset(
+    {"logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+)

@@ -1,13 +1,13 @@
-"""The protocol on stdin and stdout of this process.
+"""The stdio transport: serves MCP on stdin and stdout of this process.
 
-While it is served, stdout carries the protocol alone: descriptor 1 leads to stderr, so that a stray
-print of a library lands there. Neither pipe is made non-blocking, because that would affect every
-process that shares it, such as a terminal. No thread waits in an uninterruptible read: reads and
-writes are made when the system reports that they will not block.
+Meanwhile file descriptor 1 refers to stderr, so that a stray print of a library cannot corrupt the
+protocol. Neither pipe is made non-blocking, because that would affect every process that shares it,
+such as the shell on a terminal. No thread waits in a read that cannot be interrupted: the event
+loop reads and writes when the system reports that it will not block.
 
-A line that is not a message gets the error of JSON-RPC. A line with several messages, which the
-revision 2025-03-26 allows, gets a reply line for each. At the end of stdin, requests in flight are
-answered first, each within the limits of its own call; then the server ends.
+A line that is not a message gets a JSON-RPC error. A line with a batch of messages, which the
+revision 2025-03-26 allows, gets a reply line for each request. At the end of stdin the requests in
+flight are still answered, each within the time limit of its call; then the server ends.
 """
 
 import asyncio
@@ -27,66 +27,67 @@ from pydantic import ValidationError
 
 from exthost.gateway.line_writer import LineWriter
 from exthost.gateway.server import McpServer
-from exthost.gateway.stdio_calls import CONNECTION, StdioCalls
+from exthost.gateway.stdio_calls import CURRENT_CALLS, StdioCalls
 from exthost.wire.framing import READ_BYTES, Broken, Skipped
 from exthost.wire.lines import Lines
 
-# The same limit as for the lines of children.
+# The same limit as for the lines of extensions.
 MAX_LINE_BYTES = 64 * 2**20
 
-# The time for the last answers to be written after stdin has ended.
+# The time limit for writing the last answers after the server has ended.
 FLUSH_SECONDS = 2.0
 
-# For the requests under way to be answered after stdin has ended. A client that wants us to end
-# sooner sends SIGTERM or closes its end of stdout.
+# The time limit for answering the requests in flight after stdin has ended. A client that wants the
+# gateway to end sooner sends SIGTERM or closes its end of stdout.
 ANSWER_SECONDS = 600.0
 
-# Lines that wait for the package; meanwhile no more is read.
-MAX_LINES_LEFT = 64
+# Reading pauses while this many lines wait for the package (back-pressure).
+MAX_UNHANDLED_LINES = 64
 
-# A request that ends with the session, and not before.
-_OPEN_END = "subscriptions/listen"
+# A request that is answered only at the end of the session: nothing waits for its answer.
+_ENDLESS_METHOD = "subscriptions/listen"
 
 
 class Wire(NamedTuple):
-    """Two descriptors that no other code uses."""
+    """Duplicates of the file descriptors of stdin and stdout, which no other code uses."""
 
-    reads: int
-    writes: int
+    read_fd: int
+    write_fd: int
 
 
 @contextmanager
-def claimed() -> Iterator[Wire]:
-    """Take over stdin and stdout as the wire; meanwhile descriptor 0 leads to /dev/null and
-    descriptor 1 to stderr."""
+def claim_stdio() -> Iterator[Wire]:
+    """Reserve stdin and stdout for the protocol. Within the block, file descriptor 0 refers to
+    /dev/null and file descriptor 1 to stderr."""
     wire = Wire(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3))
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    dev_null = os.open(os.devnull, os.O_RDONLY)
     try:
-        os.dup2(nothing, 0)
+        os.dup2(dev_null, 0)
         os.dup2(2, 1)
         yield wire
     finally:
-        os.dup2(wire.reads, 0)
-        os.dup2(wire.writes, 1)
-        for fd in (nothing, *wire):
+        os.dup2(wire.read_fd, 0)
+        os.dup2(wire.write_fd, 1)
+        for fd in (dev_null, *wire):
             os.close(fd)
 
 
-class _UnderWay:
-    """The ids of the requests at the package that are not answered yet."""
+class _PendingRequests:
+    """The ids of the requests that the package has not answered yet."""
 
     def __init__(self) -> None:
+        # With the type, because 1 and True are equal in Python.
         self._ids: set[tuple[type, Any]] = set()
-        self._none = asyncio.Event()
-        self._none.set()
+        self._all_answered = asyncio.Event()
+        self._all_answered.set()
 
     def add(self, message: types.JSONRPCMessage) -> None:
-        if isinstance(message, types.JSONRPCRequest) and message.method != _OPEN_END:
+        if isinstance(message, types.JSONRPCRequest) and message.method != _ENDLESS_METHOD:
             self._ids.add((type(message.id), message.id))
-            self._none.clear()
+            self._all_answered.clear()
         elif (
             isinstance(message, types.JSONRPCNotification)
-            and message.method == "notifications/cancelled"  # such a request is not answered
+            and message.method == "notifications/cancelled"  # a cancelled request gets no answer
         ):
             self._discard((message.params or {}).get("requestId"))
 
@@ -98,27 +99,28 @@ class _UnderWay:
         if isinstance(id, int | str):
             self._ids.discard((type(id), id))
         if not self._ids:
-            self._none.set()
+            self._all_answered.set()
 
-    async def end(self) -> None:
-        """Wait until each of them is answered."""
-        await self._none.wait()
+    async def wait_until_answered(self) -> None:
+        """Wait until each request is answered."""
+        await self._all_answered.wait()
 
 
-class _Outgoing:
-    """Where the package writes its messages."""
+class _OutgoingStream:
+    """The stream that the package sends its messages to. It implements the part of anyio's
+    `ObjectSendStream` that the package uses."""
 
-    def __init__(self, writer: LineWriter, under_way: _UnderWay) -> None:
+    def __init__(self, writer: LineWriter, pending_requests: _PendingRequests) -> None:
         self._writer = writer
-        self._under_way = under_way
+        self._pending_requests = pending_requests
 
     async def send(self, item: SessionMessage, /) -> None:
-        await self._writer.ready()
+        await self._writer.wait_for_room()
         if self._writer.is_broken:
             raise anyio.BrokenResourceError
         text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
         self._writer.write(text.encode() + b"\n")
-        self._under_way.remove(item.message)
+        self._pending_requests.remove(item.message)
 
     async def aclose(self) -> None:
         pass
@@ -130,29 +132,32 @@ class _Outgoing:
         pass
 
 
-class _Lines:
-    """The lines of a descriptor, read when the system reports that a read will not block. Each goes
-    to `take` at once; those that it returns False for are to be fetched by `next`."""
+class _LineReader:
+    """Reads lines from a file descriptor, when the system reports that a read will not block.
 
-    def __init__(self, fd: int, take: Callable[[bytes], bool]) -> None:
+    Each line is passed to `handle_line` at once. If that returns False, the line is queued for
+    `next`.
+    """
+
+    def __init__(self, fd: int, handle_line: Callable[[bytes], bool]) -> None:
         self._fd = fd
-        self._take = take
+        self._handle_line = handle_line
         self._loop = asyncio.get_running_loop()
         self._framing = Lines(MAX_LINE_BYTES)
-        self._left: deque[bytes] = deque()
+        self._unhandled: deque[bytes] = deque()
         self._change = asyncio.Event()
         self._is_reading = False
         self._has_ended = False
 
     async def next(self) -> bytes | None:
-        """Return the next line that was left, None at the end."""
-        while not self._left:
+        """Return the next line that `handle_line` did not handle, or None at the end of input."""
+        while not self._unhandled:
             if self._has_ended:
                 return None
             self._change.clear()
             self._resume()
             await self._change.wait()
-        return self._left.popleft()
+        return self._unhandled.popleft()
 
     def _resume(self) -> None:
         if self._is_reading:
@@ -164,7 +169,7 @@ class _Lines:
             self._loop.call_soon(self._read)
 
     def pause(self) -> None:
-        """Read nothing more for now."""
+        """Stop reading until `next` needs a line."""
         if self._is_reading:
             self._is_reading = False
             self._loop.remove_reader(self._fd)
@@ -176,88 +181,91 @@ class _Lines:
             self.pause()
         for item in self._framing.feed(data) if data else ():
             line = item.head if isinstance(item, Skipped | Broken) else bytes(item)
-            if not self._take(line):
-                self._left.append(line)
-        if len(self._left) >= MAX_LINES_LEFT:
+            if not self._handle_line(line):
+                self._unhandled.append(line)
+        if len(self._unhandled) >= MAX_UNHANDLED_LINES:
             self.pause()
-        if self._left or self._has_ended or not self._is_reading:
+        if self._unhandled or self._has_ended or not self._is_reading:
             self._change.set()
 
 
 async def serve(server: McpServer, wire: Wire) -> None:
-    """Serve the client at the other end, until it closes stdin or stops reading."""
-    received, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    under_way = _UnderWay()
-    writer = LineWriter(wire.writes, lambda: reading.cancel())  # no client is left
+    """Serve the client at the other end of the pipes, until it closes stdin or its end of
+    stdout."""
+    to_package, package_input = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    pending_requests = _PendingRequests()
+    writer = LineWriter(wire.write_fd, lambda: read_task.cancel())  # on a broken pipe
     calls = StdioCalls(server.gateway.answer_call, writer)
-    lines = _Lines(wire.reads, calls.take)
-    outgoing = _Outgoing(writer, under_way)
+    lines = _LineReader(wire.read_fd, calls.handle_line)
+    package_output = _OutgoingStream(writer, pending_requests)
 
     async def read() -> None:
-        with received:
+        with to_package:
             try:
                 while (line := await lines.next()) is not None:
-                    for message in _messages(line):
-                        await _take(message, received, writer, under_way)
+                    for message in _split_batch(line):
+                        await _pass_to_package(message, to_package, writer, pending_requests)
             finally:
                 lines.pause()
             with suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_SECONDS):
-                    await calls.end()
-                    await under_way.end()
+                    await calls.wait_until_answered()
+                    await pending_requests.wait_until_answered()
                     await writer.flush()
 
-    reading = asyncio.get_running_loop().create_task(read())
-    CONNECTION.set(calls)
+    read_task = asyncio.get_running_loop().create_task(read())
+    CURRENT_CALLS.set(calls)
     try:
-        await server.run(read_stream, outgoing, server.create_initialization_options())
+        await server.run(package_input, package_output, server.create_initialization_options())
     finally:
-        reading.cancel()
-        await asyncio.wait([reading])
+        read_task.cancel()
+        await asyncio.wait([read_task])
         await calls.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_SECONDS):
                 await writer.flush()
         writer.close()
-        received.close()
+        to_package.close()
 
 
-async def _take(
+async def _pass_to_package(
     line: bytes,
-    received: "MemoryObjectSendStream[SessionMessage | Exception]",
+    to_package: "MemoryObjectSendStream[SessionMessage | Exception]",
     writer: LineWriter,
-    under_way: _UnderWay,
+    pending_requests: _PendingRequests,
 ) -> None:
     try:
         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
-        complaint = _complaint(line).model_dump_json(by_alias=True, exclude_unset=True)
-        writer.write(complaint.encode() + b"\n")
+        error_text = _parse_error(line).model_dump_json(by_alias=True, exclude_unset=True)
+        writer.write(error_text.encode() + b"\n")
     else:
-        under_way.add(message)
-        await received.send(SessionMessage(message))
+        pending_requests.add(message)
+        await to_package.send(SessionMessage(message))
 
 
-def _messages(line: bytes) -> list[bytes]:
-    """Return the messages in a line, usually one."""
+def _split_batch(line: bytes) -> list[bytes]:
+    """Return the messages in a line: the items of a JSON array, or else the line itself."""
     if line[:1] == b"[":
         try:
-            several = json.loads(line)
-            return [json.dumps(message).encode() for message in several] or [line]
+            batch = json.loads(line)
+            return [json.dumps(message).encode() for message in batch] or [line]
         except (ValueError, RecursionError):
             pass
     return [line]
 
 
-def _complaint(line: bytes) -> types.JSONRPCError:
+def _parse_error(line: bytes) -> types.JSONRPCError:
     """Return the JSON-RPC error for a line that is not a message."""
     id = None
     try:
-        read = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
-        code, why = types.PARSE_ERROR, "this line is not JSON"
+        code, reason = types.PARSE_ERROR, "this line is not JSON"
     else:
-        code, why = types.INVALID_REQUEST, "this line is no JSON-RPC message"
-        found = read.get("id") if isinstance(read, dict) else None
-        id = found if type(found) in (int, str) else None
-    return types.JSONRPCError(jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=why))
+        code, reason = types.INVALID_REQUEST, "this line is no JSON-RPC message"
+        raw_id = value.get("id") if isinstance(value, dict) else None
+        id = raw_id if type(raw_id) in (int, str) else None
+    return types.JSONRPCError(
+        jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=reason)
+    )

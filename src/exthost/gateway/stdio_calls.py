@@ -1,10 +1,10 @@
-"""Tool calls on stdio, from the line of the request to the line of the reply.
+"""Handles tool calls on stdio, from the line of the request to the line of the reply.
 
-The package's session layer costs several times what a call costs here. So once it has opened a
-connection, `tools/call` and its cancellation are served by this module, with the host's own codec;
-every other message, and any of these two that is unusual, is left to the package. Either way the
-same code answers, and both write to one `LineWriter`, so a notification that is sent before a
-result arrives before it.
+The session layer of the `mcp` package costs several times as much as a call. Therefore, once the
+package has opened the connection, this module handles `tools/call` and its cancellation with the
+host's own JSON codec. Every other message, and each of these two in an unusual form, is left to the
+package. In both cases the same request handlers answer, and all output goes through one
+`LineWriter`, so that a notification that is sent before a result also arrives before it.
 """
 
 import asyncio
@@ -18,29 +18,29 @@ from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
 
 from exthost.gateway.call_messages import (
-    CALL,
-    CANCELLED,
-    ENVELOPE,
-    cancelled_id,
+    CALL_MARK,
+    CANCELLED_MARK,
+    ENVELOPE_KEYS,
     decode_message,
     encode_error,
     encode_result,
-    error_data,
-    request_id,
-    stateless_caller,
+    make_stateless_caller,
+    parse_cancelled_id,
+    parse_request_id,
+    to_error_data,
 )
 from exthost.gateway.call_session import Caller, make_context
 from exthost.gateway.exchanges import Context
 from exthost.gateway.line_writer import LineWriter
 from exthost.gateway.meta import is_stateless
 
-__all__ = ["CONNECTION", "StdioCalls"]
+__all__ = ["CURRENT_CALLS", "StdioCalls"]
 
 Answer = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
 
 
 class _Call:
-    """One call: its id, its task, and whether the client has cancelled it."""
+    """One call in progress. `is_cancelled` is set if the client has cancelled it."""
 
     __slots__ = ("id", "is_cancelled", "stateless", "task")
 
@@ -50,31 +50,36 @@ class _Call:
         self.task = task
         self.is_cancelled = False
 
-    def reply(self) -> bytes:
-        """Return the reply, when the task is done."""
+    def encode_reply(self) -> bytes:
+        """Return the reply. The task must be done."""
         try:
             return encode_result(self.id, self.task.result())
-        except asyncio.CancelledError:  # by the end of this process, since a client gets no reply
-            closed = types.ErrorData(code=types.CONNECTION_CLOSED, message="Connection closed")
-            return encode_error(self.id, closed)
+        except asyncio.CancelledError:  # by `close`; a call that its client cancels gets no reply
+            closed_error = types.ErrorData(
+                code=types.CONNECTION_CLOSED, message="Connection closed"
+            )
+            return encode_error(self.id, closed_error)
         except Exception as error:
-            return encode_error(self.id, error_data(error, stateless=self.stateless))
+            return encode_error(self.id, to_error_data(error, stateless=self.stateless))
 
 
 class StdioCalls:
-    """The tool calls of one connection. `answer` returns the result of one."""
+    """The tool calls of one connection. `answer` is called with the context of a call and returns
+    its result."""
 
     def __init__(self, answer: Answer, writer: LineWriter) -> None:
         self._answer = answer
         self._writer = writer
         self._session: ServerSession | None = None
-        self._caller: Caller | None = None  # of the handshake, or of the latest stateless call
-        self._envelope: Mapping[str, Any] = {}  # of the latest stateless call
+        self._caller: Caller | None = (
+            None  # the client in the handshake, or in the latest stateless call
+        )
+        self._client_fields: Mapping[str, Any] = {}  # as in the latest stateless call
         self._calls: dict[asyncio.Task[dict[str, Any]], _Call] = {}
         self._by_id: dict[types.RequestId, _Call] = {}
 
     def open(self, session: ServerSession) -> None:
-        """Serve the calls of this connection, which the package has opened."""
+        """Begin to handle the calls of this connection, which the package has opened."""
         if self._session is None:
             self._session = session
             if not is_stateless(session.protocol_version):
@@ -82,50 +87,52 @@ class StdioCalls:
                     session.protocol_version, session.client_params, session.client_capabilities
                 )
 
-    def take(self, line: bytes) -> bool:
-        """Serve this line; return False if it is for the package."""
+    def handle_line(self, line: bytes) -> bool:
+        """Handle a line. Return False if the line must be left to the package."""
         if self._session is None:
             return False
-        if CALL in line:
-            return self._start(line, self._session)
-        return bool(self._calls) and CANCELLED in line and self._cancel(line)
+        if CALL_MARK in line:
+            return self._start_call(line, self._session)
+        return bool(self._calls) and CANCELLED_MARK in line and self._cancel_call(line)
 
-    def _start(self, line: bytes, session: ServerSession) -> bool:
+    def _start_call(self, line: bytes, session: ServerSession) -> bool:
         message = decode_message(line)
         if message is None or message.get("method") != "tools/call":
             return False
-        id, params = request_id(message.get("id")), message.get("params")
+        id, params = parse_request_id(message.get("id")), message.get("params")
         if id is None or not isinstance(params, dict):
             return False
-        caller = self._caller_of(params, session)
+        caller = self._find_caller(params, session)
         if caller is None:
             return False
-        ctx = make_context(id, params, caller, session.send_notification, connection=session)
+        ctx = make_context(
+            id, params, caller, session.send_notification, connection_session=session
+        )
         task = asyncio.get_running_loop().create_task(self._answer(ctx))
         call = _Call(id, is_stateless(caller.version), task)
         self._calls[task] = self._by_id[coerce_request_id(id)] = call
-        task.add_done_callback(self._finish)
+        task.add_done_callback(self._on_call_done)
         return True
 
-    def _caller_of(self, params: dict[str, Any], session: ServerSession) -> Caller | None:
-        """Return the client of a call; None if the package must judge the request."""
+    def _find_caller(self, params: dict[str, Any], session: ServerSession) -> Caller | None:
+        """Return the client of a call, or None if the request must be left to the package."""
         meta = params.get("_meta")
-        is_enveloped = isinstance(meta, dict) and types.PROTOCOL_VERSION_META_KEY in meta
+        describes_client = isinstance(meta, dict) and types.PROTOCOL_VERSION_META_KEY in meta
         if not is_stateless(session.protocol_version):
-            return None if is_enveloped else self._caller
-        if not isinstance(meta, dict) or not is_enveloped:
+            return None if describes_client else self._caller
+        if not isinstance(meta, dict) or not describes_client:
             return None
-        envelope = {key: meta[key] for key in ENVELOPE if key in meta}
-        if envelope != self._envelope or self._caller is None:
+        client_fields = {key: meta[key] for key in ENVELOPE_KEYS if key in meta}
+        if client_fields != self._client_fields or self._caller is None:
             route = classify_inbound_request({"method": "tools/call", "params": params})
             if isinstance(route, InboundLadderRejection):
                 return None
-            self._envelope, self._caller = envelope, stateless_caller(route)
+            self._client_fields, self._caller = client_fields, make_stateless_caller(route)
         return self._caller
 
-    def _cancel(self, line: bytes) -> bool:
+    def _cancel_call(self, line: bytes) -> bool:
         message = decode_message(line)
-        id = cancelled_id(message) if message is not None else None
+        id = parse_cancelled_id(message) if message is not None else None
         call = self._by_id.get(coerce_request_id(id)) if id is not None else None
         if call is None:
             return False
@@ -133,28 +140,32 @@ class StdioCalls:
         call.task.cancel()
         return True
 
-    def _finish(self, task: "asyncio.Task[dict[str, Any]]") -> None:
+    def _on_call_done(self, task: "asyncio.Task[dict[str, Any]]") -> None:
         call = self._calls.pop(task)
         key = coerce_request_id(call.id)
-        if self._by_id.get(key) is call:  # a client may use an id twice
+        if (
+            self._by_id.get(key) is call
+        ):  # not if the client has used the id for another call meanwhile
             del self._by_id[key]
         if not call.is_cancelled:
-            self._writer.write(call.reply() + b"\n")
+            self._writer.write(call.encode_reply() + b"\n")
         elif not task.cancelled():
-            task.exception()  # of a cleanup that failed: nobody waits for it
+            # Retrieved, so that asyncio does not log the error of a failed cleanup: the client has
+            # cancelled the call, and nobody waits for its outcome.
+            task.exception()
 
-    async def end(self) -> None:
+    async def wait_until_answered(self) -> None:
         """Wait until each call is answered."""
         if self._calls:
             await asyncio.wait(self._calls)
 
     async def close(self) -> None:
-        """Cancel each call: its reply says that the connection is closed."""
+        """Cancel each call. Its reply is the error "Connection closed"."""
         tasks = list(self._calls)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-CONNECTION: ContextVar[StdioCalls | None] = ContextVar("CONNECTION", default=None)
-"""The connection on stdio whose message the package handles; None on HTTP."""
+CURRENT_CALLS: ContextVar[StdioCalls | None] = ContextVar("CURRENT_CALLS", default=None)
+"""The calls of the stdio connection whose message the package is handling; None on HTTP."""

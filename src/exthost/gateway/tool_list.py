@@ -1,11 +1,13 @@
-"""The tools that clients see, and when they see them.
+"""The list of tools that clients see, while the host is still starting and afterwards.
 
-The host opens while clients already connect. The first list is answered when each extension is
-ready or has failed, or after two seconds with the extensions that are ready; a notification follows
-when the others are. Extensions that start at first use are started if their tools are unknown,
-since a client cannot use a tool that it does not see. A call waits for its own extension only.
+Clients can connect before the host has started its extensions. The first list is answered when each
+extension is ready or has failed, and after two seconds at the latest; clients are notified when the
+tools of slower extensions arrive. An extension with `start = "lazy"` is started anyway if its tools
+are unknown, because a client cannot call a tool that is not listed. A call waits only for the
+extension that it calls.
 
-A tool that can only be called as a task is not listed, since the gateway has no tasks.
+A tool that can only be called as an MCP task is not listed, because the gateway does not support
+tasks.
 """
 
 import asyncio
@@ -17,7 +19,7 @@ from exthost.errors import ExthostError, NotFound
 from exthost.events import ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.gateway import mcp_values
-from exthost.gateway.catalog import is_native
+from exthost.gateway.catalog import is_mcp_server
 from exthost.host.host import Host
 from exthost.offer import RegisteredTool
 
@@ -25,85 +27,87 @@ __all__ = ["ToolList"]
 
 _log = logging.getLogger("exthost.gateway")
 
-# The first list is answered after this at the latest.
+# The maximum time until the first list is answered.
 FIRST_LIST_SECONDS = 2.0
 
-# A call of a name that no extension has yet is answered after this at the latest, while some start.
+# The maximum time that a call of an unknown tool waits while extensions are starting.
 UNKNOWN_NAME_SECONDS = 60.0
 
 
 class ToolList:
-    """The tools of a host that opens. `plain_names`: a tool has its own name where only one
-    extension has it."""
+    """The tools of a host. With `plain_names`, a tool whose name only one extension uses is listed
+    under that name, without the prefix of its extension."""
 
     def __init__(self, host: Host, *, plain_names: bool = False) -> None:
         self._host = host
         self._plain_names = plain_names
         self._by_version: dict[str, list[dict[str, Any]]] = {}
         self._opening: asyncio.Task[None] | None = None
-        self._first: asyncio.Task[None] | None = None
-        self._starting: set[asyncio.Task[None]] = set()
-        self._left_out: set[str] = set()
+        self._first_list: asyncio.Task[None] | None = None
+        self._start_tasks: set[asyncio.Task[None]] = set()
+        self._warned_tools: set[str] = set()
         self._change: asyncio.Future[None] | None = None
         self._unsubscribe = host.events.subscribe(ToolsChanged, self._on_change)
 
     # -- opening -----------------------------------------------------------------------------
 
     def open(self) -> "asyncio.Task[None]":
-        """Open the host; done when each extension that is started is ready or has failed."""
+        """Open the host. The returned task is done when each extension that is started has become
+        ready or has failed."""
         loop = asyncio.get_running_loop()
         self._opening = loop.create_task(self._open())
-        self._first = loop.create_task(self._wait_for_first())
+        self._first_list = loop.create_task(self._wait_for_opening())
         return self._opening
 
     async def _open(self) -> None:
         await self._host.__aenter__()
         self.start_silent()
-        await asyncio.gather(*self._starting)
+        await asyncio.gather(*self._start_tasks)
 
-    async def _wait_for_first(self) -> None:
+    async def _wait_for_opening(self) -> None:
         assert self._opening is not None
         await asyncio.wait([self._opening], timeout=FIRST_LIST_SECONDS)
 
-    async def ready(self) -> None:
-        """Wait until a list can be answered."""
-        assert self._first is not None, "the gateway is open"
-        if not self._first.done():
-            await asyncio.shield(self._first)
+    async def wait_for_first_list(self) -> None:
+        """Wait until a list can be answered: until the host is open, or FIRST_LIST_SECONDS after
+        `open` was called."""
+        assert self._first_list is not None, "the gateway is open"
+        if not self._first_list.done():
+            await asyncio.shield(self._first_list)
 
     def start_silent(self) -> None:
-        """Start the extensions that start at first use, if their tools are unknown."""
+        """Start each lazily started extension whose tools are unknown until its handshake."""
         loop = asyncio.get_running_loop()
         for extension in self._host.extensions:
-            is_untold = extension.state == "admitted" and extension.is_silent
-            if is_untold and not extension.starts_eagerly:
+            has_unknown_tools = extension.state == "admitted" and extension.is_silent
+            if has_unknown_tools and not extension.starts_eagerly:
                 task = loop.create_task(_start(extension))
-                self._starting.add(task)
-                task.add_done_callback(self._starting.discard)
+                self._start_tasks.add(task)
+                task.add_done_callback(self._start_tasks.discard)
 
     async def close(self) -> None:
         self._unsubscribe()
-        tasks = [task for task in (self._opening, self._first) if task is not None]
-        tasks += self._starting
+        tasks = [task for task in (self._opening, self._first_list) if task is not None]
+        tasks += self._start_tasks
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # -- the list ----------------------------------------------------------------------------
 
-    def shown(self, version: str) -> list[dict[str, Any]]:
-        """Return the tools as a client of this protocol version reads them."""
+    def list_for_version(self, version: str) -> list[dict[str, Any]]:
+        """Return the tools in the form of this protocol version."""
         if version not in self._by_version:
-            offered = [tool for tool in self._host.tools.values() if not self._needs_task(tool)]
-            own = [tool.tool for tool in offered]
+            tools = [tool for tool in self._host.tools.values() if not self._needs_task(tool)]
+            server_names = [tool.tool for tool in tools]
             self._by_version[version] = [
-                mcp_values.tool(
+                mcp_values.tool_value(
                     tool,
-                    native=is_native(self._host[tool.extension]),
+                    from_mcp_server=is_mcp_server(self._host[tool.extension]),
                     version=version,
-                    plain_name=self._plain_names and own.count(tool.tool) == 1,
+                    plain_name=self._plain_names and server_names.count(tool.tool) == 1,
                 )
-                for tool in offered
+                for tool in tools
             ]
         return self._by_version[version]
 
@@ -111,8 +115,8 @@ class ToolList:
         execution = tool.extra.get("execution")
         if not isinstance(execution, Mapping) or execution.get("taskSupport") != "required":
             return False
-        if tool.name not in self._left_out:
-            self._left_out.add(tool.name)
+        if tool.name not in self._warned_tools:
+            self._warned_tools.add(tool.name)
             _log.warning(
                 "%s: the tool %s is not offered: it can only be called as a task, which the "
                 "gateway does not support",
@@ -122,7 +126,8 @@ class ToolList:
         return True
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
-        """Return the schema of a tool's arguments, for HTTP headers that repeat some of them."""
+        """Return the schema of a tool's arguments, or None. Used to check the HTTP headers in which
+        a client repeats some of the arguments."""
         try:
             schema = self._host.registry.find(name).input_schema
         except NotFound:
@@ -132,11 +137,11 @@ class ToolList:
     # -- one tool ----------------------------------------------------------------------------
 
     async def find(self, name: str) -> RegisteredTool:
-        """Return the tool of this name, waiting for its extension. Raises NotFound, or the error
-        that keeps the extension from being ready."""
-        known = self._host.registry.get(name)
-        if known is not None:
-            return known
+        """Return the tool of this name, waiting until its extension is ready. Raises NotFound, or
+        the error because of which the extension did not start."""
+        registered = self._host.registry.get(name)
+        if registered is not None:
+            return registered
         deadline = asyncio.get_running_loop().time() + UNKNOWN_NAME_SECONDS
         while True:
             change = self._next_change()
@@ -144,6 +149,8 @@ class ToolList:
                 try:
                     return await self._host.find_tool(name)
                 except NotFound:
+                    # A plain name does not say which extension to wait for, so the search goes on
+                    # while the host opens.
                     if self._is_open or not self._plain_names:
                         raise
             seconds = deadline - asyncio.get_running_loop().time()
@@ -172,5 +179,5 @@ class ToolList:
 async def _start(extension: Extension) -> None:
     try:
         await extension.start()
-    except ExthostError as error:  # its calls will say so, too
+    except ExthostError as error:  # calls of the extension report it, too
         _log.warning("%s", error)
