@@ -1,4 +1,8 @@
-"""`exthost.connect`: run one command as an extension, without a host and without files."""
+"""`exthost.connect`: run one command as an extension, without a host, a config or a manifest.
+
+async with exthost.connect(["python3", "ext.py"]) as ext:
+    await ext.call_tool("echo", {})
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, Unpack
@@ -41,8 +45,8 @@ def make_connection(
     events: Bus | None = None,
     shared: bool = False,
 ) -> AnyConnection:
-    """Return the connection for `connect`. `shared`: other threads may call the
-    extension, as those of `sync_connect` do."""
+    """Return the connection for `connect`, which is opened with `async with`. `shared`: the
+    extension is called from several threads, as `sync_connect` allows."""
     spec = connection_spec(command, dialect, settings)
-    kind = DetectedConnection if dialect is None else Connection
-    return kind(spec, events=events, handlers=handlers, shared=shared)
+    connection_class = DetectedConnection if dialect is None else Connection
+    return connection_class(spec, events=events, handlers=handlers, shared=shared)

@@ -53,11 +53,11 @@ def test_two_successes_of_probes_close_it_and_forget_everything() -> None:
 def test_each_failed_probe_doubles_the_time_up_to_the_most() -> None:
     circuit, spans = failed(5), []
     for _ in range(6):
-        spans.append(circuit.span)
+        spans.append(circuit.open_seconds)
         circuit = circuit.probing().failed(PAGE, 0.0)
     assert spans == [10, 20, 40, 80, 120, 120]
     closed = circuit.probing().succeeded(PAGE).succeeded(PAGE)
-    assert failed(5, closed).span == 10
+    assert failed(5, closed).open_seconds == 10
 
 
 def test_what_was_under_way_when_it_opened_changes_nothing() -> None:
@@ -68,7 +68,7 @@ def test_what_was_under_way_when_it_opened_changes_nothing() -> None:
 def test_a_max_open_below_open_does_not_shorten_it() -> None:
     settings = Breaker(failures=1, open=30, max_open=10)
     circuit = Circuit().failed(settings, 0.0)
-    assert circuit.span == circuit.probing().failed(settings, 0.0).span == 30
+    assert circuit.open_seconds == circuit.probing().failed(settings, 0.0).open_seconds == 30
 
 
 def test_keys_that_nobody_said_are_the_pages() -> None:
@@ -178,6 +178,6 @@ TestAnyLife.settings = hypothesis_settings(max_examples=60, stateful_step_count=
 
 def test_every_pair_of_phase_and_report_is_answered() -> None:
     for phase, report in product(Phase, ("failed", "succeeded")):
-        circuit = Circuit(phase=phase, span=1.0)
+        circuit = Circuit(phase=phase, open_seconds=1.0)
         after = circuit.failed(PAGE, 0) if report == "failed" else circuit.succeeded(PAGE)
         assert isinstance(after.phase, Phase)

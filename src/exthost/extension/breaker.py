@@ -1,19 +1,21 @@
-"""The circuit breaker: after how many failures an extension gets no more calls, and for how long.
+"""The circuit breaker as a state machine: after how many failures an extension gets no more calls,
+and for how long.
 
 Pure: reads no clock; the caller passes `now` (seconds of any one monotonic clock). Knows no
-processes, calls or dialects. The settings are a `spec.Breaker`; `failed` and `succeeded` report
-what happened and return the next `Circuit`. `BreakerGate` keeps the circuit and opens and closes
-the call queue by it; the supervisor starts the new process that a probe is sent to.
+processes, calls or dialects. The settings are a `spec.Breaker`. Each method of `Circuit` reports
+one event and returns the next `Circuit`. `BreakerGate` keeps the current one and closes the call
+queue by it; the supervisor starts the process that a probe is sent to.
 
     circuit = circuit.failed(settings, now)        a timeout, the end of a process with calls, …
     circuit = circuit.succeeded(settings)          a call got a reply
-    circuit = circuit.probing()                    its time has passed: try a new process
+    circuit = circuit.probing()                    the open time is over: try a new process
     circuit = Circuit()                            a restart was requested
 
-**Closed**: calls are sent; `failures` in a row open it. **Open**: calls fail at once, for `open`
-seconds; results and failures of the old process do not count. **Half-open**: one call at a time is
-a probe; `successes` of them close it, and one failure opens it for twice as long as the last time,
-at most `max_open`. Closing resets the doubling.
+In italics are the keys of the settings. **Closed**: calls are sent; *failures* failures in a row
+open the breaker. **Open**: calls fail at once, for *open* seconds; calls of the old process that
+end meanwhile change nothing. **Half-open**: one call at a time is sent as a probe; *successes*
+successful probes close the breaker, and one failure opens it for twice as long as the last time, at
+most *max_open* seconds. Closing resets the doubling.
 
 `is_breaker_failure` decides which outcomes are failures. A move that is not in the table is a bug
 in exthost and raises KeyError.
@@ -26,12 +28,12 @@ from typing import Final, NamedTuple
 from exthost.errors import CallFailed, CallTimeout, ExthostError, ProtocolViolation
 from exthost.spec import Breaker
 
-# For settings in which only some keys are set.
+# The values of the keys that are not set, if some key is set.
 DEFAULTS: Final = Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False)
 
 
 class Phase(Enum):
-    """The three states of a breaker. Users see the values."""
+    """The three states of a breaker. Users see the values in `ext.stats.breaker`."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -39,7 +41,7 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """What moves a breaker."""
+    """What changes the phase of a breaker. The LAST_ events are those that reach a limit."""
 
     FAILURE = "a failure"
     LAST_FAILURE = "a failure too many"
@@ -49,7 +51,7 @@ class Event(Enum):
 
 
 class Move(NamedTuple):
-    """One row: in this phase, on this event, go there."""
+    """One row of the table: in this phase, this event leads to the phase `next`."""
 
     phase: Phase
     event: Event
@@ -60,7 +62,7 @@ TABLE: Final = (
     Move(Phase.CLOSED, Event.FAILURE, Phase.CLOSED),
     Move(Phase.CLOSED, Event.LAST_FAILURE, Phase.OPEN),
     Move(Phase.CLOSED, Event.SUCCESS, Phase.CLOSED),
-    # Calls that were in flight when it opened end now: they say nothing about a new process.
+    # These are calls that were in flight when the breaker opened: they went to the old process.
     Move(Phase.OPEN, Event.FAILURE, Phase.OPEN),
     Move(Phase.OPEN, Event.SUCCESS, Phase.OPEN),
     Move(Phase.OPEN, Event.TIME_UP, Phase.HALF_OPEN),
@@ -76,41 +78,40 @@ _NEXT: Final = {(row.phase, row.event): row.next for row in TABLE}
 class Circuit:
     """One breaker, at one moment.
 
-    failures   in a row, while closed
-    successes  of probes, while half-open
-    span       how long it was last opened for, in seconds; 0 since it was last closed
-    until      when it may be probed, if it is open
+    failures      failures in a row, while closed
+    successes     successful probes, while half-open
+    open_seconds  how long it was last opened for; 0 if it was closed since
+    open_until    when a probe may be sent, while open
     """
 
     phase: Phase = Phase.CLOSED
     failures: int = 0
     successes: int = 0
-    span: float = 0.0
-    until: float = 0.0
+    open_seconds: float = 0.0
+    open_until: float = 0.0
 
     def failed(self, settings: Breaker, now: float) -> "Circuit":
         """Return the circuit after a failure."""
-        most = _or_default(settings.failures, DEFAULTS.failures)
-        last = self.phase is Phase.HALF_OPEN or (
-            self.phase is Phase.CLOSED and self.failures + 1 >= most
+        max_failures = _or_default(settings.failures, DEFAULTS.failures)
+        is_last = self.phase is Phase.HALF_OPEN or (
+            self.phase is Phase.CLOSED and self.failures + 1 >= max_failures
         )
-        phase = _NEXT[self.phase, Event.LAST_FAILURE if last else Event.FAILURE]
+        phase = _NEXT[self.phase, Event.LAST_FAILURE if is_last else Event.FAILURE]
         if self.phase is Phase.OPEN:
             return self
         if phase is Phase.CLOSED:
             return replace(self, failures=self.failures + 1)
-        first, longest = (
-            _or_default(settings.open, DEFAULTS.open),
-            _or_default(settings.max_open, DEFAULTS.max_open),
-        )
-        span = min(self.span * 2, max(first, longest)) if self.span else first
-        return Circuit(phase=phase, span=span, until=now + span)
+        seconds = initial_seconds = _or_default(settings.open, DEFAULTS.open)
+        if self.open_seconds:
+            max_seconds = max(initial_seconds, _or_default(settings.max_open, DEFAULTS.max_open))
+            seconds = min(self.open_seconds * 2, max_seconds)
+        return Circuit(phase=phase, open_seconds=seconds, open_until=now + seconds)
 
     def succeeded(self, settings: Breaker) -> "Circuit":
         """Return the circuit after a call that got a reply."""
-        enough = _or_default(settings.successes, DEFAULTS.successes)
-        last = self.phase is Phase.HALF_OPEN and self.successes + 1 >= enough
-        phase = _NEXT[self.phase, Event.LAST_SUCCESS if last else Event.SUCCESS]
+        needed = _or_default(settings.successes, DEFAULTS.successes)
+        is_last = self.phase is Phase.HALF_OPEN and self.successes + 1 >= needed
+        phase = _NEXT[self.phase, Event.LAST_SUCCESS if is_last else Event.SUCCESS]
         if self.phase is Phase.OPEN:
             return self
         if phase is Phase.CLOSED:
@@ -119,19 +120,23 @@ class Circuit:
 
     def probing(self) -> "Circuit":
         """Return the half-open circuit, which lets probes through."""
-        return replace(self, phase=_NEXT[self.phase, Event.TIME_UP], until=0.0)
+        return replace(self, phase=_NEXT[self.phase, Event.TIME_UP], open_until=0.0)
 
     def seconds_until_probe(self, now: float) -> float:
-        """Return the seconds until a probe is allowed; 0 if it is."""
+        """Return the seconds until a probe is allowed; 0 if it is allowed now."""
         if self.phase is not Phase.OPEN:
             return 0.0
-        return min(self.span, max(0.0, self.until - now))  # a sum may be rounded up
+        # At most `open_seconds`: `open_until` is a sum of floats, which may have been rounded up.
+        return min(self.open_seconds, max(0.0, self.open_until - now))
 
 
 def is_breaker_failure(settings: Breaker, error: ExthostError) -> bool:
-    """Return whether this outcome of a call counts as a failure while its process lives. A failure
-    that also ends the process is counted once, with the process. An error reply is a failure only
-    if the settings say so."""
+    """Return whether the breaker counts this error of a call as a failure.
+
+    Timeouts and protocol violations are failures; error replies are only if `count_error_replies`
+    is set. An error that also ends the process is not counted here: `BreakerGate.count_crash`
+    counts the end of the process once for all its calls.
+    """
     if isinstance(error, CallFailed):
         return bool(settings.count_error_replies)
     return isinstance(error, CallTimeout | ProtocolViolation)

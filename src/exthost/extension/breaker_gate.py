@@ -1,8 +1,12 @@
-"""Applies the breaker: counts the failures of calls, and opens and closes their queue.
+"""Applies the circuit breaker of one extension to its call queue.
 
-Connects the pure table (`breaker`) with the supervisor, which changes the state of the extension.
-Only failures are reported here. The counts of the queue show how many calls succeeded in between,
-so a call that succeeds costs nothing. Only while probes are sent is every result reported.
+Keeps the state machine (`breaker.Circuit`) and feeds it with failures. When the breaker opens,
+`reject_calls` closes the extension's call queue; the supervisor reopens the queue when the
+breaker's time is over, and starts the process that the next call is sent to as a probe.
+
+The call queue reports only failures here. Whether calls succeeded since the last failure is read
+from the queue's counts of outcomes, so a call that succeeds costs nothing. Only while the breaker
+is half-open is every result reported.
 """
 
 from collections.abc import Callable
@@ -14,9 +18,20 @@ from exthost.spec import Breaker
 
 
 class BreakerGate:
-    """The breaker of one extension. Does nothing without settings."""
+    """The breaker of one extension. Without settings there is no breaker, and nothing is counted.
 
-    __slots__ = ("_answered", "_on_open", "_queue", "_settings", "circuit", "last_error", "name")
+    `last_error` is the failure that was counted last.
+    """
+
+    __slots__ = (
+        "_answers_at_last_failure",
+        "_on_open",
+        "_queue",
+        "_settings",
+        "circuit",
+        "last_error",
+        "name",
+    )
 
     def __init__(
         self,
@@ -25,13 +40,13 @@ class BreakerGate:
         on_open: Callable[[], None],
         name: str = "the breaker",
     ) -> None:
-        """`on_open` is called in the step in which failing calls open the breaker, before their
-        callers see the errors. `name` is its name in errors and in the log."""
+        """`on_open` is called synchronously when a failing call opens the breaker, before the
+        caller gets the error. `name` is the breaker's name in errors."""
         self.name = name
         self._settings = settings
         self._queue = queue
         self._on_open = on_open
-        self._answered = 0
+        self._answers_at_last_failure = 0
         self.circuit = Circuit()
         self.last_error: ExthostError | None = None
         if settings is not None:
@@ -52,23 +67,26 @@ class BreakerGate:
         return self.circuit.phase is Phase.HALF_OPEN
 
     def may_probe(self) -> bool:
-        """Whether the breaker is open and its time has passed."""
+        """Return whether the breaker is open and its time is over, so that a probe may be sent."""
         return self.is_open and self.circuit.seconds_until_probe(self._queue.now()) == 0
 
     def count_crash(self, error: ExthostError) -> bool:
-        """Count a process that ended with calls in flight as one failure, however many they were.
-        Return whether this opened the breaker; the caller then changes the extension's state."""
-        self._count_answers()
+        """Count the end of a process with calls in flight as one failure, however many calls it
+        had. Return whether this opened the breaker; the caller then changes the extension's
+        state."""
+        self._reset_after_answers()
         return self._count_failure(error)
 
     def _on_failure(self, error: ExthostError) -> None:
+        """Handle a call that failed while its process lives."""
         settings = self._settings
         assert settings is not None
         if is_breaker_failure(settings, error):
-            self._count_answers()
+            self._reset_after_answers()
             if self._count_failure(error):
                 self._on_open()
         elif isinstance(error, CallFailed) and self.is_half_open:
+            # An error reply is an answer: the process works, so the probe has succeeded.
             self._on_answer()
 
     def _count_failure(self, error: ExthostError) -> bool:
@@ -79,25 +97,28 @@ class BreakerGate:
         self.circuit = self.circuit.failed(self._settings, self._queue.now())
         return self.is_open and not was_open
 
-    def _count_answers(self) -> None:
-        """Reset the count of failures if a call succeeded since the last one."""
+    def _reset_after_answers(self) -> None:
+        """Reset the count of failures in a row if a call succeeded since the last failure. While
+        the breaker is half-open, `_on_answer` does this for each result."""
         queue, settings = self._queue, self._settings
         if settings is not None and not self.is_half_open:
-            answered = queue.outcomes.results + (
+            answers = queue.outcomes.results + (
                 0 if settings.count_error_replies else queue.outcomes.error_replies
             )
-            if answered > self._answered:
+            if answers > self._answers_at_last_failure:
                 self.circuit = self.circuit.succeeded(settings)
-            self._answered = answered
+            self._answers_at_last_failure = answers
 
     def _on_answer(self) -> None:
+        """Handle the reply to a probe."""
         assert self._settings is not None
         self.circuit = self.circuit.succeeded(self._settings)
         if self.circuit.phase is Phase.CLOSED:
             self._stop_probing()
 
     def probe(self) -> None:
-        """Let one call at a time through, to a process that is yet to start."""
+        """Become half-open: one call at a time is sent, to a process that the supervisor starts
+        now."""
         self.circuit = self.circuit.probing()
         self._queue.set_concurrency(1)
         self._queue.outcomes.on_answer = self._on_answer
@@ -112,12 +133,13 @@ class BreakerGate:
         self._queue.set_concurrency(None)
 
     def reject_calls(self) -> None:
-        """Fail every call, until the breaker's time is over."""
-        self._queue.close(self.open_error)  # first: no call that waits is let through
+        """Fail every waiting and every new call, until the supervisor reopens the queue."""
+        # The queue is closed first, because `_stop_probing` sends waiting calls if it is open.
+        self._queue.close(self.open_error)
         self._stop_probing()
 
     def open_error(self, method: str) -> BreakerOpen:
-        """Return the error for a call that is not sent now."""
+        """Return the error for a call that is not sent because the breaker is open."""
         cause = self.last_error
         seconds_left = self.circuit.seconds_until_probe(self._queue.now())
         last = f"; the last of them: {cause.message}" if cause is not None else ""

@@ -1,4 +1,4 @@
-"""Waits for calls under way before the processes of an extension are ended."""
+"""Waits for the calls in flight before a stop ends the processes of an extension."""
 
 import asyncio
 
@@ -6,18 +6,19 @@ from exthost.extension.call_queue import CallQueue, ErrorFactory
 from exthost.extension.commands import Commands
 from exthost.extension.processes import LATE_CALL_SECONDS, Processes
 
-# How often the calls under way are checked.
-_CHECK_SECONDS = 0.02
+# How often the queue is polled.
+_POLL_SECONDS = 0.02
 
 
 async def drain_calls(
-    queue: CallQueue, processes: Processes, commands: Commands, why_closed: ErrorFactory
+    queue: CallQueue, processes: Processes, commands: Commands, make_error: ErrorFactory
 ) -> None:
-    """Return when the calls under way have ended, or the patience of the stop command is over, or
-    a restart replaces that command.
+    """Return when the waiting calls and those in flight have ended. Return earlier if the patience
+    of the stop command is over, or if a restart replaces the stop command.
 
-    Polls, because the queue still accepts calls at first: those that wait, and those that were
-    submitted when the stop was requested.
+    The queue stays open for `LATE_CALL_SECONDS`, for calls that were being submitted when the stop
+    was requested. Then it is closed, and `make_error` makes the errors of later calls. There is no
+    event for "nothing is left", so the queue is polled.
     """
     loop = queue.loop
     began = loop.time()
@@ -28,5 +29,5 @@ async def drain_calls(
             return
         if is_accepting and now >= began + LATE_CALL_SECONDS and not queue.waiting:
             is_accepting = False
-            queue.close(why_closed)
-        await asyncio.sleep(_CHECK_SECONDS)
+            queue.close(make_error)
+        await asyncio.sleep(_POLL_SECONDS)

@@ -1,8 +1,8 @@
-"""Makes the parts of a call from a method or a tool and its arguments.
+"""Makes what a `Call` consists of, from a method, operation or tool and its arguments.
 
-Knows what the dialect makes of a method, checks the arguments of tools against their schemas, and
-applies the time limits. What it returns are the first four arguments of a `Call`: the method, the
-params, the handler of the reply, and the timeout. Sends nothing.
+Translates them to the request of the dialect, checks the arguments of tools against their schemas,
+and applies the time limits. The result, `CallParts`, is the first four arguments of a `Call`: the
+method, the params, the handler of the reply, and the timeout. Sends nothing.
 """
 
 import logging
@@ -32,13 +32,15 @@ _new_tuple = tuple.__new__
 
 
 CallParts: TypeAlias = tuple[str, Any, ReplyHandler, float]
-"""The method, the params, the handler of the reply and the timeout of a call. A plain tuple: one is
-made for each call, and a named one costs ten times as much to make."""
+"""The method, the params, the handler of the reply and the timeout in seconds. A plain tuple,
+because one is made for each call, and a named tuple takes ten times as long to make."""
 
-_Prepared: TypeAlias = tuple[Tool, Checker | None, Callable[[Any], bool] | None]
+# A tool, the full check of its arguments (None: every value is valid), and a quick check (None:
+# there is no quick one).
+_PreparedTool: TypeAlias = tuple[Tool, Checker | None, Callable[[Any], bool] | None]
 
-# Shared by all extensions whose tools were never called. It stays empty.
-_NO_TOOLS: dict[str, _Prepared] = {}
+# Shared by all extensions whose tools were never called, to save memory. It stays empty.
+_NO_TOOLS: dict[str, _PreparedTool] = {}
 
 
 class CallFactory:
@@ -66,12 +68,12 @@ class CallFactory:
         self._dialect = dialect
         self._call_limit = limits.call
         self._method_limits = resolve_method_limits(spec, dialect)
-        # In dialects without ids, the default limit is that of each request, not of the whole call.
+        # In positional dialects (replies carry no id and match requests by order) the default limit
+        # applies to each request of an operation, and not to the whole operation.
         self._limits_each_request = dialect.traits.positional
         self._methods = dialect.methods
         self._is_closed = dialect.closed
-        # By the name of a tool: the tool, the full check of its arguments, and a quick one.
-        self._prepared = _NO_TOOLS
+        self._prepared = _NO_TOOLS  # by the name of the tool
         self._call_tool = dialect.operations.get("call_tool")
         self._tool_handler = _shared_handler(self._call_tool)
         self._tool_request = (
@@ -81,11 +83,11 @@ class CallFactory:
         self.tool_limit = self.limit_of("call_tool")
 
     def limit_of(self, method: str) -> float:
-        """Return the time limit of a method or operation."""
+        """Return the time limit of a method or operation, in seconds."""
         return self._method_limits.get(method, self._call_limit)
 
     def for_method(self, method: str, params: Any, timeout: float | None) -> CallParts:
-        """Return the call of a method by its name on the wire."""
+        """Return the parts of a call of a method, which is given by its name on the wire."""
         if timeout is None:
             limit = self.limit_of(method)
         else:  # the quick check for a usual timeout; NaN is not equal to itself
@@ -96,30 +98,31 @@ class CallFactory:
         if operation is not None:
             return self._for_operation(operation, method, params, limit, timeout is None)
         if self._is_closed:
-            known = ", ".join(self._dialect.methods)
+            method_names = ", ".join(self._dialect.methods)
             raise NotFound(
                 "X1203",
                 f"the {self._dialect.name} dialect has no method {method!r}",
                 extension=self._spec.id,
-                help=f"its methods are: {known}",
+                help=f"its methods are: {method_names}",
             )
         return method, params, DELIVER, limit
 
     def for_operation(
-        self, name: str, params: Any, timeout: float | None, shown: str = ""
+        self, name: str, params: Any, timeout: float | None, display_name: str = ""
     ) -> CallParts:
-        """Return the call of an operation that has the same name in every dialect, such as
-        `call_tool`; `shown` is its name in errors and events."""
+        """Return the parts of a call of an operation that has the same name in every dialect, such
+        as `call_tool`; `display_name` is its name in errors and events."""
         operation = self._dialect.operations.get(name)
         if operation is None:
-            raise self._no_operation(name)
+            raise self._no_operation_error(name)
         limit = self.limit_of(name) if timeout is None else check_timeout(timeout)
-        return self._for_operation(operation, shown or name, params, limit, timeout is None)
+        return self._for_operation(operation, display_name or name, params, limit, timeout is None)
 
     def for_tool(
         self, tool: Tool, arguments: Any, timeout: float | None, context: Mapping[str, Any]
     ) -> CallParts:
-        """Return the call of a tool. Raises UsageError if the arguments do not fit its schema."""
+        """Return the parts of a call of a tool. Raises UsageError if the arguments do not fit its
+        schema."""
         name = tool.name
         prepared = self._prepared.get(name)
         if prepared is None or prepared[0] is not tool:
@@ -131,12 +134,14 @@ class CallFactory:
             fits = passes is not None and passes(arguments)
         except KeyboardInterrupt:
             raise
-        except BaseException:  # a panic of the native code, too: the full check below decides
+        except BaseException:
+            # The quick check is native code, whose panic is a BaseException. The full check
+            # decides.
             fits = False
         if not fits and checker is not None:
             problems = checker.problems(arguments)
             if problems:
-                raise self._bad_arguments(tool, problems)
+                raise self._bad_arguments_error(tool, problems)
         if timeout is None:
             limit = self.tool_limit
         else:  # the quick check for a usual timeout; NaN is not equal to itself
@@ -144,23 +149,24 @@ class CallFactory:
                 timeout if type(timeout) is float and timeout == timeout else check_timeout(timeout)
             )
         handler = self._tool_handler
-        if self._tool_is_method and handler is not None:  # nothing to be translated
+        if self._tool_is_method and handler is not None:  # the tool's name is the method
             return name, arguments, handler, limit
-        # Not ToolCall(…), which takes twice as long and is made for each call.
+        # Not ToolCall(…), which takes twice as long; one is made for each call.
         tool_call = _new_tuple(ToolCall, (name, arguments, context, tool, self._spec))
         if handler is None:
             return self._for_tool_operation(name, tool_call, limit, timeout is None)
         if self._tool_request is not None:
             method, params = self._tool_request(tool_call)
             return method, params, handler, limit
-        return name, tool_call, handler, limit  # the handler makes the request itself
+        return name, tool_call, handler, limit  # the handler makes the request of the tool call
 
     def _for_tool_operation(
         self, name: str, tool_call: ToolCall, limit: float, is_default: bool
     ) -> CallParts:
-        """Return the call of a tool whose calls each need a handler of their own."""
+        """Return the parts of a call of a tool in a dialect in which each call needs a handler of
+        its own, or in which there are no tools."""
         if self._call_tool is None:
-            raise self._no_operation("call_tool")
+            raise self._no_operation_error("call_tool")
         return self._for_operation(self._call_tool, name, tool_call, limit, is_default)
 
     def _for_operation(
@@ -168,15 +174,15 @@ class CallFactory:
     ) -> CallParts:
         if isinstance(operation, OneRequest):
             method, wire_params = operation.request(params)
-            mapped = DELIVER if operation.result is None else MapResult(operation.result)
-            return method, wire_params, mapped, limit
+            reply_handler = DELIVER if operation.result is None else MapResult(operation.result)
+            return method, wire_params, reply_handler, limit
         if isinstance(operation, OneRequestOrMore):
             return name, params, OneRequestOrMoreReply(operation), limit
-        each = is_default and self._limits_each_request
-        handler = GeneratorReply(operation(params), limits_each_request=each)
+        limits_each = is_default and self._limits_each_request
+        handler = GeneratorReply(operation(params), limits_each_request=limits_each)
         return name, params, handler, limit
 
-    def _prepare(self, tool: Tool) -> _Prepared:
+    def _prepare(self, tool: Tool) -> _PreparedTool:
         checker = Checker.of(tool.input_schema)
         if checker is not None and checker.warning:
             _log.warning("[%s] %s: %s", self._spec.id, tool.name, checker.warning)
@@ -186,7 +192,7 @@ class CallFactory:
         prepared = self._prepared[tool.name] = (tool, checker, passes)
         return prepared
 
-    def _bad_arguments(self, tool: Tool, problems: list[str]) -> UsageError:
+    def _bad_arguments_error(self, tool: Tool, problems: list[str]) -> UsageError:
         return UsageError(
             "X1301",
             f"the arguments of {tool.name} do not fit its schema: {'; '.join(problems)}",
@@ -194,7 +200,7 @@ class CallFactory:
             help="nothing was sent; `exthost inspect --json` shows the tool's input_schema",
         )
 
-    def _no_operation(self, name: str) -> UsageError:
+    def _no_operation_error(self, name: str) -> UsageError:
         return UsageError(
             "X1308",
             f"the {self._dialect.name} dialect has no way to do this: {name}",
@@ -203,7 +209,7 @@ class CallFactory:
 
 
 def _shared_handler(operation: Operation | None) -> ReplyHandler | None:
-    """Return a handler that serves every call of this operation; None if each needs its own."""
+    """Return a handler that all calls of this operation can share; None if each needs its own."""
     if isinstance(operation, OneRequest):
         return DELIVER if operation.result is None else MapResult(operation.result)
     return OneRequestOrMoreReply(operation) if isinstance(operation, OneRequestOrMore) else None

@@ -1,8 +1,8 @@
-"""The outcomes of the calls of an extension: counts them, publishes them, delivers them to callers.
+"""Counts and publishes how the calls of an extension ended, and delivers results to callers.
 
-Each accepted call ends in exactly one of result, error, timeout, cancelled, gone. A result that its
-dialect marks as an error is an error, like an error reply. Calls that the host makes for itself
-(`internal`) are neither counted nor published.
+Each accepted call ends in exactly one outcome: result, error, timeout, cancelled or gone (its
+process ended). A result that its dialect marks as an error counts as an error, like an error reply.
+Calls that the host makes for itself (`internal`) are neither counted nor published.
 """
 
 import logging
@@ -19,14 +19,15 @@ from exthost.tool_result import ResultReader, ToolResult, tool_error
 
 _log = logging.getLogger("exthost.events")
 
-# The outcomes of a call besides a result.
+# Every outcome of a call except a result.
 UNSUCCESSFUL_OUTCOMES = ("error", "timeout", "cancelled", "gone")
-# Shared by all extensions without a loss. It stays empty.
+# Shared by all extensions whose calls all had results, to save memory. It stays empty.
 _NONE_UNSUCCESSFUL: Counter[str] = Counter()
 
-# Makes an event in half the time of a call of its class.
+# Makes an event from a tuple of its fields, in half the time that calling its class takes.
 _new_event: Callable[..., Any] = tuple.__new__
 
+# The outcomes of errors, by the name of the class; every other class is an "error".
 _OUTCOMES = {
     "CallTimeout": "timeout",
     "ExtensionGone": "gone",
@@ -35,7 +36,12 @@ _OUTCOMES = {
 
 
 class CallOutcomes:
-    """The counts of one extension."""
+    """The counts of one extension.
+
+    results        calls that ended with a result unsuccessful   calls that ended otherwise, by
+    outcome error_replies  of those with the outcome "error", the ones that the extension itself
+    replied with
+    """
 
     __slots__ = (
         "_bus",
@@ -62,13 +68,13 @@ class CallOutcomes:
         self._wakes = wakes
         self.results = 0
         self.unsuccessful = _NONE_UNSUCCESSFUL
-        self.error_replies = 0  # of the errors, those that the extension itself answered with
+        self.error_replies = 0
         self._reader: ResultReader | None = None
         self._is_error: Callable[[Any], bool] | None = None  # None: no result is an error
-        # Called for each result, only while the breaker lets probes through.
+        # Called for each result; set only while the breaker is half-open.
         self.on_answer: Callable[[], None] | None = None
-        # Called for each result that is marked as an error, if the breaker counts error replies.
-        # Such a result is then no answer.
+        # Called for each result that is marked as an error; set only if the breaker counts error
+        # replies as failures. `on_answer` is then not called for such a result.
         self.on_error_result: Callable[[ExthostError], None] | None = None
 
     def read_results_with(self, reader: ResultReader) -> None:
@@ -91,7 +97,8 @@ class CallOutcomes:
     def complete(self, completions: Completions) -> None:
         """Count and deliver results."""
         is_observed = self._kinds and CallEnded in self._kinds
-        if is_observed:  # one that was left or overran has been published already
+        if is_observed:
+            # A call whose consumer left or fell behind has ended, and was published, before.
             completions = [pair for pair in completions if not pair[0].ended]
         results = 0
         is_error = self._is_error
@@ -102,7 +109,7 @@ class CallOutcomes:
             if call.ended:
                 continue
             call.ended = True
-            if type(call) is AwaitableCall:  # `deliver` of nearly every call, without its frame
+            if type(call) is AwaitableCall:  # inlined `deliver`: nearly every call has this type
                 call.value = value
                 wakes.ended.append(call)
                 results += 1
@@ -126,24 +133,24 @@ class CallOutcomes:
                     self.on_answer()
 
     def _count_failed(self, failed: Completions) -> int:
-        """Count results that are marked as errors: as errors, not as results. Return how many of
-        them are failures for the breaker."""
+        """Move results that are marked as errors from the results to the errors. Return how many of
+        them the breaker counts as failures."""
         self.results -= len(failed)
         self.error_replies += len(failed)
         self._add_unsuccessful("error", len(failed))
         if self.on_error_result is None:
             return 0
         for call, value in failed:
-            self.on_error_result(self._failure(call, value))
+            self.on_error_result(self._tool_error(call, value))
         return len(failed)
 
-    def _failure(self, call: Call, value: Any) -> ExthostError:
+    def _tool_error(self, call: Call, value: Any) -> ExthostError:
         assert self._reader is not None
         try:
             return tool_error(
                 ToolResult(value, self._reader), call.method, extension=self._extension
             )
-        except ExthostError as error:  # its text cannot be read
+        except ExthostError as error:  # the text of the result cannot be read
             return error
 
     def _publish_results(self, completions: Completions) -> None:
@@ -174,14 +181,14 @@ class CallOutcomes:
                         _log.exception("a listener for CallEnded failed")
 
     def reject(self, call: Call, error: ExthostError) -> None:
-        """Count an error and pass it on."""
+        """End a call with an error: deliver it to the caller, count and publish it."""
         if isinstance(error, CallFailed) and not call.internal:
             self.error_replies += 1
         call.reject(error)
         self.record_unsuccessful(call, _OUTCOMES.get(type(error).__name__, "error"))
 
     def record_unsuccessful(self, call: Call, outcome: str) -> None:
-        """Count a call that ended without a result."""
+        """Count and publish a call that ended without a result."""
         if call.internal:
             return
         self._add_unsuccessful(outcome, 1)

@@ -1,7 +1,8 @@
-"""How an extension is called: makes calls, sends them through the queue, awaits their results.
+"""Makes the calls of one extension, submits them to the call queue and awaits their results.
 
-Any task may call. A call goes to the queue in the caller's own step. The supervisor is involved
-only if no process serves.
+Any task of the loop may call. A call is submitted synchronously, without a task switch, and is
+written to the process at once if one is ready. Only if no process is ready does the queue wake the
+supervisor, which starts one.
 """
 
 import asyncio
@@ -38,16 +39,18 @@ from exthost.session.session import Session
 from exthost.spec import Limits, Spec
 from exthost.tool_result import ToolResult, tool_error
 
-# States in which a start is under way or a call would cause one.
-_UNDERWAY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
+# States in which the extension is not ready yet, and will be after a start that is under way or
+# that a call causes.
+_NOT_YET_STARTED = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
 
-_NOT_A_TOOL = (
+_NO_SUCH_TOOL_HELP = (
     "see what it offers: exthost inspect; for a method that is no tool: exthost call --method, or "
     "ext.call"
 )
 
-# Half of what a pipe holds: a process that has left more unread is busy.
-_UNREAD_BYTES = 32 * 1024
+# A process that leaves more than this in its stdin pipe is too busy for a notification that must
+# not wait. This is half the capacity of a Linux pipe, so a notification does not fill the pipe.
+_MAX_UNREAD_BYTES = 32 * 1024
 
 
 def make_queue(
@@ -59,7 +62,10 @@ def make_queue(
     is_shared: bool,
     loop: asyncio.AbstractEventLoop,
 ) -> CallQueue:
-    """Make the queue of an extension's calls, for one process or a pool."""
+    """Make the queue of an extension's calls, for one process or a pool.
+
+    `is_shared`: calls are submitted from several threads, as `SyncHost` does.
+    """
     assert limits.max_in_flight is not None
     queue = CallQueue(
         spec.id,
@@ -76,7 +82,8 @@ def make_queue(
 
 
 class Calls:
-    """Makes and sends the calls of one extension."""
+    """Makes and submits the calls of one extension. `factory` checks and encodes what a call needs;
+    the blocking API uses it, too."""
 
     __slots__ = (
         "_dialect", "_queue", "_spec", "_status", "_supervisor", "factory", "has_error_results",
@@ -109,7 +116,11 @@ class Calls:
         wait: bool,
         on_progress: OnProgress | None = None,
     ) -> Any:
-        """Send a request in the dialect's own words, and return its result."""
+        """Send a request of the dialect, by its method name on the wire, and return its result.
+
+        `timeout` is in seconds; None means the limit that is configured. With `wait` False, raise
+        an error at once if no process is ready. `on_progress` is called with each progress report.
+        """
         if not wait:
             self.require_session(method)
         queue = self._queue
@@ -134,7 +145,12 @@ class Calls:
         on_progress: OnProgress | None,
         check: bool,
     ) -> ToolResult:
-        """Call a tool, and return its result."""
+        """Call a tool, starting the extension if needed, and return its result.
+
+        `context` holds values of the caller (a trace context, for example), which the dialect may
+        send and events carry. With `check`, a tool that fails raises CallFailed; without, its
+        result is returned. The other parameters are those of `call`.
+        """
         if not wait:
             self.require_session(name)
         status = self._status
@@ -176,8 +192,12 @@ class Calls:
         context: Mapping[str, Any],
         on_end: OnEnd,
     ) -> Call | None:
-        """Call a tool without a task: `on_end` gets its value or its error. Return None if no
-        process serves yet; `call_tool` waits for one. Raises what keeps it from being sent."""
+        """Call a tool without a task that awaits the result: `on_end` is called with the value or
+        the error. Return the call, which `cancel` takes.
+
+        Return None if no process is ready or the tool is not known yet; the caller then uses
+        `call_tool`, which waits. Raises the error that keeps the call from being sent.
+        """
         tool = self.find_announced_tool(name)
         if tool is None or not self._queue.sessions:
             return None
@@ -188,12 +208,12 @@ class Calls:
         return call
 
     def cancel(self, call: Call) -> None:
-        """Give up a call that was started; its `on_end` is not called."""
+        """Cancel a call of `start_tool_with_callback`; its `on_end` is not called."""
         if not call.ended:
             self._queue.cancel(call)
 
     def flush_log(self) -> None:
-        """Pass on at once what the processes have written to stderr until now."""
+        """Publish at once what the processes have written to stderr until now."""
         for session in self._queue.live_sessions:
             session.diagnostics.drain_stderr()
             session.diagnostics.flush()
@@ -218,10 +238,11 @@ class Calls:
         return error
 
     async def run_operation(
-        self, name: str, params: Any, timeout: float | None, shown: str = ""
+        self, name: str, params: Any, timeout: float | None, display_name: str = ""
     ) -> Any:
-        """Run one of the neutral operations; `shown` is its name in errors and events."""
-        parts = self.factory.for_operation(name, params, timeout, shown)
+        """Run an operation that has the same name in every dialect, such as `hook` or `list_tools`.
+        `display_name` is its name in errors and events."""
+        parts = self.factory.for_operation(name, params, timeout, display_name)
         call = AwaitableCall(*parts, self._queue)
         self._queue.submit(call)
         try:
@@ -245,32 +266,37 @@ class Calls:
         except ExtensionGone as error:
             if self._queue.make_closed_error is not None:  # no other process will come
                 raise
-            first = error
+            first_error = error
         else:
             return answer
         try:
             answer = await self.run_operation("hook", params, max(0.0, deadline - now()), name)
         except CallFailed:
             raise
-        except ExthostError as second:
-            raise failed_twice_error(first, second) from None
+        except ExthostError as second_error:
+            raise failed_twice_error(first_error, second_error) from None
         return answer
 
     def tool(self, name: str) -> Tool:
-        """Return the tool of this name, as it was offered last. Raises NotFound."""
+        """Return the tool of this name from the last offer (the tools, hooks and commands that the
+        extension announced). Raises NotFound, or the error that keeps the extension from running.
+        """
         tool = self._status.tools.get(name)
         if tool is not None:
             return tool
-        may_change = self._dialect.traits.tools != "manifest"  # the next process may offer it
-        if may_change and self._status.state is not State.READY and self._status.cause is not None:
-            closed = self._queue.make_closed_error
-            raise copy_error(self._status.cause) if closed is None else closed(name)
+        # If a handshake announces the tools, the process that could not start may have this tool:
+        # the caller must see why it did not start, not "no such tool".
+        is_announced_by_process = self._dialect.traits.tools != "manifest"
+        cause = self._status.cause
+        if is_announced_by_process and self._status.state is not State.READY and cause is not None:
+            make_error = self._queue.make_closed_error
+            raise copy_error(cause) if make_error is None else make_error(name)
         near = nearest(name, self._status.tools)
         raise NotFound(
             "X1202",
             f"it offers no tool {name!r}",
             extension=self._spec.id,
-            help=f"did you mean {near!r}?" if near else _NOT_A_TOOL,
+            help=f"did you mean {near!r}?" if near else _NO_SUCH_TOOL_HELP,
         )
 
     async def _wait_for_start(self, name: str, timeout: float | None) -> None:
@@ -285,10 +311,10 @@ class Calls:
             raise not_ready_in_time_error(self._spec.id, name, limit, self._status.cause) from None
 
     async def notify(self, method: str, params: Any, timeout: float | None) -> None:
-        """Send a notification. With a `timeout`, wait first until the process has read everything
-        that was sent before."""
+        """Send a notification. With a `timeout` in seconds, wait first until the process has read
+        everything that was sent before. In a pool, one process gets the notification."""
         session = self.require_session(method)
-        self._supervisor.idle.uses += 1
+        self._supervisor.idle.record_use()
         if timeout is not None:
             try:
                 async with asyncio.timeout(timeout):
@@ -303,17 +329,18 @@ class Calls:
         session.send(Notification(method, params))
 
     def try_notify(self, method: str, params: Any) -> bool:
-        """Send a notification at once; return False if no process serves, or if it does not read
-        what it was sent before."""
+        """Send a notification at once. Return False if no process is ready, or if the process has
+        not read what it was sent before. In a pool, one process gets the notification."""
         sessions = self._queue.sessions
-        if not sessions or sessions[0].unread_bytes() > _UNREAD_BYTES:
+        if not sessions or sessions[0].unread_bytes() > _MAX_UNREAD_BYTES:
             return False
-        self._supervisor.idle.uses += 1
+        self._supervisor.idle.record_use()
         sessions[0].send(Notification(method, params))
         return True
 
     def require_session(self, what: str) -> Session:
-        """Return a session that serves, or raise the error that says why none does."""
+        """Return the session of a ready process, the oldest one of a pool. Raise the error that
+        says why no process is ready; `what` is the method or tool that the error names."""
         sessions = self._queue.sessions
         if not sessions:
             self._supervisor.request_probe()
@@ -321,22 +348,27 @@ class Calls:
         return sessions[0]
 
     def find_announced_tool(self, name: str) -> Tool | None:
-        """Return the tool of this name, if the extension itself offers it. A manifest may name
-        tools without their schemas, and arguments are not sent unchecked."""
+        """Return the tool of this name if the extension itself announced it, or None.
+
+        A tool that only a manifest names does not count: the manifest may lack its schema, and
+        arguments must not be sent unchecked.
+        """
         status = self._status
         return status.tools.get(name) if status.offer_is_known else None
 
     @property
     def may_have_hooks(self) -> bool:
-        """Whether only a start can tell if it has hooks: it has not been started, its dialect has
-        hooks, and no manifest names them."""
+        """Whether the extension must be started to find out if it has hooks: it has not been
+        started, no manifest declares hooks, and in its dialect the handshake announces them."""
         status = self._status
         is_unstarted = status.state in (State.DISCOVERED, State.ADMITTED)
-        is_untold = self._spec.manifest is None and not status.offer_is_known
-        tells_later = "hook" in self._dialect.operations and self._dialect.wants_hook is None
-        return is_unstarted and is_untold and tells_later
+        is_offer_unknown = self._spec.manifest is None and not status.offer_is_known
+        has_announced_hooks = (
+            "hook" in self._dialect.operations and self._dialect.wants_hook is None
+        )
+        return is_unstarted and is_offer_unknown and has_announced_hooks
 
     @property
     def may_offer_more(self) -> bool:
-        """Whether its offer is known only after a handshake that is still to come."""
-        return self._status.state in _UNDERWAY and self._dialect.traits.tools == "handshake"
+        """Whether a handshake that is still to come may announce more tools."""
+        return self._status.state in _NOT_YET_STARTED and self._dialect.traits.tools == "handshake"

@@ -1,8 +1,9 @@
-"""The idle timer: when an unused extension ends its processes, and how a user prevents that.
+"""The idle timer: decides when an unused extension ends its processes (`limits.idle`).
 
-The supervisor checks from time to time; calls do not report here, so they pay nothing. The request
-ids of the sessions show activity, and `uses` counts what has no id. `hold` prevents the end;
-without a limit it never comes.
+The supervisor polls it a few times per idle limit. Calls do not report here, so they cost nothing:
+the timer compares the next request id of each session with the one it saw last. Uses without a
+request id, such as notifications, are counted by `record_use`. `hold` prevents the end. Without a
+configured limit the extension never ends by itself.
 """
 
 import math
@@ -12,22 +13,35 @@ from contextlib import contextmanager
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.processes import Worker
 
-# Checks per idle limit: the extension ends at most a quarter late.
-_CHECKS = 4
+# The timer is polled this often per idle limit, so the extension ends at most a quarter of the
+# limit too late.
+_CHECKS_PER_LIMIT = 4
 
 
 class IdleTimer:
-    """The idle time of one extension."""
+    """The idle timer of one extension. Times are seconds of the loop's clock."""
 
-    __slots__ = ("_checked", "_holders", "_limit", "_queue", "_seen", "_since", "uses")
+    __slots__ = (
+        "_checked_at",
+        "_holders",
+        "_idle_since",
+        "_last_activity",
+        "_limit",
+        "_queue",
+        "_uses",
+    )
 
     def __init__(self, limit: float | None, queue: CallQueue) -> None:
         self._limit = limit
         self._queue = queue
-        self._holders = 0
-        self._checked = self._since = 0.0
-        self._seen = (0, 0)
-        self.uses = 0
+        self._holders = 0  # the open `with ext.hold()` blocks
+        self._checked_at = self._idle_since = 0.0
+        self._last_activity = (0, 0)
+        self._uses = 0
+
+    def record_use(self) -> None:
+        """Count a use that takes no request id, such as a notification."""
+        self._uses += 1
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -37,32 +51,35 @@ class IdleTimer:
             yield
         finally:
             self._holders -= 1
-            self.uses += 1
+            self._uses += 1
 
     def begin(self, now: float, serving: Sequence[Worker]) -> None:
         """Start the idle time: a process has just got ready."""
-        self._checked = self._since = now
-        self._seen = self._activity(serving)
+        self._checked_at = self._idle_since = now
+        self._last_activity = self._measure_activity(serving)
 
-    def _activity(self, serving: Sequence[Worker]) -> tuple[int, int]:
-        return sum(worker.session.next_id for worker in serving), self.uses
+    def _measure_activity(self, serving: Sequence[Worker]) -> tuple[int, int]:
+        """Return numbers that differ from those of the last check if anything was sent since."""
+        return sum(worker.session.next_id for worker in serving), self._uses
 
     def next_check(self) -> float:
-        """Return when to check again."""
-        return math.inf if self._limit is None else self._checked + self._limit / _CHECKS
+        """Return when to check again; infinity without a limit."""
+        return (
+            math.inf if self._limit is None else self._checked_at + self._limit / _CHECKS_PER_LIMIT
+        )
 
     def is_over(self, now: float, serving: Sequence[Worker]) -> bool:
-        """Return whether the extension was idle for its limit, and nobody holds it."""
+        """Return whether the extension was idle for its limit, and no `hold` is open."""
         if self._limit is None or now < self.next_check():
             return False
-        self._checked = now
-        activity = self._activity(serving)
-        busy = (
+        self._checked_at = now
+        activity = self._measure_activity(serving)
+        is_busy = (
             self._holders
             or self._queue.waiting
             or not all(s.is_idle for s in self._queue.live_sessions)
         )
-        if busy or activity != self._seen:
-            self._seen, self._since = activity, now
+        if is_busy or activity != self._last_activity:
+            self._last_activity, self._idle_since = activity, now
             return False
-        return now - self._since >= self._limit
+        return now - self._idle_since >= self._limit

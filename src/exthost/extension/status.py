@@ -1,11 +1,12 @@
 """The visible status of an extension: its state, offer and tools, and the cause if it is not ready.
 
-Moves through the life-cycle table and publishes every change. Knows no process, no queue and no
-policy.
+The offer is the tools, hooks and commands that the extension announced. The supervisor and
+`Recovery` call `apply_event`, which looks up the next state in the life-cycle table
+(`lifecycle.py`) and publishes the change. This module knows no process, no queue and no policy.
 
-**A reload.** An extension that replaces another one gets ready without publishing changes.
-`take_over` then stops the publications of the replaced one and publishes what differs, so
-subscribers see one extension all the time.
+**A reload.** A host that reloads an extension makes a second `Status`, which publishes no changes
+while its processes start. `take_over` then silences the replaced `Status` and publishes only the
+differences between the two, so subscribers see one extension all the time.
 """
 
 import logging
@@ -20,11 +21,13 @@ from exthost.spec import Spec
 
 _log = logging.getLogger("exthost.extension")
 
-# A logger of its own, since the command line shows changes of state in another way.
+# A separate logger, so that the command line can silence it: it shows state changes in its own way.
 _state_log = logging.getLogger("exthost.states")
 
-# The states that are logged, for programs that subscribe to no event.
-_LEVELS = {
+# State changes are events; programs that subscribe to none still get these states in the log. Only
+# `failed` needs a person: from the other three the extension recovers by itself or by a config
+# change.
+_LOG_LEVELS = {
     State.FAILED: logging.ERROR,
     State.REFUSED: logging.WARNING,
     State.OPEN: logging.WARNING,
@@ -35,12 +38,16 @@ _LEVELS = {
 class Status:
     """The state and the offer of one extension.
 
-    cause              why it is not ready, or None
-    offer_is_known     whether `tools` are what the extension offers, and not what a manifest claims
-    is_published       whether changes are published
-    ready_at           when a process last got ready; None while no process serves
+    state              the present state of the life-cycle table
+    offer              the last handshake's result; before a handshake, what the manifest declares
+    tools              the tools of the offer, by name
+    cause              the error that keeps it from being ready, or None
+    offer_is_known     whether the extension itself announced `tools`, and not only a manifest
+    publishes_changes  False while this extension gets ready to replace another one, and after it
+                       was replaced
+    ready_at           when a process last got ready (loop time); None while no process is ready
     handshake_seconds  how long the last handshake took
-    reported_health    the health that the extension last reported, if that was not good
+    reported_health    the last health report of the extension, if it was degraded or unhealthy
     """
 
     __slots__ = (
@@ -81,51 +88,56 @@ class Status:
         self.reported_health: Health | None = None
 
     def apply_event(self, event: Event, reason: str = "") -> None:
-        """Move through the life-cycle table, and publish the change."""
-        before, self.state = self.state, step(self.state, event)
-        self._publish_state(before, reason)
-        self._log_trouble(before, reason)
-        self._tell_change()
+        """Go to the next state by the life-cycle table, and publish and log the change.
+
+        Raises IllegalMove if the table has no such move.
+        """
+        old_state, self.state = self.state, step(self.state, event)
+        self._publish_state(old_state, reason)
+        self._log_trouble(old_state, reason)
+        self._notify_host()
 
     def record_process_ready(self, now: float, handshake_seconds: float) -> None:
-        """Record that a process serves: there is no cause any more."""
+        """Record that a process is ready, which clears the cause and the reported health."""
         self.ready_at, self.handshake_seconds = now, handshake_seconds
         self.cause, self.reported_health = None, None
 
     def set_offer(self, offer: Offer) -> None:
         """Replace the offer, and publish which tools differ."""
-        before = self.tools
+        old_tools = self.tools
         self.offer, self.offer_is_known = offer, True
         self.tools = {tool.name: tool for tool in offer.tools}
-        self._tell_change()
+        self._notify_host()
         for warning in offer.warnings:
             _log.warning("[%s] %s", self._id, warning)
-        self._publish_tools(before)
+        self._publish_tools(old_tools)
 
     def set_tools(self, tools: tuple[Tool, ...]) -> None:
         """Replace the tools of the offer, as the running process lists them now."""
         self.set_offer(replace(self.offer, tools=tools, warnings=()))
 
     def take_over(self, old: "Status | None") -> None:
-        """Publish from now on in place of `old`, which publishes nothing any more."""
+        """Publish changes from now on in place of `old`, and stop the publications of `old`."""
         if self.publishes_changes:
             return
-        state, tools = (INITIAL_STATE, _NO_TOOLS) if old is None else (old.state, old.tools)
+        old_state, old_tools = (INITIAL_STATE, _NO_TOOLS) if old is None else (old.state, old.tools)
         if old is not None:
             old.publishes_changes = False
         self.publishes_changes = True
-        if self.state is not state:
-            self._publish_state(state, "reloaded")
-        self._tell_change()
-        self._publish_tools(tools)
+        if self.state is not old_state:
+            self._publish_state(old_state, "reloaded")
+        self._notify_host()
+        self._publish_tools(old_tools)
 
-    def _publish_state(self, before: State, reason: str) -> None:
+    def _publish_state(self, old_state: State, reason: str) -> None:
         if self.publishes_changes and StateChanged in self._bus.kinds:
-            self._bus.publish(StateChanged(self._id, before.value, self.state.value, reason))
+            self._bus.publish(StateChanged(self._id, old_state.value, self.state.value, reason))
 
-    def _log_trouble(self, before: State, reason: str) -> None:
-        level = _LEVELS.get(self.state)
-        if level is None and self.state is State.ADMITTED and before is not State.DISCOVERED:
+    def _log_trouble(self, old_state: State, reason: str) -> None:
+        level = _LOG_LEVELS.get(self.state)
+        if level is None and self.state is State.ADMITTED and old_state is not State.DISCOVERED:
+            # Back in `admitted`: with the restart strategy "on-demand" this may follow a crash,
+            # which has a cause. An extension that ended because it was idle has none.
             level = logging.WARNING if reason and self.cause is not None else None
         if level is None or not self.publishes_changes:
             return
@@ -134,18 +146,19 @@ class Status:
         help = f"; {cause.help}" if cause is not None and cause.help else ""
         _state_log.log(level, "[%s] %s: %s%s%s", self._id, self.state.value, reason, code, help)
 
-    def _publish_tools(self, before: Mapping[str, Tool]) -> None:
+    def _publish_tools(self, old_tools: Mapping[str, Tool]) -> None:
         if not self.publishes_changes or OfferChanged not in self._bus.kinds:
             return
-        after = self.tools
-        added = tuple(sorted(after.keys() - before.keys()))
-        removed = tuple(sorted(before.keys() - after.keys()))
-        both = before.keys() & after.keys()
-        changed = tuple(sorted(name for name in both if before[name] != after[name]))
+        tools = self.tools
+        added = tuple(sorted(tools.keys() - old_tools.keys()))
+        removed = tuple(sorted(old_tools.keys() - tools.keys()))
+        kept_names = old_tools.keys() & tools.keys()
+        changed = tuple(sorted(name for name in kept_names if old_tools[name] != tools[name]))
         if added or removed or changed:
             self._bus.publish(OfferChanged(self._id, added, removed, changed))
 
-    def _tell_change(self) -> None:
+    def _notify_host(self) -> None:
+        """Let the host update its registry of tools."""
         if self.publishes_changes and self._on_change is not None:
             self._on_change()
 

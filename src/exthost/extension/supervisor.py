@@ -178,7 +178,7 @@ class Supervisor:
             return math.inf  # the reaped process wakes us
         due = self.recovery.due
         if self.recovery.gate.is_open and self._queue.make_closed_error is not None:
-            due = min(due, self.recovery.gate.circuit.until)
+            due = min(due, self.recovery.gate.circuit.open_until)
         if self._status.state is State.READY:
             due = min(due, self.idle.next_check())
             if not self.processes.starting:
