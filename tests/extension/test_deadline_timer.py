@@ -20,7 +20,7 @@ def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mak
     """Make timers of this kind. They are kept until the test ends, as a call queue keeps its own:
     the loop does not keep a kernel timer."""
     if request.param == "loop":
-        monkeypatch.setattr(module, "_found", [None])
+        monkeypatch.setattr(module, "_cached_timerfd", [None])
     timers: list[DeadlineTimer] = []
 
     def make_timer(on_time: Callable[[], None]) -> DeadlineTimer:

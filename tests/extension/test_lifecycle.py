@@ -16,7 +16,7 @@ from exthost.extension.lifecycle import (
     Health,
     IllegalMove,
     State,
-    health,
+    health_in,
     step,
 )
 
@@ -145,7 +145,7 @@ def test_what_rests_is_refused_stopped_or_failed() -> None:
 
 
 def test_tools_are_listed_while_a_call_is_served_or_brings_a_process() -> None:
-    assert {state for state in State if lifecycle.serves(state)} == {
+    assert {state for state in State if lifecycle.lists_tools(state)} == {
         State.ADMITTED,
         State.STARTING,
         State.READY,
@@ -155,10 +155,10 @@ def test_tools_are_listed_while_a_call_is_served_or_brings_a_process() -> None:
 
 
 def test_a_call_waits_only_where_ready_can_follow_without_anyone_asking() -> None:
-    waiting = {state for state in State if lifecycle.waits(state)}
+    waiting = {state for state in State if lifecycle.lets_calls_wait(state)}
     assert waiting == {State.ADMITTED, State.STARTING, State.BACKOFF}
     for state in waiting:
-        assert lifecycle.serves(state)
+        assert lifecycle.lists_tools(state)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_call_waits_only_where_ready_can_follow_without_anyone_asking() -> Non
     ],
 )
 def test_health_is_one_word(state: State, crashed: bool, word: str) -> None:
-    assert lifecycle.health(state, crashed=crashed) == word
+    assert lifecycle.health_in(state, has_crashed=crashed) == word
 
 
 def test_the_page_shows_the_diagram_of_the_table() -> None:
@@ -207,10 +207,16 @@ def test_the_page_tells_the_facts_of_every_state() -> None:
     rows = [line.strip("|").split("|") for line in PAGE.splitlines() if line.startswith("| `")]
     told = {row[0].strip(" `"): [cell.strip() for cell in row[2:]] for row in rows if len(row) == 5}
     for state, facts in FACTS.items():
-        call = "waits" if facts.waits else "goes through" if state is State.READY else "fails"
-        words = dict.fromkeys((facts.health, facts.crashed))
+        call = (
+            "waits"
+            if facts.lets_calls_wait
+            else "goes through"
+            if state is State.READY
+            else "fails"
+        )
+        words = dict.fromkeys((facts.health, facts.health_after_crash))
         assert told.pop(state.value) == [
-            "yes" if facts.serves else "no",
+            "yes" if facts.lists_tools else "no",
             call,
             " / ".join(words),
         ]
@@ -227,5 +233,5 @@ def test_states_and_health_are_equal_to_their_words() -> None:
     assert ready == "ready" and f"{ready}" == "ready" and ready is State.READY
     assert {state.value for state in State} == set(State)
     for facts in FACTS.values():
-        assert facts.health in set(Health) and facts.crashed in set(Health)
-    assert health(State.READY, crashed=False) == "running"
+        assert facts.health in set(Health) and facts.health_after_crash in set(Health)
+    assert health_in(State.READY, has_crashed=False) == "running"

@@ -1,9 +1,10 @@
-"""The calls of one extension: accepted here, sent when there is room, counted when they end.
+"""The call queue of one extension: sends calls to processes, or lets them wait until one has room.
 
 The queue outlives processes. It owns what belongs to the extension and not to one process: waiting
-calls, the limit of calls in flight, deadlines, the counts of outcomes, and the choice among
-processes. A call is sent at once if a process is open and has room; otherwise it waits here, within
-its own time limit. Waiting needs no task: the caller awaits the same object either way.
+calls, the limit of calls in flight, deadlines, the counts of outcomes, and the choice among the
+processes of a pool. A call is sent at once if a process is ready and has fewer than `max_in_flight`
+calls; otherwise it waits here, within its own time limit. Waiting needs no task: the caller awaits
+the same `Call` in both cases.
 
 Each call ends in exactly one of result, error, timeout, cancelled, gone (`call_outcomes.py`).
 """
@@ -29,21 +30,21 @@ from exthost.session.replies import GeneratorReply
 from exthost.session.session import Session
 
 ErrorFactory = Callable[[str], ExthostError]
-"""From the name of a method to the error of a call of it."""
+"""Takes the name of a method, and returns the error for a call of it."""
 
-# The shared empty queue of all extensions whose calls never had to wait. It stays empty.
+# Shared by all extensions whose calls never had to wait, to save memory. It stays empty.
 _NO_CALLS: OrderedDict[Call, None] = OrderedDict()
 
 
 class CallQueue:
-    """The calls of one extension."""
+    """The calls of one extension. Unless a method says otherwise, it runs on the loop's thread."""
 
     __slots__ = (
-        "__weakref__", "_capacity", "_choice", "_concurrency", "_holds", "_is_pumping",
-        "_listeners", "_live", "_one", "bus", "deadlines", "extension", "is_forked", "is_pool",
-        "is_serial", "is_shared", "loop", "make_closed_error", "max_in_flight", "now", "on_busy",
-        "on_failure", "on_needed", "on_session_ended", "outcomes", "retry_once", "sessions",
-        "waiting", "wakes",
+        "__weakref__", "_choice", "_configured_max", "_holds", "_is_pumping", "_listeners",
+        "_live", "_max_unless_held", "_single", "bus", "deadlines", "extension", "is_forked",
+        "is_pool", "is_serial", "is_shared", "loop", "make_closed_error", "max_in_flight", "now",
+        "on_busy", "on_failure", "on_needed", "on_session_ended", "outcomes", "retry_once",
+        "sessions", "waiting", "wakes",
     )  # fmt: skip
 
     def __init__(
@@ -58,25 +59,26 @@ class CallQueue:
         bus: Bus,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`is_shared`: other threads send calls, too. `is_serial`: one call at a time with all of
-        its requests. `is_pool`: there may be more than one process."""
+        """`is_shared`: calls are submitted from several threads. `is_serial`: a call with several
+        requests must end before the next call. `is_pool`: there may be more than one process.
+        `retry_once`: a call whose process died is sent once more."""
         self.extension = extension
         self.bus = bus
         self._listeners = bus.kinds  # empty most of the time, so this is the cheapest test
         self.loop = loop
-        # The clock behind `loop.time`, where it is that: quicker, and right on every thread.
+        # asyncio's `loop.time` is time.monotonic; calling it directly is faster and thread-safe.
         is_monotonic = is_shared or isinstance(loop, asyncio.BaseEventLoop)
         self.now = time.monotonic if is_monotonic else loop.time
         self.retry_once = retry_once
         self.is_shared = is_shared
         self.is_serial = is_serial
         self.is_pool = is_pool
-        self.max_in_flight = max_in_flight  # per process, right now: 0 while calls are held
-        self._capacity = max_in_flight
-        self._concurrency = max_in_flight
-        self._holds = 0  # the number of sessions that hold calls back
+        self.max_in_flight = max_in_flight  # per process, in force now: 0 while calls are held
+        self._configured_max = max_in_flight
+        self._max_unless_held = max_in_flight  # the breaker lowers it to 1 for its probes
+        self._holds = 0  # the number of sessions that hold calls back (`hold`)
         self.sessions: list[Session] = []  # those that accept calls
-        self._one: Session | None = None  # the process that all calls go to, outside of a pool
+        self._single: Session | None = None  # the session that gets all calls, without a pool
         self._choice = ProcessChoice(self.sessions) if is_pool else None
         self._live: list[Session] = []  # every session that may have calls in flight
         self.waiting: OrderedDict[Call, None] = _NO_CALLS
@@ -85,23 +87,24 @@ class CallQueue:
         self._is_pumping = False
         self.deadlines = Deadlines(loop, self.now, self._open_calls, self.expire)
         self.is_forked = False  # this process is a copy of the one that started the extension
-        # Set while no process will come. It makes the error of a call.
+        # Not None while the queue is closed, because no process will come: makes the error of a
+        # call.
         self.make_closed_error: ErrorFactory | None = None
-        # A call waits, and there is no process: one may be started.
+        # Called when a call waits and no process is ready.
         self.on_needed: Callable[[], None] | None = None
-        # Every process of a pool is busy.
+        # Called when every process of a pool is busy.
         self.on_busy: Callable[[], None] | None = None
-        # A call of a living process failed with this.
+        # Called with the error of a call that failed while its process lives.
         self.on_failure: Callable[[ExthostError], None] | None = None
-        # A session ended; its calls fail right after this.
+        # Called when a session has ended, before its calls fail.
         self.on_session_ended: Callable[[Session], None] | None = None
         disown_in_copies(self)
 
     # -- accepting ---------------------------------------------------------------------------
 
     def submit(self, call: Call) -> None:
-        """Send a call or let it wait; raise if no process will ever serve it. Loop's thread."""
-        session = self._one
+        """Send a call or let it wait. Raise the error of a call that cannot be sent or answered."""
+        session = self._single
         if session is None or self.waiting or len(session.pending) >= self.max_in_flight:
             session = self._choose(call)
         if session is None:
@@ -114,11 +117,11 @@ class CallQueue:
             self.outcomes.publish_started(call)
 
     def submit_threadsafe(self, call: Call) -> None:
-        """Do the same from any thread. The caller watches the deadline itself."""
+        """Do the same from any thread. The caller enforces the deadline itself."""
         # A call of several requests goes through the loop's thread: between two of its requests
         # nothing is in flight, and another thread could mistake that for a free process.
-        simple = call.on_reply.is_simple and not self.is_serial
-        session = self._choose(call) if simple else None
+        may_send_here = call.on_reply.is_simple and not self.is_serial
+        session = self._choose(call) if may_send_here else None
         if session is None:
             self._enqueue(call)
         else:
@@ -127,17 +130,17 @@ class CallQueue:
             self.loop.call_soon_threadsafe(self.outcomes.publish_started, call)
 
     def _choose(self, call: Call) -> Session | None:
-        """Return the process that can take this call now."""
+        """Return the session of a process that has room for this call now, or None."""
         if self.waiting:  # waiting calls go first
             return None
-        session = self._one
+        session = self._single
         if session is not None:
             return session if len(session.pending) < self.max_in_flight else None
         if self._choice is None:
             return None
         session = self._choice.choose(call.method, self.max_in_flight)
         if self._choice.found_none_idle and session is not None and self.on_busy is not None:
-            if self.is_shared:  # perhaps on another thread
+            if self.is_shared:  # this may be another thread than the loop's
                 self.loop.call_soon_threadsafe(self.on_busy)
             else:
                 self.on_busy()
@@ -147,16 +150,16 @@ class CallQueue:
         if self.make_closed_error is not None:
             raise self.make_closed_error(call.method)
         self._wait(call)
-        self.loop.call_soon_threadsafe(self._look_after_waiting)
+        self.loop.call_soon_threadsafe(self._serve_waiting)
 
     def _wait(self, call: Call) -> None:
         if self.waiting is _NO_CALLS:
             self.waiting = OrderedDict()
         self.waiting[call] = None
 
-    def _look_after_waiting(self) -> None:
-        """Send or fail calls that another thread enqueued in the moment in which the last reply
-        came or the queue was closed."""
+    def _serve_waiting(self) -> None:
+        """Send waiting calls, fail them if the queue was closed, or request a process. A call of
+        another thread may be enqueued just after the last reply came or the queue was closed."""
         if self.make_closed_error is not None:
             self.fail_waiting(self.make_closed_error)
         elif self.sessions:
@@ -170,13 +173,13 @@ class CallQueue:
 
     def pump(self) -> None:
         """Send waiting calls while there is room."""
-        if self._is_pumping:  # a call that ends while it is started comes back here
+        if self._is_pumping:  # a call that fails while it is sent calls this again
             return
         self._is_pumping = True
         try:
             while self.waiting:
                 call = next(iter(self.waiting))
-                session = self._one
+                session = self._single
                 if self._choice is not None:
                     session = self._choice.choose(call.method, self.max_in_flight)
                 elif session is not None and len(session.pending) >= self.max_in_flight:
@@ -198,7 +201,8 @@ class CallQueue:
 
     def _wait_for_room(self) -> None:
         for session in self.sessions:
-            session.resume_reading()  # back-pressure of a stream must not hold up those who wait
+            # A stream may have paused reading (back-pressure); waiting calls need the replies.
+            session.resume_reading()
         if self.is_pool and self.sessions and self.on_busy is not None:
             self.on_busy()
 
@@ -216,12 +220,12 @@ class CallQueue:
 
     def set_concurrency(self, calls: int | None) -> None:
         """Allow this many calls in flight per process; None allows as many as configured."""
-        self._concurrency = self._capacity if calls is None else calls
+        self._max_unless_held = self._configured_max if calls is None else calls
         self._update_room()
 
     def _update_room(self) -> None:
         if not self._holds:
-            self.max_in_flight = self._concurrency
+            self.max_in_flight = self._max_unless_held
             if self.waiting:
                 self.pump()
 
@@ -233,15 +237,16 @@ class CallQueue:
         return self._live
 
     def session_began(self, session: Session) -> None:
+        """Watch the deadlines of this session's calls, those of its handshake included."""
         self._live.append(session)
 
     def attach(self, session: Session) -> None:
-        """Send calls through this session from now on."""
+        """Send calls through this session from now on, those that wait first."""
         self.sessions.append(session)
         if self._choice is not None:
             self._choice.add(session)
         else:
-            self._one = session
+            self._single = session
         self.make_closed_error = None
         self.pump()
 
@@ -252,14 +257,15 @@ class CallQueue:
         if self._choice is not None:
             self._choice.remove(session)
         else:
-            self._one = self.sessions[-1] if self.sessions else None
+            self._single = self.sessions[-1] if self.sessions else None
 
     def session_ended(self, session: Session, calls: list[Call]) -> None:
+        """Fail the calls that this session leaves without a reply, or let them wait again."""
         self.stop_sending(session)
         self._live.remove(session)
-        if self.on_session_ended is not None:  # first: the state is true when the error is seen
+        if self.on_session_ended is not None:  # first: callers must see the new state
             self.on_session_ended(session)
-        for call in reversed(calls):  # those that are sent again go before those that wait
+        for call in reversed(calls):  # each that is sent again is put before all that wait
             call.session = None
             self._requeue_or_fail(call, session.closed_error(call.method))
 
@@ -272,28 +278,28 @@ class CallQueue:
         else:
             self.fail(call, error)
 
-    def close(self, why: ErrorFactory) -> None:
-        """Fail all waiting calls, and every later call: no process will come."""
+    def close(self, make_error: ErrorFactory) -> None:
+        """Fail all waiting calls, and every later call until a session is attached."""
         self._forget_sessions()
-        self.make_closed_error = why
-        self.fail_waiting(why)
+        self.make_closed_error = make_error
+        self.fail_waiting(make_error)
 
     def _forget_sessions(self) -> None:
         self.sessions.clear()
-        self._one = None
+        self._single = None
         if self._choice is not None:
             self._choice.clear()
 
-    def fail_waiting(self, why: ErrorFactory) -> None:
+    def fail_waiting(self, make_error: ErrorFactory) -> None:
         """Fail every call that waits."""
         while self.waiting:
             call, _ = self.waiting.popitem(last=False)
-            self.fail(call, why(call.method))
+            self.fail(call, make_error(call.method))
 
     # -- the ends of calls -------------------------------------------------------------------
 
     def complete(self, completions: Completions) -> None:
-        """End these calls with their values."""
+        """End these calls with the values of their replies, which one read has brought."""
         if self._choice is not None and self.sessions:
             call = completions[0][0]
             seconds = self.now() - call.started_at
@@ -309,14 +315,14 @@ class CallQueue:
         if call.ended:
             return
         call.ended = True
-        self._report_trouble(call, error)
+        self._report_failure(call, error)
         self._reject(call, error)
 
-    def _report_trouble(self, call: Call, error: ExthostError) -> None:
-        """Report an error before the caller sees it, so that its next call finds the new state. An
-        error that also ended the session is counted with the session."""
-        is_of_living = call.session is not None and call.session.cause is None
-        if self.on_failure is not None and is_of_living and not call.internal:
+    def _report_failure(self, call: Call, error: ExthostError) -> None:
+        """Report an error to the breaker before the caller gets it, so that the caller's next call
+        finds the new state. An error that also ended the session is counted with the session."""
+        is_alive = call.session is not None and call.session.cause is None
+        if self.on_failure is not None and is_alive and not call.internal:
             self.on_failure(error)
 
     def _reject(self, call: Call, error: ExthostError) -> None:
@@ -338,12 +344,12 @@ class CallQueue:
             self.pump()
 
     def expire(self, call: Call) -> None:
-        """End a call whose time is over."""
+        """End a call whose deadline has passed."""
         session = call.session
         if call.ended:
-            if session is not None:  # its consumer left, and no reply has come since
+            if session is not None:  # its consumer left, and it stayed in flight for its reply
                 session.abandon(call, "no reply came")
-                self._place_is_free(session)
+                self._free_place(session)
             return
         handler = call.on_reply
         if isinstance(handler, GeneratorReply) and handler.is_optional and session is not None:
@@ -353,18 +359,19 @@ class CallQueue:
         self.waiting.pop(call, None)
         call.ended = True
         if session is not None:
-            # First, because its place is free for the next call as soon as this one has ended.
+            # First, because the next call may be sent as soon as this one has ended.
             session.abandon(call, f"timed out after {call.timeout:g} s")
             self._freed(session)
-            self._report_trouble(call, error)
+            self._report_failure(call, error)
         self._reject(call, error)
 
     def acknowledged(self, call: Call) -> None:
-        """A stream was accepted: it has another deadline, and its place is free."""
+        """Watch the new deadline of a stream that the extension has accepted. An accepted stream no
+        longer counts as a call in flight, so another call may be sent."""
         self.watch_deadline(call)
-        self._place_is_free(call.session)
+        self._free_place(call.session)
 
-    def _place_is_free(self, session: Session) -> None:
+    def _free_place(self, session: Session) -> None:
         self._freed(session)
         if self.waiting:
             self.pump()
@@ -374,7 +381,7 @@ class CallQueue:
             self._choice.freed(session)
 
     def watch_deadline(self, call: Call) -> None:
-        """Consider a deadline that was set or moved. Loop's thread only."""
+        """Set the timer for a deadline that was set or moved."""
         if call.deadline < self.deadlines.next_at:
             self.deadlines.set(call.deadline)
 
@@ -385,7 +392,7 @@ class CallQueue:
         return calls
 
     def disown(self) -> None:
-        """Mark this as a copy in a forked process: replies go to the original."""
+        """Close this copy of the queue in a forked process: the parent gets the replies."""
         self.is_forked = True
         self._forget_sessions()
         self.waiting = _NO_CALLS

@@ -1,4 +1,5 @@
-"""Calls that may be sent a second time after their process died. Pure."""
+"""Decides whether a call may be sent a second time after its process died, and makes the error that
+the caller gets. Pure."""
 
 from exthost.errors import CallFailed, ExthostError
 from exthost.session.call import Call
@@ -7,18 +8,21 @@ from exthost.session.replies import GeneratorReply
 
 
 def may_resend(call: Call) -> bool:
-    """Return whether a call of a process that died may be sent again: it was sent once, consists of
-    a single request, and no part of a reply has come."""
+    """Return whether a call whose process died may be sent to another process.
+
+    It may if it was sent only once, consists of a single request, and no part of its reply has
+    come. An operation of several requests may have changed something already.
+    """
     handler = call.on_reply
     stream = handler.stream
-    is_untouched = stream is None or not (stream.delivered or stream.acknowledged)
-    is_single = not isinstance(handler, GeneratorReply)
-    return is_untouched and is_single and call.first_error is None and not call.ended
+    has_no_reply = stream is None or not (stream.delivered or stream.acknowledged)
+    is_single_request = not isinstance(handler, GeneratorReply)
+    return has_no_reply and is_single_request and call.first_error is None and not call.ended
 
 
 def final_error(extension: str, call: Call, error: ExthostError) -> ExthostError:
-    """Return the error that the caller gets: with the evidence of the process, and with the first
-    error if the call was sent twice."""
+    """Return the error that the caller gets: with the evidence (command line, exit status, last
+    stderr lines) of the process, and with the first error if the call was sent twice."""
     error.extension = error.extension or extension
     if call.session is not None:
         error = call.session.with_evidence(error)

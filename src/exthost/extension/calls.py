@@ -73,7 +73,7 @@ def make_queue(
         retry_once=(spec.retry or dialect.traits.retry) == "once",
         is_shared=is_shared,
         is_serial=dialect.traits.positional,
-        is_pool=effective_pool_size(spec).most > 1,
+        is_pool=effective_pool_size(spec).max > 1,
         bus=bus,
         loop=loop,
     )

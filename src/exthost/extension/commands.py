@@ -1,7 +1,8 @@
-"""Commands to an extension's supervisor, and the futures of those who wait for them.
+"""Commands to an extension's supervisor (start, restart, stop), and the futures of the tasks that
+wait for them.
 
-Any task of the loop may give a command, in any order; the later command wins. The supervisor
-carries them out in its own step, one at a time, and then completes the futures.
+Any task of the loop may give a command, in any order; a later command replaces an earlier one. The
+supervisor's task carries out one command at a time, and then completes the futures.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ class Commands:
 
     start    start a process, because a caller wants to use the extension
     restart  start a fresh process, whatever the state is
-    stop     end the extension; calls under way have `patience` seconds to end before
+    stop     end the extension; calls in flight get `patience` seconds to end first
     """
 
     __slots__ = ("_loop", "_restarts", "_settled", "_stops", "patience", "restart", "start", "stop")
@@ -28,14 +29,14 @@ class Commands:
         self.restart = False
         self.stop = False
         self.patience = 0.0
-        # Tuples, because they are empty nearly always, and an empty tuple takes no memory.
+        # Tuples, because they are nearly always empty, and all empty tuples are one object.
         self._settled: tuple[asyncio.Future[None], ...] = ()
         self._restarts: tuple[asyncio.Future[ExthostError | None], ...] = ()
         self._stops: tuple[asyncio.Future[None], ...] = ()
 
     def request_restart(self) -> "asyncio.Future[ExthostError | None]":
-        """Return a future that is done when the fresh process serves. Its result is an error if
-        the fresh process failed and another one goes on."""
+        """Command a restart. Return a future that is done when the fresh process is ready. Its
+        result is an error if the fresh process failed and the old one stays in use."""
         self.restart, self.start, self.stop = True, False, False
         self._complete_stops()
         future: asyncio.Future[ExthostError | None] = self._loop.create_future()
@@ -43,12 +44,13 @@ class Commands:
         return future
 
     def request_stop(self, patience: float) -> None:
-        """A second request may shorten the patience of the first, never lengthen it."""
+        """Command a stop. A second stop may shorten the `patience` of the first, but not lengthen
+        it."""
         self.patience = min(patience, self.patience) if self.stop else patience
         self.start, self.restart, self.stop = False, False, True
 
     def wait_stopped(self) -> asyncio.Future[None]:
-        """Return a future that is done when nothing of the extension is left."""
+        """Return a future that is done when no process of the extension is left."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._stops += (future,)
         return future
@@ -73,7 +75,7 @@ class Commands:
         _complete(futures, None)
 
     def complete_all(self) -> None:
-        """Complete every future: what they wait for will not come any more."""
+        """Complete every future, because the supervisor's task ends."""
         self.complete_settled()
         self.complete_restarts(None)
         self._complete_stops()

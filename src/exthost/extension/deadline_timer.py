@@ -1,9 +1,10 @@
-"""One timer for the earliest of many deadlines, which costs the loop nothing until it fires.
+"""A timer for call deadlines that costs the event loop nothing until it fires.
 
-While asyncio's own loop has any timer at all, it looks at the clock twice in each turn. Every call
-has a deadline, so that would be 7 % of each call (docs/architecture.md has the figures). On Linux
-the deadlines of a loop therefore use one kernel timer, whose descriptor the loop reads like a pipe.
-Elsewhere, and on loops whose timers cost nothing (uvloop), it is a plain timer of the loop.
+While asyncio's own loop has any timer at all, it reads the clock twice in each iteration. Every
+call has a deadline, so that would be 7 % of each call (docs/architecture.md has the figures). On
+Linux the deadlines of a loop therefore share one kernel timer (timerfd), whose file descriptor the
+loop polls like a pipe. Elsewhere, and on loops whose timers cost nothing (uvloop), the timer is a
+plain timer of the loop.
 """
 
 import asyncio
@@ -20,13 +21,13 @@ _TFD_TIMER_ABSTIME = 1
 
 
 class DeadlineTimer(Protocol):
-    """A timer with one time. Setting it again replaces the time."""
+    """A timer that fires once. Setting it again replaces the time."""
 
     def set(self, when: float) -> None:
         """Fire at this time of the loop's clock."""
 
     def cancel(self) -> None:
-        """Cancel the timer, and release everything."""
+        """Cancel the timer, and release its resources."""
 
 
 def deadline_timer(loop: asyncio.AbstractEventLoop, on_time: Callable[[], None]) -> DeadlineTimer:
@@ -37,7 +38,7 @@ def deadline_timer(loop: asyncio.AbstractEventLoop, on_time: Callable[[], None])
 
 
 class _LoopTimer:
-    """A timer of the loop's own."""
+    """A timer made of `loop.call_at`."""
 
     __slots__ = ("_handle", "_loop", "_on_time")
 
@@ -57,7 +58,8 @@ class _LoopTimer:
 
 
 class _KernelTimer:
-    """One of the timers that share the kernel timer of their loop."""
+    """One of the timers that share the kernel timer of their loop. `when` is infinity if not
+    set."""
 
     __slots__ = ("__weakref__", "_loop", "on_time", "when")
 
@@ -81,18 +83,18 @@ class _KernelTimer:
 
 
 class _KernelClock:
-    """The kernel timer of one loop. It exists while a timer is set."""
+    """The kernel timer of one loop. It exists while one of its timers is set."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         timerfd = _timerfd()
         assert timerfd is not None
         self._timerfd = timerfd
-        # Weak, because the loop must be able to go while a timer is set.
+        # Weak, so that a loop with a set timer can be garbage-collected.
         self._loop = weakref.ref(loop)
-        # Weak, because they belong to call queues, which know the loop.
+        # Weak, because the timers belong to call queues, which refer to the loop.
         self._timers: weakref.WeakSet[_KernelTimer] = weakref.WeakSet()
         self._fd = timerfd.create()
-        self._set_for = math.inf
+        self._fires_at = math.inf
         loop.add_reader(self._fd, self._on_time)
 
     def add(self, timer: _KernelTimer) -> None:
@@ -105,10 +107,10 @@ class _KernelClock:
             self._close()
 
     def _fire_by(self, when: float) -> None:
-        """Fire no later than this. It may also fire for a timer that was moved or cancelled, and
-        finds nothing due then; that costs less than a search whenever a timer changes."""
-        if when < self._set_for:
-            self._set_for = when
+        """Fire at this time or earlier. The kernel timer is not moved when a timer is moved or
+        cancelled: it then fires in vain, which costs less than a search at each change."""
+        if when < self._fires_at:
+            self._fires_at = when
             self._timerfd.set(self._fd, when)
 
     def _on_time(self) -> None:
@@ -119,9 +121,11 @@ class _KernelClock:
             (timer for timer in self._timers if timer.when <= now), key=lambda timer: timer.when
         )
         self._timers.difference_update(due)
-        self._set_for = math.inf  # setting it again also clears that it has fired
+        # The descriptor stays readable until `_fire_by` sets the timer again, or `_close` closes
+        # it.
+        self._fires_at = math.inf
         for timer in due:
-            if timer.when <= now:  # an earlier one may have moved it
+            if timer.when <= now:  # the callback of an earlier one may have moved it
                 timer.on_time()
         if self._fd < 0:
             return
@@ -141,7 +145,7 @@ class _KernelClock:
             self._fd = -1
 
     def __del__(self) -> None:
-        if self._fd >= 0:  # the loop is gone with timers set
+        if self._fd >= 0:  # the loop was garbage-collected with timers set
             self._timerfd.close(self._fd)
 
 
@@ -156,28 +160,30 @@ class _Timerfd(Protocol):
     def close(self, fd: int) -> None: ...
 
 
-_found: list[Any] = []
+# Empty until `_timerfd` was called; then its result.
+_cached_timerfd: list[Any] = []
 
 
 def _timerfd() -> _Timerfd | None:
-    """Return the kernel's timers, where there are any and Python or the C library has them."""
-    if not _found:
+    """Return the functions for kernel timers, or None where the system has none."""
+    if not _cached_timerfd:
         try:
             is_linux = sys.platform == "linux" and sys.maxsize > 2**32
-            by_os = sys.version_info >= (3, 13) and hasattr(os, "timerfd_create")
-            _found.append((_OsTimerfd() if by_os else _LibcTimerfd()) if is_linux else None)
+            os_has_it = sys.version_info >= (3, 13) and hasattr(os, "timerfd_create")
+            timerfd = (_OsTimerfd() if os_has_it else _LibcTimerfd()) if is_linux else None
+            _cached_timerfd.append(timerfd)
         except (OSError, AttributeError, ImportError):
-            _found.append(None)
-    found: _Timerfd | None = _found[0]
-    return found
+            _cached_timerfd.append(None)
+    cached: _Timerfd | None = _cached_timerfd[0]
+    return cached
 
 
 class _OsTimerfd:
-    """timerfd of Python itself, from 3.13 on."""
+    """timerfd from the `os` module, which Python has since 3.13."""
 
     def __init__(self) -> None:
         self.close = os.close
-        self.close(self.create())
+        self.close(self.create())  # raises if the kernel refuses
 
     def create(self) -> int:
         fd: int = os.timerfd_create(  # type: ignore[attr-defined,unused-ignore]
@@ -190,13 +196,13 @@ class _OsTimerfd:
         os.timerfd_settime(  # type: ignore[attr-defined,unused-ignore]
             fd,
             flags=_TFD_TIMER_ABSTIME,
-            initial=max(when, 1e-6),  # zero would switch it off
+            initial=max(when, 1e-6),  # zero would disarm the timer
             interval=0,
         )
 
 
 class _LibcTimerfd:
-    """timerfd by way of the C library, for Python 3.11 and 3.12."""
+    """timerfd from the C library, for Python 3.11 and 3.12."""
 
     def __init__(self) -> None:
         import ctypes
@@ -204,10 +210,10 @@ class _LibcTimerfd:
         library = ctypes.CDLL(None, use_errno=True)
         self._create: Callable[..., int] = library.timerfd_create
         self._settime: Callable[..., int] = library.timerfd_settime
-        self._spec = ctypes.c_long * 4  # an interval, which is not used, and a time
+        self._spec = ctypes.c_long * 4  # struct itimerspec: interval (not used) and first expiry
         self._errno: Callable[[], int] = ctypes.get_errno
         self.close = os.close
-        self.close(self.create())
+        self.close(self.create())  # raises if the kernel refuses
 
     def create(self) -> int:
         fd = self._create(_CLOCK_MONOTONIC, _TFD_NONBLOCK_CLOEXEC)
@@ -216,7 +222,7 @@ class _LibcTimerfd:
         return fd
 
     def set(self, fd: int, when: float) -> None:
-        seconds, fraction = divmod(max(when, 1e-6), 1.0)  # zero would switch it off
+        seconds, fraction = divmod(max(when, 1e-6), 1.0)  # zero would disarm the timer
         spec = self._spec(0, 0, int(seconds), int(fraction * 1e9))
         if self._settime(fd, _TFD_TIMER_ABSTIME, spec, None) < 0:
             raise OSError(self._errno(), "the timer could not be set")

@@ -1,7 +1,8 @@
-"""The deadlines of the calls of one extension: one timer, and no queue.
+"""Ends the calls of one extension at their deadlines, with one timer and no priority queue.
 
-When the earliest deadline comes, the open calls are searched. That happens once per time limit and
-not once per call, so a deadline costs a call one comparison with `next_at`.
+The timer is set for the earliest deadline. When it fires, all open calls are searched for those
+that are due. Most calls end long before their deadlines, so a search happens about once per time
+limit and not once per call; submitting a call costs one comparison of its deadline with `next_at`.
 """
 
 import asyncio
@@ -11,15 +12,16 @@ from collections.abc import Callable
 from exthost.extension.deadline_timer import DeadlineTimer, deadline_timer
 from exthost.session.call import Call
 
-# Deadlines that lie closer together than this are handled together.
-_TICK_SECONDS = 0.005
+# The shortest time between two searches, so that many deadlines close together need few of them.
+_MIN_PAUSE_SECONDS = 0.005
 
-# A loop's clock may be this coarse, and its timers this early.
-_CLOCK_SECONDS = 0.001
+# A timer may fire this much too early, because the clock of a loop is coarse.
+_CLOCK_RESOLUTION_SECONDS = 0.001
 
 
 class Deadlines:
-    """Ends calls whose time is over. `next_at` is when the timer fires, or infinity."""
+    """Ends calls whose deadline has passed. `next_at` is when the timer fires; infinity if
+    never."""
 
     __slots__ = ("_expire", "_loop", "_now", "_open_calls", "_timer", "next_at")
 
@@ -38,7 +40,8 @@ class Deadlines:
         self.next_at = math.inf
 
     def set(self, when: float) -> None:
-        """Check the calls at this time, which is earlier than `next_at`. Loop's thread only."""
+        """Search the calls at this time, which must be earlier than `next_at`. Loop's thread
+        only."""
         if self._timer is None:
             self._timer = deadline_timer(self._loop, self._on_time)
         self.next_at = when
@@ -48,15 +51,16 @@ class Deadlines:
         self.next_at = math.inf
         now = self._now()
         calls = self._open_calls()
-        limit = now + _CLOCK_SECONDS
+        limit = now + _CLOCK_RESOLUTION_SECONDS
         due = [call for call in calls if call.deadline <= limit]
         for call in sorted(due, key=lambda call: call.deadline):
             self._expire(call)
-        # An ended call may still be in its place: its consumer left before the reply came.
+        # An ended call may still be in flight, because the consumer of its stream left before the
+        # reply came. It has a deadline, too.
         later = [call.deadline for call in calls if not call.ended or call.deadline > limit]
         upcoming = min(later, default=math.inf)
         if upcoming < self.next_at:
-            self.set(max(upcoming, now + _TICK_SECONDS))
+            self.set(max(upcoming, now + _MIN_PAUSE_SECONDS))
 
     def stop(self) -> None:
         """Release the timer, at the end of the extension's life."""

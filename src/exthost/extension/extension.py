@@ -1,8 +1,9 @@
-"""The public object of one extension: users call it, whichever process serves it.
+"""The public object of one extension. Users call it, and it hides which process answers.
 
-Any task may call it or close it, in any order. `Calls` creates the calls and sends them to their
+Any task may call it or close it, in any order. `Calls` makes the calls and submits them to the call
 queue. The `Supervisor` starts, restarts and ends processes; calls do not pass through it. `Status`
-has the state. The facets of the dialect (`ext.inference`, `ext.prompts` …) are attributes.
+has the state. The facets (the attributes that only extensions of one dialect have, such as
+`ext.inference`) are set here by `attach_facets`.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from exthost.errors import CallTimeout, ExthostError, Refused
 from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
 from exthost.extension.facets import attach_facets, find_facet
-from exthost.extension.lifecycle import Health, State, health, serves
+from exthost.extension.lifecycle import Health, State, health_in, lists_tools
 from exthost.extension.misuse import check_timeout
 from exthost.extension.startup import Spawn, Starter
 from exthost.extension.stats import Counts, Stats, Totals, build_stats
@@ -68,12 +69,17 @@ class Extension(FacetAttributes):
     ) -> None:
         """Create an extension that is not started.
 
-        objection  returns the reason why a host must not admit the extension, or None; called at
-                   every admission
-        vet        raises if an offer conflicts with another extension
-        attend     returns the handlers for one process; `handlers` serve every process and take
-                   precedence
+        handlers   answer requests of the extension to the host, by method
+        environ    the host's environment variables; None means those of this process
+        on_change  called when the state or the tools have changed
+        objection  returns the reason why the host must not start the extension, or None; called
+                   each time the requirements are checked (`admit`)
+        vet        raises if the offer (tools, hooks, commands) of a new process conflicts with
+                   another extension
+        attend     called with each new session; returns further handlers for its requests, over
+                   which `handlers` take precedence
         spawn      executes a launch plan; tests pass a substitute for a process
+        shared     whether calls come from several threads
         replaces   whether it replaces another extension: it publishes no change before `take_over`
         traffic    the recorder of messages, shared by the extensions of a host
         """
@@ -165,15 +171,15 @@ class Extension(FacetAttributes):
 
     async def check_health(self, *, timeout: float | None = None) -> Any:
         """Request a health report, if the dialect has such a request, and return it. `health` shows
-        the report until the next one, or until another process serves."""
+        the report until the next one, or until another process is ready."""
         try:
             answer = await self.calls.run_operation("health", None, timeout, "health")
         except CallTimeout:
             self._status.reported_health = Health.UNHEALTHY
             raise
         reported: Any = answer.get("status") if isinstance(answer, Mapping) else None
-        is_ill = reported in (Health.DEGRADED, Health.UNHEALTHY)
-        self._status.reported_health = Health(reported) if is_ill else None
+        is_bad = reported in (Health.DEGRADED, Health.UNHEALTHY)
+        self._status.reported_health = Health(reported) if is_bad else None
         return answer
 
     async def notify(
@@ -187,8 +193,8 @@ class Extension(FacetAttributes):
         await self.calls.notify(method, params, timeout)
 
     def try_notify(self, method: str, params: Any = None) -> bool:
-        """Send a notification at once, before any later call. Return False if no process serves, or
-        if it has not read what was sent before."""
+        """Send a notification at once, before any later call. Return False if no process is ready,
+        or if it has not read what was sent before."""
         return self.calls.try_notify(method, params)
 
     def stream(
@@ -199,13 +205,14 @@ class Extension(FacetAttributes):
         `timeout` limits the whole stream, up to its last event.
         """
         limit = self.calls.factory.limit_of(method)
-        whole = None if timeout is None else check_timeout(timeout)
-        return make_stream(self.queue, self.dialect, method, params, limit, whole)
+        stream_limit = None if timeout is None else check_timeout(timeout)
+        return make_stream(self.queue, self.dialect, method, params, limit, stream_limit)
 
     # -- life --------------------------------------------------------------------------------
 
     def admit(self) -> None:
-        """Check what the extension requires; refuse it if something is missing. Start nothing."""
+        """Run the checks that come before a start (required programs, variables, pins), and refuse
+        the extension if one fails. Start nothing."""
         self._supervisor.admit()
 
     @property
@@ -224,9 +231,9 @@ class Extension(FacetAttributes):
     async def restart(self) -> None:
         """Start a fresh process, in any state.
 
-        A process that serves keeps serving until the fresh one is ready; then new calls go to the
-        fresh process, and the old one ends after its last reply. If the fresh process does not get
-        ready, the old one keeps serving and the error is raised.
+        A running process gets calls until the fresh one is ready; then new calls go to the fresh
+        process, and the old one ends after its last reply. If the fresh process does not get ready,
+        the old one stays in use and the error is raised.
         """
         error = await self._supervisor.restart()
         if error is not None:
@@ -282,8 +289,7 @@ class Extension(FacetAttributes):
 
     @property
     def health(self) -> Health:
-        """The health as one word: running, degraded, unhealthy, restarting, idle, suspended, failed
-        …
+        """The health: running, degraded, unhealthy, restarting, idle, suspended, failed …
 
         While the extension is ready, this is its last answer to `check_health`; or degraded, if a
         process has crashed or the breaker is half-open.
@@ -291,8 +297,8 @@ class Extension(FacetAttributes):
         status, recovery = self._status, self._supervisor.recovery
         if status.state is State.READY and status.reported_health:
             return status.reported_health
-        crashed = recovery.restarts.has_crashed or recovery.gate.is_half_open
-        return health(status.state, crashed=crashed)
+        has_crashed = recovery.restarts.has_crashed or recovery.gate.is_half_open
+        return health_in(status.state, has_crashed=has_crashed)
 
     @property
     def cause(self) -> ExthostError | None:
@@ -316,8 +322,8 @@ class Extension(FacetAttributes):
 
     @property
     def serves(self) -> bool:
-        """Whether the tools are listed: the extension can serve them, or a call starts it."""
-        return serves(self._status.state)
+        """Whether the host lists the tools: the extension is ready, or a call starts it."""
+        return lists_tools(self._status.state)
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -345,8 +351,8 @@ class Extension(FacetAttributes):
         return compute_digests(self.spec, self._starter.prepared().plan, self._status.offer.tools)
 
     def facet(self, kind: type[F]) -> F:
-        """Return the facet of this class, built in or of a third-party dialect. Raises UsageError
-        if the dialect has none."""
+        """Return the facet of this class, of a built-in or a third-party dialect. Raises UsageError
+        if the dialect has no such facet."""
         return find_facet(self, kind)
 
     def registered_name(self, tool: str) -> str:
@@ -368,7 +374,7 @@ class Extension(FacetAttributes):
         return self.calls.may_have_hooks
 
     def absence(self, what: str) -> ExthostError:
-        """Return the error for `what`, which the extension cannot serve now."""
+        """Return the error that says why `what` (a method or tool) cannot be called now."""
         return self._supervisor.not_running_error(what)
 
     @property

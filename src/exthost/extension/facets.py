@@ -1,6 +1,7 @@
-"""The facets of one extension: attributes that only its dialect has, such as `ext.inference`.
+"""Facets: the attributes that only extensions of one dialect have, such as `ext.inference`.
 
-`ext.facet(ItsClass)` returns a facet by its class, so that a facet of a third-party dialect is
+A facet is an attribute of the extension. Type checkers know the attributes of built-in dialects
+only; `ext.facet(TheClass)` returns a facet by its class, so that those of third-party dialects are
 typed as well.
 """
 
@@ -14,18 +15,18 @@ from exthost.dialects.steps import Exchanges
 F = TypeVar("F")
 
 
-def find_facet(extension: FacetOwner, kind: type[F]) -> F:
-    """Return the facet of this class. Raises UsageError if the dialect has none."""
+def find_facet(extension: FacetOwner, facet_class: type[F]) -> F:
+    """Return the facet of this class. Raises UsageError if the dialect has no such facet."""
     for name in extension.dialect.facets:
         facet = vars(extension)[name]
-        if isinstance(facet, kind):
+        if isinstance(facet, facet_class):
             return facet
-    raise no_facet_error(extension, kind.__name__)
+    raise no_facet_error(extension, facet_class.__name__)
 
 
 @runtime_checkable
 class RemembersState(Protocol):
-    """A facet with state that its process must have: open documents, a mode that was set."""
+    """A facet with state that each new process needs, such as open documents or a mode."""
 
     def on_new_process(self) -> Exchanges:
         """Return the steps that bring a new process into that state. They run after each handshake,
@@ -35,9 +36,9 @@ class RemembersState(Protocol):
 def attach_facets(extension: Any, dialect: Dialect) -> tuple[Callable[[], Exchanges], ...]:
     """Make the facets of a dialect attributes of one extension. Return the `on_new_process` of
     each facet that has one."""
-    hooks = []
+    on_new_process = []
     for name, make in dialect.facets.items():
         facet = vars(extension)[name] = make(extension)
         if isinstance(facet, RemembersState):
-            hooks.append(facet.on_new_process)
-    return tuple(hooks)
+            on_new_process.append(facet.on_new_process)
+    return tuple(on_new_process)

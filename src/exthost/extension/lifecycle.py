@@ -1,19 +1,20 @@
 """The life-cycle table: the states of an extension, and the events that change them.
 
-Has the states, the events, the table of moves and what each state means to other code: whether
-tools are listed, whether a call waits, which word health shows. Knows no process, no clock and no
-policy. The supervisor moves through the table; registry, health and command line read from it.
+Also says what each state means to other code: whether tools are listed, whether a call waits, what
+`ext.health` is. Knows no process, no clock and no policy. The supervisor and `Recovery` report
+events through `Status.apply_event`; registry, health and command line read the state.
 `docs/lifecycle.md` shows the diagram that `python -m exthost.extension.lifecycle` prints.
 
 A move that is not in the table is a bug in exthost, never a fault of an extension: `step` raises
 IllegalMove, which no code should catch.
 
 The end of a process is not an event; the decision about it is. The restart policy or the breaker
-decides in the same step, so the three decisions of `restart.py` are three events here.
+decides synchronously when a process ends, and each of the three decisions of `restart.py` has an
+event here (WILL_RETRY, REST, GAVE_UP).
 
-Four things are deliberately not moves:
+Four things deliberately do not change the state:
 - a restart is requested while the extension is ready: the new process replaces the old one when it
-  can serve, and the extension stays ready;
+  is ready, and the extension stays ready;
 - one process of a pool ends while another is ready: the extension stays ready;
 - a process ends while the breaker is open: the next probe starts a new one anyway;
 - a stop when nothing runs and nothing will start by itself (see `is_at_rest`): `failed` stays
@@ -25,7 +26,7 @@ from typing import Final, NamedTuple
 
 
 class State(StrEnum):
-    """The state of an extension. Each is equal to the word that users see."""
+    """The state of an extension. Each is equal to its text: State.READY == "ready"."""
 
     DISCOVERED = "discovered"
     REFUSED = "refused"
@@ -40,7 +41,7 @@ class State(StrEnum):
 
 
 class Health(StrEnum):
-    """The health of an extension. Each is equal to the word that users see."""
+    """The health of an extension. Each is equal to its text: Health.IDLE == "idle"."""
 
     UNKNOWN = "unknown"
     REFUSED = "refused"
@@ -57,7 +58,7 @@ class Health(StrEnum):
 
 
 class Event(Enum):
-    """What moves an extension; each is explained in docs/lifecycle.md."""
+    """What changes the state of an extension; docs/lifecycle.md explains each event."""
 
     ADMIT = "admit"
     REFUSE = "refuse"
@@ -75,7 +76,7 @@ class Event(Enum):
 
 
 class Move(NamedTuple):
-    """One row: in this state, on this event, go there."""
+    """One row of the table: in this state, this event leads to the state `next`."""
 
     state: State
     event: Event
@@ -86,9 +87,10 @@ class IllegalMove(LookupError):
     """The table has no such row: a bug in the host."""
 
     def __init__(self, state: State, event: Event) -> None:
-        known = ", ".join(f"'{row.event.value}'" for row in TABLE if row.state is state)
+        allowed = ", ".join(f"'{row.event.value}'" for row in TABLE if row.state is state)
         super().__init__(
-            f"internal error: '{event.value}' is no move from '{state.value}', which knows {known}"
+            f"internal error: '{event.value}' is no move from '{state.value}', "
+            f"which knows {allowed}"
         )
         self.state = state
         self.event = event
@@ -99,13 +101,13 @@ INITIAL_STATE: Final = State.DISCOVERED
 TABLE: Final = (
     Move(State.DISCOVERED, Event.ADMIT, State.ADMITTED),
     Move(State.DISCOVERED, Event.REFUSE, State.REFUSED),
-    # Before a requested restart the missing variable may have been set: it is checked again.
+    # The missing program or variable may be there by now, so a requested restart checks again.
     Move(State.REFUSED, Event.ASKED_AGAIN, State.DISCOVERED),
     Move(State.ADMITTED, Event.START, State.STARTING),
     Move(State.ADMITTED, Event.ASKED_AGAIN, State.STARTING),
     Move(State.ADMITTED, Event.STOP, State.STOPPED),
     Move(State.STARTING, Event.SHOOK_HANDS, State.READY),
-    # A wrong pin, path or permission may be found as late as at the spawn or the handshake.
+    # Some reasons for a refusal show only at the spawn or the handshake, such as a wrong digest.
     Move(State.STARTING, Event.REFUSE, State.REFUSED),
     Move(State.STARTING, Event.WILL_RETRY, State.BACKOFF),
     Move(State.STARTING, Event.REST, State.ADMITTED),
@@ -140,17 +142,18 @@ def step(state: State, event: Event) -> State:
 
 
 class StateFacts(NamedTuple):
-    """What a state means to other code. `crashed` is the health word after a crash."""
+    """What a state means to other code. `health_after_crash` is the health if a process of the
+    extension has crashed before."""
 
-    serves: bool
-    waits: bool
+    lists_tools: bool
+    lets_calls_wait: bool
     health: Health
-    crashed: Health
+    health_after_crash: Health
 
 
-# While the breaker is open the tools stay listed: a call must find its tool to be a probe, or the
-# breaker would stay open for ever. In backoff they stay listed, too: calls wait, and a list that
-# changes with each crash would make every client request it again.
+# While the breaker is open the tools stay listed: without them no call could be made that becomes
+# the probe, and the breaker would stay open for ever. In backoff they stay listed, too, because
+# calls wait then, and because every client would request the list again after each crash.
 FACTS: Final = {
     State.DISCOVERED: StateFacts(False, False, Health.UNKNOWN, Health.UNKNOWN),
     State.REFUSED: StateFacts(False, False, Health.REFUSED, Health.REFUSED),
@@ -165,28 +168,28 @@ FACTS: Final = {
 }
 
 
-def serves(state: State) -> bool:
-    """Return whether tools are listed: the extension can serve them, or a call will start it."""
-    return FACTS[state].serves
+def lists_tools(state: State) -> bool:
+    """Return whether the host lists the tools: the extension is ready, or a call will start it."""
+    return FACTS[state].lists_tools
 
 
-def waits(state: State) -> bool:
+def lets_calls_wait(state: State) -> bool:
     """Return whether a new call waits for a process; in `admitted` it also causes a start."""
-    return FACTS[state].waits
+    return FACTS[state].lets_calls_wait
 
 
-def health(state: State, *, crashed: bool) -> Health:
-    """Return the health word. `crashed`: a process of the extension has crashed before."""
+def health_in(state: State, *, has_crashed: bool) -> Health:
+    """Return the health. `has_crashed`: a process of the extension has crashed before."""
     facts = FACTS[state]
-    return facts.crashed if crashed else facts.health
+    return facts.health_after_crash if has_crashed else facts.health
 
 
 def is_at_rest(state: State) -> bool:
-    """Return whether nothing runs and only a requested restart starts something."""
-    return state in _RESTING
+    """Return whether no process runs, and only a requested restart starts one."""
+    return state in _AT_REST
 
 
-_RESTING: Final = frozenset(
+_AT_REST: Final = frozenset(
     state
     for state in State
     if {row.event for row in TABLE if row.state is state} == {Event.ASKED_AGAIN}

@@ -1,7 +1,8 @@
-"""Errors for three mistakes of callers: a timeout that is not a number, a call in another loop, and
-an `await` of what is opened with `async with`.
+"""Errors for three mistakes of callers: a timeout that is not a number, a call from another event
+loop, and an `await` of an object that is opened with `async with`.
 
-Without these checks asyncio would report them in its own terms, or nobody would.
+Without these checks the caller would get an error of asyncio that does not name the mistake, or no
+error at all.
 """
 
 import asyncio
@@ -12,11 +13,11 @@ from exthost.errors import UsageError
 
 
 def check_timeout(timeout: Any) -> float:
-    """Return the timeout of a caller. Raises UsageError for anything but a number.
+    """Return the timeout that a caller passed, in seconds. Raises UsageError if it is not a number.
 
-    NaN is refused as well: a deadline with it would never pass.
+    NaN is refused as well: a deadline that is NaN would never pass.
     """
-    # A tuple of types, because `int | float` would make a new object each time.
+    # A tuple of types, because evaluating `int | float` makes a new object each time.
     if isinstance(timeout, (int, float)) and timeout == timeout:
         return timeout
     raise UsageError(
@@ -27,9 +28,9 @@ def check_timeout(timeout: Any) -> float:
 
 
 def wrong_loop_error(queue: Any, error: RuntimeError) -> BaseException:
-    """Return the error for a task of another loop that waits for a call.
+    """Return the error for a task that awaits a call of another event loop.
 
-    `error` is the one that asyncio raises, which speaks of futures.
+    `error` is the one that asyncio raised; it is returned if it has another reason.
     """
     if asyncio.get_running_loop() is queue.loop:
         return error
@@ -42,7 +43,8 @@ def wrong_loop_error(queue: Any, error: RuntimeError) -> BaseException:
 
 
 class OpenedByWith:
-    """A base for what is opened with `async with`: to await it is an error that says so."""
+    """A base class for objects that are opened with `async with`. Awaiting one raises
+    UsageError."""
 
     __slots__ = ()
 

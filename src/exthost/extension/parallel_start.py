@@ -1,8 +1,9 @@
-"""Starts many extensions at once, but no more at a time than the machine has cores for.
+"""Starts many extensions concurrently, a few per processor core at a time.
 
-A program that starts mostly computes: five hundred of them at once on two cores all exceed their
-time limits. Some of them mostly wait (for a network, a lock), and must not delay the others: each
-start holds a slot until it is done, or for a moment, whichever is shorter.
+A starting program mostly computes, so five hundred of them at once on two cores would all exceed
+their time limits. Therefore each start takes a slot. Some programs mostly wait (for a network or a
+lock) and must not delay the others, so a start gives its slot back after `SLOT_SECONDS` even if it
+is not done.
 """
 
 import asyncio
@@ -10,31 +11,32 @@ import os
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-# Starts under way per core: while one computes, others read their files.
+# Slots per core. More than one, because a start also waits for files to be read.
 STARTS_PER_CORE = 4
 
-# A start that takes longer is waiting for something else than a core.
+# A start that takes longer probably waits for something else than the processor.
 SLOT_SECONDS = 0.25
 
 
 async def start_all(starts: Iterable[Callable[[], Awaitable[Any]]]) -> None:
-    """Run every start, and return when all of them are done. Their errors are not raised here.
-    Cancelling this cancels the starts under way."""
-    slots = asyncio.Semaphore(STARTS_PER_CORE * _cores())
+    """Run every start, and return when all of them are done. Their errors are ignored here: each
+    extension keeps its own. Cancelling this cancels the starts under way."""
+    slots = asyncio.Semaphore(STARTS_PER_CORE * _count_cores())
 
     async def start_one(start: Callable[[], Awaitable[Any]]) -> None:
         async with slots:
-            starting = asyncio.ensure_future(start())
+            task = asyncio.ensure_future(start())
             try:
-                await asyncio.wait([starting], timeout=SLOT_SECONDS)
+                await asyncio.wait([task], timeout=SLOT_SECONDS)
             except asyncio.CancelledError:
-                starting.cancel()
+                task.cancel()
                 raise
-        await starting
+        await task
 
     await asyncio.gather(*(start_one(start) for start in starts), return_exceptions=True)
 
 
-def _cores() -> int:
-    usable = getattr(os, "sched_getaffinity", None)
-    return len(usable(0)) if usable is not None else os.cpu_count() or 1
+def _count_cores() -> int:
+    """Return the number of cores that this process may use."""
+    get_affinity = getattr(os, "sched_getaffinity", None)  # Linux only
+    return len(get_affinity(0)) if get_affinity is not None else os.cpu_count() or 1

@@ -1,7 +1,8 @@
-"""The policies in force for one extension: restart, pool size, breaker.
+"""The effective restart policy, pool size and breaker settings of one extension.
 
-Each comes from the config of the extension, then from its dialect, then from our defaults. Pure:
-reads a Spec and a Dialect, and returns values.
+Each setting comes from the config of the extension; if it is not set there, from its dialect; if
+not there either, from the defaults of exthost. Pure: reads a Spec and a Dialect, and returns
+values.
 """
 
 from dataclasses import replace
@@ -13,10 +14,10 @@ from exthost.spec import UNLIMITED, Breaker, Restart, Spec
 
 
 def effective_restart_policy(spec: Spec, dialect: Dialect) -> Restart:
-    """Return the restart policy in force. In it, `max_retries` None means no limit.
+    """Return the effective restart policy. In it, `max_retries` None means no limit.
 
-    With the strategy "on-demand" a caller causes every start. The limit of a dialect is meant for
-    automatic restarts, so it does not apply then.
+    With the strategy "on-demand", calls cause the starts. The dialect's `max_retries` is meant for
+    automatic restarts, so it is ignored then; one in the config is not.
     """
     policy = spec.restart.over(dialect.traits.restart)
     on_demand = policy.strategy == "on-demand" and spec.restart.max_retries is None
@@ -26,22 +27,27 @@ def effective_restart_policy(spec: Spec, dialect: Dialect) -> Restart:
 
 
 class PoolSize(NamedTuple):
-    """The number of processes: at a start, at most, and how many are kept when idle."""
+    """The number of processes of one extension.
 
-    least: int
-    most: int
-    kept: int
+    at_start  how many are started together, at least 1
+    max       the largest number
+    when_idle how many an idle extension keeps, 0 or more
+    """
+
+    at_start: int
+    max: int
+    when_idle: int
 
 
 def effective_pool_size(spec: Spec) -> PoolSize:
-    """Return the pool size in force: one process, unless more are configured."""
-    least = max(1, spec.pool.min or 1)
-    return PoolSize(least, max(least, spec.pool.max or 1), spec.pool.min or 0)
+    """Return the effective pool size: one process, unless more are configured."""
+    at_start = max(1, spec.pool.min or 1)
+    return PoolSize(at_start, max(at_start, spec.pool.max or 1), spec.pool.min or 0)
 
 
 def effective_breaker(spec: Spec, dialect: Dialect) -> Breaker | None:
-    """Return the breaker in force: that of the config or of the dialect, or None."""
-    usual = dialect.traits.breaker
-    if usual is None:
+    """Return the effective breaker settings; None if neither config nor dialect sets any."""
+    of_dialect = dialect.traits.breaker
+    if of_dialect is None:
         return None if spec.breaker == Breaker() else spec.breaker.over(DEFAULTS)
-    return spec.breaker.over(usual.over(DEFAULTS))
+    return spec.breaker.over(of_dialect.over(DEFAULTS))

@@ -1,5 +1,8 @@
-"""When a pool gets one more process: on demand, and for each that was lost, not before a restart
-delay is over."""
+"""Decides when a pool starts one more process.
+
+One is requested when all processes are busy, and one for each process that ended by itself. A
+process that replaces an ended one starts only after the delay of the restart policy.
+"""
 
 import math
 
@@ -7,23 +10,23 @@ from exthost.extension.policy import PoolSize
 
 
 class PoolGrowth:
-    """Whether one more process is wanted, and when it may start."""
+    """The requests for more processes of one pool. Times are seconds of the loop's clock."""
 
-    __slots__ = ("_lost", "_not_before", "_wanted", "size")
+    __slots__ = ("_is_requested", "_lost_processes", "_not_before", "size")
 
     def __init__(self, size: PoolSize) -> None:
         self.size = size
-        self._wanted = False
-        self._lost = 0  # processes that were lost at the same time, as those of one node are
+        self._is_requested = False  # because all processes are busy
+        self._lost_processes = 0  # to be replaced; several may end at once, with their node
         self._not_before = 0.0
 
     def request(self) -> None:
         """Request one more process, because all are busy."""
-        self._wanted = True
+        self._is_requested = True
 
     def request_at(self, when: float) -> None:
-        """Request one more process at the time `when`, because one was lost."""
-        self._lost += 1
+        """Request one more process at the time `when`, because one ended by itself."""
+        self._lost_processes += 1
         self._not_before = when
 
     def stop(self) -> None:
@@ -31,22 +34,22 @@ class PoolGrowth:
         self._not_before = math.inf
 
     def reset(self) -> None:
-        """Forget the delay, the limit and what was lost, because a restart was requested."""
+        """Forget the delay, a `stop` and the lost processes, because a restart was requested."""
         self._not_before = 0.0
-        self._lost = 0
+        self._lost_processes = 0
 
     def cancel(self) -> None:
         """Withdraw all requests."""
-        self._wanted, self._lost = False, 0
+        self._is_requested, self._lost_processes = False, 0
 
     def next_due(self) -> float:
-        """Return when to start one more process; infinity if none is wanted."""
-        return self._not_before if self._wanted or self._lost else math.inf
+        """Return when to start one more process; infinity if none is requested."""
+        return self._not_before if self._is_requested or self._lost_processes else math.inf
 
     def take_due(self, now: float) -> bool:
         """Return whether to start one more process now, and withdraw one request if so."""
         if now < self.next_due():
             return False
-        self._lost = max(0, self._lost - 1)
-        self._wanted = False
+        self._lost_processes = max(0, self._lost_processes - 1)
+        self._is_requested = False
         return True

@@ -259,8 +259,9 @@ class Supervisor:
         self._launch_all()
 
     def _launch_all(self) -> None:
-        """Start the minimum number of processes of the pool, at least one."""
-        for _ in range(1 if self.recovery.gate.is_half_open else self.recovery.growth.size.least):
+        """Start the minimum number of processes of the pool; a single one for a probe."""
+        is_probe = self.recovery.gate.is_half_open
+        for _ in range(1 if is_probe else self.recovery.growth.size.at_start):
             self._launch()
 
     def _launch(self, *, replaces: bool = False) -> None:
@@ -299,7 +300,7 @@ class Supervisor:
         self.idle.begin(now, self.processes.serving)
         if start.replaces:
             self.recovery.gate.reset()
-            for _ in range(self.recovery.growth.size.least - len(self.processes.serving)):
+            for _ in range(self.recovery.growth.size.at_start - len(self.processes.serving)):
                 self._launch()
         if session.cause is None:
             self._queue.attach(session)
@@ -333,7 +334,7 @@ class Supervisor:
 
     def _on_busy(self) -> None:
         """Every process of the pool is busy."""
-        if self.processes.count < self.recovery.growth.size.most:
+        if self.processes.count < self.recovery.growth.size.max:
             self.recovery.growth.request()
             self._wakeup.set()
 
@@ -343,13 +344,13 @@ class Supervisor:
         is_idle = self.idle.is_over(now, processes.serving)
         wants_more = not processes.starting and self.recovery.growth.take_due(now)
         staying = len(processes.serving) - len(processes.leaving_workers)
-        has_room = staying < size.most and not self.recovery.gate.is_half_open
+        has_room = staying < size.max and not self.recovery.gate.is_half_open
         if wants_more and has_room:
             self._launch()
             return
         if processes.starting or not is_idle:
             return
-        for worker in processes.serving[size.kept :]:
+        for worker in processes.serving[size.when_idle :]:
             processes.dismiss(worker)
         if not processes.serving:
             self._status.ready_at = None
