@@ -3,24 +3,28 @@
 In reading order:
 
     host               the public object
-    host_settings      its settings that are given in Python
-    extension_set      the extensions by their ids: added, replaced, removed, ended
-    extension_factory  makes an extension from its spec
-    registry           pure: names and tools
-    registered_tools   the tools by their registered names, and as model APIs want them
-    model_tools        pure: one tool in the form of such an API
-    model_calls        pure but for running them: the tool calls in a model's response
+    host_settings      the keyword arguments of the host
+    extension_set      the extensions by their ids: adds, replaces, removes and ends them
+    extension_factory  creates an extension from its spec
+    configured_extensions  the extensions that the config lists: loads and reloads them
+    start_diagnostics  why extensions did not start
+    registry           pure: the tools by their names
+    registered_tools   `host.tools`: the tools by name, and as lists for model APIs
+    model_tools        pure: converts one tool to the form of a model API
+    model_calls        runs the tool calls in a model's response
     tool_finder        finds a tool by name, starting extensions if needed
-    hook_policy        what follows when a hook fails
+    hook_policy        pure: whether a call is refused when a hook fails
     hooks              extensions that look at calls before and after they happen
     hooked_call        a tool call between its hooks
     tool_runner        `host.run_tool`: finds a tool, and calls it between its hooks
-    tool_loop          runs the tools that a model asks for
-    event_sinks        forwards events to extensions that want them
+    tool_loop          runs the tools that a model requests, until it answers without a request
+    event_sinks        forwards events to the extensions that subscribe to them
+    background         opens and closes the services below, with the host
+    control_socket     the local socket by which other processes reach the host
     manifest_reload    watches manifests and reloads extensions
-    audit              a JSON line per call
+    audit              appends a JSON line per call to a file
     extension_logs     log files of extensions, rotated
-    file_merge         merges the file fragments of a result into files
+    file_merge         pure: merges the file fragments of a tool result into files
     file_writer        writes those files into a folder, all or none
-    api/               what extensions may request: memory and settings
+    api/               the requests that extensions may send to the host: memory and settings
 """

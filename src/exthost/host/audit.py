@@ -1,9 +1,11 @@
-"""The audit: a JSON line per call, appended to a file: which method was called and how it ended. A
-hook that failed has a line of its own: whether a call was refused for it, and why.
+"""Writes the audit file: one JSON line for each call, with its method and its outcome.
 
-A subscriber of the event bus. Each line is one `write` to a file opened for appending, so lines are
-whole and several hosts may share a file. A full disk is logged and never raised: the audit must not
-fail a call.
+A failed hook has a line of its own, with the reason, and whether the call was refused because of
+it.
+
+The audit subscribes to the event bus. Each line is one `write` to a file that is opened for
+appending. So lines of several hosts in the same file do not mix. An error, such as a full disk, is
+logged and never raised, because the audit must not make a call fail.
 """
 
 import logging
@@ -18,16 +20,19 @@ from exthost.wire import jsontext
 
 _log = logging.getLogger("exthost.audit")
 
-# The file tells who calls what: only the owner may read it.
-_MODE = 0o600
+# The file records who calls what, so only its owner may read it.
+_FILE_MODE = 0o600
 
 
 class Audit:
     """Writes an audit file until it is closed."""
 
     def __init__(self, path: str, bus: Bus) -> None:
+        """Open the file and subscribe to the bus. Raises ConfigError if it cannot be written."""
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _MODE)
+            self._fd = os.open(
+                path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _FILE_MODE
+            )
         except OSError as error:
             raise ConfigError(
                 "X0110",
@@ -72,7 +77,7 @@ class Audit:
     def _write(self, record: dict[str, Any]) -> None:
         try:
             line = jsontext.encode(record)
-        except ExthostError:
+        except ExthostError:  # the caller's context has a value that JSON cannot express
             line = jsontext.encode(record | {"context": repr(record["context"])})
         try:
             os.write(self._fd, line + b"\n")
@@ -80,6 +85,7 @@ class Audit:
             _log.error("a line of the audit %s is lost: %s", self._path, error)
 
     def close(self) -> None:
+        """Stop recording and close the file."""
         for unsubscribe in self._unsubscribes:
             unsubscribe()
         os.close(self._fd)

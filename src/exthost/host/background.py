@@ -1,7 +1,9 @@
-"""The services beside the extensions of a host: control socket, trace, audit and manifest watch.
+"""Opens and closes the services that run beside the extensions of a host.
 
-They open before the first extension starts and close after the last has ended. A reload of the
-config may change the audit and the watch; the socket and the trace stay as they are.
+They are the control socket, the trace, the audit and the manifest watch. The socket, the trace and
+the audit open before the first extension starts. The trace and the audit close after the last
+extension has ended. A reload of the config may change the audit and the watch; the socket and the
+trace stay as they are.
 """
 
 import asyncio
@@ -24,11 +26,17 @@ from exthost.trace.traffic import TraceListener, Traffic
 __all__ = ["BackgroundServices", "TraceTarget"]
 
 TraceTarget: TypeAlias = bool | str | Path | TraceListener
-"""Where the traffic of a host goes: a file, a function, or with True the buffer `host.trace`."""
+"""Where the traffic of a host goes: the path of a file, a function, True for the buffer
+`host.trace`, or False for nowhere."""
 
 
 class BackgroundServices:
-    """The services of one host."""
+    """The services of one host.
+
+    replace, unload  methods of the host, which the manifest watch calls to reload extensions
+    control          as in `Host`: whether to open a control socket, or the path that names it
+    buffer           the trace buffer if `trace` is True, else None
+    """
 
     def __init__(
         self,
@@ -52,7 +60,7 @@ class BackgroundServices:
         self._reloader: ManifestReloader | None = None
         self._trace = trace
         self._trace_file: TraceFile | None = None
-        self._end_trace: Callable[[], None] | None = None
+        self._unsubscribe_trace: Callable[[], None] | None = None
         self.buffer = TraceBuffer() if trace is True else None
 
     async def open(self, host: ServedHost, config: Config) -> None:
@@ -63,8 +71,11 @@ class BackgroundServices:
         self._open_trace()
 
     async def make_watch(self, config: Config) -> Watch | None:
-        """Start to watch the manifests, if the config wants that. Call this before they are read,
-        so that no change is missed."""
+        """Start to watch the manifests; return None if the config does not enable that.
+
+        Call this before the manifests are read, so that no change is missed. `start_watch` then
+        handles the changes.
+        """
         discovery = config.discovery
         if discovery is None or not (discovery.enabled and discovery.watch.enabled):
             return None
@@ -72,7 +83,7 @@ class BackgroundServices:
         return await asyncio.to_thread(Watch, discovery, formats, config.folder or ".")
 
     def start_watch(self, watch: Watch | None, config: Config) -> None:
-        """Handle changes of the manifests from now on."""
+        """Handle the changes that this watch reports from now on."""
         if watch is not None:
             discovery = config.discovery
             self._reloader = ManifestReloader(
@@ -93,25 +104,26 @@ class BackgroundServices:
         """Apply the audit settings of this config. Raises ConfigError, and changes nothing, if the
         file cannot be written."""
         if config.audit_path != self._audit_path:
-            old = self._audit
+            old_audit = self._audit
             self._open_audit(config)
-            if old is not None:
-                old.close()
+            if old_audit is not None:
+                old_audit.close()
 
-    async def close_doors(self) -> None:
-        """Close the control socket: no further request comes from outside."""
+    async def close_control_socket(self) -> None:
+        """Close the control socket, so that other processes can send no more requests."""
         if self._control is not None:
             await self._control.close()
             self._control = None
 
     def close(self) -> None:
-        """Close the audit and the trace, which record the end of the extensions."""
+        """Close the audit and the trace. Call this after the extensions have ended, so that their
+        end is recorded."""
         if self._audit is not None:
             self._audit.close()
             self._audit = self._audit_path = None
-        if self._end_trace is not None:
-            self._end_trace()
-            self._end_trace = None
+        if self._unsubscribe_trace is not None:
+            self._unsubscribe_trace()
+            self._unsubscribe_trace = None
         if self._trace_file is not None:
             self._trace_file.close()
             self._trace_file = None
@@ -132,4 +144,4 @@ class BackgroundServices:
             listener = trace
         else:
             return
-        self._end_trace = self._traffic.subscribe(listener)
+        self._unsubscribe_trace = self._traffic.subscribe(listener)

@@ -1,8 +1,10 @@
-"""The extensions that a config wants: loaded when the host opens, compared when it is read again.
+"""Loads the extensions that a config lists when the host opens, and applies the differences when
+the config is read again.
 
-A reload loses no call. A changed extension gets ready beside the old one and takes its place; one
-that is not wanted any more answers what it was asked and ends. A change that fails is reported, and
-the old extension goes on. What did not change is not touched.
+A reload loses no call. An extension whose settings changed is started anew while the old one still
+runs, and then replaces it. An extension that the config no longer lists finishes its calls in
+flight and ends. If the new extension does not start, the error is reported and the old one stays.
+Other extensions are not touched.
 """
 
 import asyncio
@@ -21,7 +23,8 @@ __all__ = ["ConfiguredExtensions", "ReloadOutcome"]
 
 
 class ReloadOutcome(NamedTuple):
-    """What a reload did, by ids; `failed` are the errors of extensions that did not get ready."""
+    """The ids that a reload added, changed and removed, and the errors of the extensions that did
+    not get ready (`failed`)."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -30,7 +33,7 @@ class ReloadOutcome(NamedTuple):
 
 
 class ConfiguredExtensions:
-    """What the config of one host wants, as it was last loaded."""
+    """The extensions that the config of one host lists, as it was last loaded."""
 
     def __init__(self, extensions: ExtensionSet, factory: ExtensionFactory, api: HostApi) -> None:
         self._extensions = extensions
@@ -47,7 +50,8 @@ class ConfiguredExtensions:
         return await self._add(enabled)
 
     async def reload(self, specs: Sequence[Spec]) -> ReloadOutcome:
-        """Have these extensions from now on. Returns when the new ones are ready or have failed."""
+        """Add, replace and remove extensions so that the host has those of `specs`. Return when the
+        new ones are ready or have failed."""
         async with self._lock:
             enabled = {spec.id: spec for spec in specs if spec.enabled}
             by_id = self._extensions.by_id
@@ -56,8 +60,8 @@ class ConfiguredExtensions:
                 await self._extensions.retire(id)
             differing = [id for id, spec in enabled.items() if self._specs.get(id) != spec]
             changed = [id for id in differing if id in by_id]
-            replacing = await asyncio.gather(*(self._replace(enabled[id]) for id in changed))
-            failed = [error for error in replacing if error is not None]
+            errors = await asyncio.gather(*(self._replace(enabled[id]) for id in changed))
+            failed = [error for error in errors if error is not None]
             added = [spec for id, spec in enabled.items() if id not in by_id]
             failed += [
                 extension.cause
@@ -65,9 +69,10 @@ class ConfiguredExtensions:
                 if extension.cause is not None
             ]
             not_replaced = {error.extension for error in failed} & set(changed)
-            # What was not replaced is tried again by the next reload.
-            unchanged = {id: spec for id, spec in self._specs.items() if id in not_replaced}
-            self._specs = enabled | unchanged
+            # An extension that could not be replaced keeps its old spec, so that the next reload
+            # sees the difference and tries again.
+            old_specs = {id: spec for id, spec in self._specs.items() if id in not_replaced}
+            self._specs = enabled | old_specs
         return ReloadOutcome(
             tuple(spec.id for spec in added),
             tuple(id for id in changed if id not in not_replaced),
@@ -76,15 +81,17 @@ class ConfiguredExtensions:
         )
 
     async def _add(self, specs: Sequence[Spec]) -> list[Extension]:
-        stored = [await self._api.with_stored_settings(spec) for spec in specs]
-        added = [self._extensions.add(spec, self._factory) for spec in stored]
+        """Add these extensions and start the eager ones; return all of them, also the failed."""
+        complete_specs = [await self._api.with_stored_settings(spec) for spec in specs]
+        added = [self._extensions.add(spec, self._factory) for spec in complete_specs]
         await start_all(extension.start for extension in added if extension.starts_eagerly)
         return added
 
     async def _replace(self, spec: Spec) -> ExthostError | None:
-        stored = await self._api.with_stored_settings(spec)
+        """Replace the extension of this id; return the error if the new one does not get ready."""
+        complete_spec = await self._api.with_stored_settings(spec)
         try:
-            await self._extensions.replace(stored, spec.id, self._factory)
+            await self._extensions.replace(complete_spec, spec.id, self._factory)
         except ExthostError as error:
             error.extension = spec.id
             return error

@@ -1,4 +1,7 @@
-"""The control socket of a host in a Python program: `Host(control=True)`."""
+"""Opens the control socket of a host in a Python program, for `Host(control=True)`.
+
+By this local socket `exthost status`, `exthost call` and `exthost.attach` reach the host.
+"""
 
 from pathlib import Path
 from typing import Protocol
@@ -9,14 +12,17 @@ from exthost.errors import UsageError
 
 
 class ControlSocket(Protocol):
-    """An open socket."""
+    """An open control socket."""
 
     async def close(self) -> None: ...
 
 
 def control_path(control: bool | str | Path, config: Config) -> str | None:
-    """Return the path that names the socket; None if none is wanted. Raises UsageError if the
-    config is no file and no path was given."""
+    """Return the path that identifies the socket, or None if `control` is False.
+
+    With True, it is the path of the config. Raises UsageError if the config was not read from a
+    file. The socket itself is elsewhere (see `control.address`).
+    """
     if isinstance(control, str | Path):
         return str(control)
     if not control:
@@ -31,11 +37,11 @@ def control_path(control: bool | str | Path, config: Config) -> str | None:
 
 
 async def open_control_socket(host: ServedHost, path: str) -> ControlSocket:
-    """Open the socket of this host under the path of its config, and serve it.
+    """Open the socket of this host and accept clients. `path` is what `control_path` returned.
 
-    Raises UsageError if another host has it.
+    Raises UsageError if another running host has opened it.
     """
-    # Few hosts have a socket; the others do not pay for its modules.
+    # Imported lazily, because few hosts have a socket.
     from exthost.control.server import ControlServer
     from exthost.control.status_report import StatusReport
 

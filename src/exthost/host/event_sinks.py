@@ -1,14 +1,21 @@
-"""Event sinks: extensions that receive the events of the host.
+"""Forwards the events of the host to event sinks, which are extensions that subscribe to events.
 
-Subscribes to the bus and forwards the events that pass the filter of an extension: a kind that
-begins with one of its prefixes; without prefixes, no events. An event is sent at once to a sink
-that serves. Other sinks have their own queue of 256 and their own task, so a slow sink delays no
-other; events that do not fit are dropped and counted. The first event that passes the filter starts
-the extension, as any use does.
+`EventSinks` subscribes to the event bus. Each sink has a filter: a list of prefixes. It gets the
+events whose public name, such as `call.ended`, begins with one of them. A sink without prefixes
+gets no events. The first event that passes the filter starts the extension.
 
-A sink that fails is reported, in the log and as `SinkFailed` on the bus. A sink never gets events
-about itself, `SinkFailed` goes to no sink, and neither do state changes of extensions that are
-sinks: two sinks that cannot start would otherwise keep starting each other.
+An event is written at once to an extension that is ready and reads its input. Otherwise the event
+waits in a queue of the sink, from which a task of the sink sends. So a slow sink does not delay the
+others. If the queue is full, the event is dropped and counted.
+
+A failure is reported in the log, and as `SinkFailed` on the bus.
+
+Some events are never forwarded, because two sinks that cannot start would otherwise start each
+other again and again:
+
+- an event about an extension is not sent to that extension;
+- state changes, offers and exits of any extension that is a sink are sent to no sink;
+- `SinkFailed` is sent to no sink.
 """
 
 import asyncio
@@ -36,10 +43,12 @@ from exthost.wire import jsontext
 
 _log = logging.getLogger("exthost.eventsinks")
 
+# How many events may wait for one sink.
 QUEUE_EVENTS = 256
 
-# The public name of each kind of event. Log lines and notifications are texts of the extensions and
-# are not forwarded; neither are command lines, which may contain secrets.
+# The public name of each event type that can be forwarded. Log lines and notifications are not
+# forwarded, because they contain text of the extensions. Neither is `Spawned`, because its command
+# line may contain secrets.
 KINDS: Mapping[type, str] = {
     StateChanged: "extension.state_changed",
     OfferChanged: "extension.offer_changed",
@@ -48,11 +57,12 @@ KINDS: Mapping[type, str] = {
     CallEnded: "call.ended",
 }
 
-_LIVES = (StateChanged, OfferChanged, Exited)
+# Events about the life of an extension: not forwarded if the extension is a sink itself.
+_LIFE_EVENTS = (StateChanged, OfferChanged, Exited)
 
 
-class Listener(Protocol):
-    """The part of an extension that sending events to it needs."""
+class SinkExtension(Protocol):
+    """The methods of an extension that are used to send events to it."""
 
     @property
     def id(self) -> str: ...
@@ -66,53 +76,56 @@ class Listener(Protocol):
 
 
 class EventSinks:
-    """Every sink of one host."""
+    """The event sinks of one host, by the id of their extension."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._sinks: dict[str, _Sink] = {}
-        self._seq = 0
+        self._last_seq = 0  # the number of the last event that was forwarded
         self._unsubscribe: Callable[[], None] | None = None
 
-    def add(self, extension: Listener, sink: EventSink) -> None:
+    def add(self, extension: SinkExtension, sink: EventSink) -> None:
         """Send events to this extension from now on."""
         self._sinks[extension.id] = _Sink(extension, sink, self._bus)
         self._subscribe()
 
     async def remove(self, extension: str) -> None:
-        """Send it no more events."""
+        """Stop sending events to the extension with this id. Queued events are discarded."""
         sink = self._sinks.pop(extension, None)
         if sink is not None:
             self._subscribe()
             await sink.close()
 
     async def flush(self) -> None:
-        """Wait until each event that was published so far is sent to its sinks, or lost."""
+        """Wait until each event that was published so far is sent to its sinks, or dropped."""
         await asyncio.gather(*[sink.flush() for sink in self._sinks.values()])
 
     async def close(self) -> None:
+        """Remove every sink."""
         for extension in list(self._sinks):
             await self.remove(extension)
 
     def lost(self, extension: str) -> int:
-        """Return how many events this sink has lost."""
+        """Return how many events this sink did not get: dropped, or failed to send."""
         return self._sinks[extension].lost if extension in self._sinks else 0
 
     def _subscribe(self) -> None:
-        """Subscribe to the kinds that a sink wants and to no others, so that no unread event is
-        built."""
+        """Subscribe to the event types that some sink wants, and to no others: the bus creates only
+        events that have a subscriber."""
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
         prefixes = [prefix for sink in self._sinks.values() for prefix in sink.kinds]
-        wanted = [kind for kind, name in KINDS.items() if name.startswith(tuple(prefixes))]
+        types = [cls for cls, name in KINDS.items() if name.startswith(tuple(prefixes))]
         if prefixes:
-            kinds: Any = (HostEvent, ExtensionEvent, *wanted)
-            self._unsubscribe = self._bus.subscribe(kinds, self._on_event)
+            # The public names of these two types are in the events themselves, so `_on_event`
+            # filters them.
+            all_types: Any = (HostEvent, ExtensionEvent, *types)
+            self._unsubscribe = self._bus.subscribe(all_types, self._on_event)
 
     def _on_event(self, event: Any) -> None:
         about = getattr(event, "extension", "")
-        if isinstance(event, _LIVES) and about in self._sinks:
+        if isinstance(event, _LIFE_EVENTS) and about in self._sinks:
             return
         kind = KINDS.get(type(event)) or event.kind
         sinks = [
@@ -120,24 +133,24 @@ class EventSinks:
             for sink in self._sinks.values()
             if sink.extension.id != about
             and kind.startswith(sink.kinds)
-            and sink.extension.serves  # a refused or stopped extension is not started
+            and sink.extension.serves  # an event does not start a refused or stopped extension
         ]
         if sinks:
-            envelope = self._envelope(kind, about, event)
+            envelope = self._make_envelope(kind, about, event)
             for sink in sinks:
                 sink.put(envelope)
 
-    def _envelope(self, kind: str, about: str, event: Any) -> Mapping[str, Any]:
-        self._seq += 1
+    def _make_envelope(self, kind: str, about: str, event: Any) -> Mapping[str, Any]:
+        """Return the event as data, with its number, time and source (see `EventSink`)."""
+        self._last_seq += 1
         context = getattr(event, "context", None)
-        passed = context if isinstance(context, Mapping) else {}
         envelope = {
             "event_id": str(uuid.uuid4()),
-            "seq": self._seq,
+            "seq": self._last_seq,
             "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
             "source": about or "exthost",
             "kind": kind,
-            "context": dict(passed),
+            "context": dict(context) if isinstance(context, Mapping) else {},
         }
         match event:
             case HostEvent():
@@ -159,7 +172,7 @@ class EventSinks:
 class _Sink:
     """One extension, its queue, and the task that sends from the queue."""
 
-    def __init__(self, extension: Listener, sink: EventSink, bus: Bus) -> None:
+    def __init__(self, extension: SinkExtension, sink: EventSink, bus: Bus) -> None:
         self.extension = extension
         self.kinds = sink.kinds
         self.lost = 0
@@ -169,57 +182,61 @@ class _Sink:
         self._task: asyncio.Task[None] | None = None
 
     def put(self, envelope: Mapping[str, Any]) -> None:
-        """Send the event now if the extension can take it, so that it arrives before later calls;
-        otherwise as soon as possible."""
+        """Send the event now if the extension is ready and reads its input, so that the event
+        arrives before later calls. Otherwise queue it."""
         if self._task is None and self._try_send(envelope):
             return
         if len(self._queue) >= QUEUE_EVENTS:
-            self._lose("its queue is full")
+            self._report_loss("its queue is full")
             return
         self._queue.append(envelope)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(
-                self._forward(), name=f"events for {self.extension.id}"
+                self._send_queued(), name=f"events for {self.extension.id}"
             )
 
     def _try_send(self, envelope: Mapping[str, Any]) -> bool:
+        """Send the event without waiting. Return False if it has to be queued."""
         try:
             return self.extension.try_notify(*self._sink.notification(envelope))
         except ExthostError as error:
-            self._lose(error.message)
+            self._report_loss(error.message)
             return True
 
     async def flush(self) -> None:
+        """Wait until the queue is empty."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    async def _forward(self) -> None:
+    async def _send_queued(self) -> None:
         try:
             while self._queue:
-                await self._tell(self._queue.popleft())
+                await self._send(self._queue.popleft())
         finally:
             self._task = None
 
-    async def _tell(self, envelope: Mapping[str, Any]) -> None:
+    async def _send(self, envelope: Mapping[str, Any]) -> None:
+        """Send the event, after starting the extension if needed."""
         method, params = self._sink.notification(envelope)
         try:
             jsontext.encode(params)  # an event that cannot be encoded must not start a process
             await self.extension.start()
             await self.extension.notify(method, params, timeout=self._sink.limit)
         except ExthostError as error:
-            self._lose(error.message)
+            self._report_loss(error.message)
 
-    def _lose(self, reason: str) -> None:
+    def _report_loss(self, reason: str) -> None:
+        """Count and report an event that the extension does not get."""
         self.lost += 1
-        if (
-            self.lost & (self.lost - 1) == 0
-        ):  # 1, 2, 4, 8 …: a flood of events must not flood the log
+        # Only the counts 1, 2, 4, 8 … are logged, so that many lost events do not flood the log.
+        if self.lost & (self.lost - 1) == 0:
             message = "%d events were not forwarded so far, the last because: %s"
             _log.warning(f"[%s] {message}", self.extension.id, self.lost, reason)
         if SinkFailed in self._bus.kinds:
             self._bus.publish(SinkFailed(self.extension.id, reason, self.lost))
 
     async def close(self) -> None:
+        """Discard the queue and end the task."""
         self._queue.clear()
         if self._task is not None:
             task = self._task

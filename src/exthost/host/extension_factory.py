@@ -1,8 +1,9 @@
-"""Makes extensions from their specs, with everything that a host gives them.
+"""Creates extensions from their specs, and connects them with the parts of the host that they use.
 
-Also holds the rules that need to know the other extensions: whether one that came before has
-something that only one may have, whether one may write what another one runs, and whether another
-one of the same dialect has the same name.
+It also checks an extension against the others of the host. An extension is refused if an earlier
+one already has something that only one extension may have, or if one of the two may write files
+that the other executes. Its handshake fails if it reports the same name as another extension of its
+dialect, where names have to be unique.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,10 +26,13 @@ __all__ = ["ExtensionFactory"]
 
 
 class ExtensionFactory:
-    """Makes the extensions of one host.
+    """Creates the extensions of one host.
 
-    `shared`: other threads call them. `on_change` is called when one offers something else, or has
-    another state. `others` returns the extensions of the host.
+    handlers   functions for the requests that extensions send to the host, by method
+    environ    the environment variables of the host
+    shared     whether other threads call the extensions
+    on_change  is called when the offer (tools, hooks, commands) or the state of one changes
+    others     returns the extensions of the host, in their order
     """
 
     def __init__(
@@ -53,37 +57,39 @@ class ExtensionFactory:
         self._others = others
         self._traffic = traffic
         self._engines = engines
-        # Returns further handlers for the extension of a spec; those of the host go first.
+        # Returns additional handlers for an extension. `handlers` takes precedence over them.
         self.handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
 
     def make(self, spec: Spec, *, replaces: bool = False) -> Extension:
-        """Return a new extension; nothing is started. `replaces`: it publishes nothing before
-        `take_over`."""
+        """Return a new extension, without starting it.
+
+        `replaces`: it will replace another extension, and publishes no events until `take_over`.
+        """
         dialect = find.find_dialect(spec.dialect)
         return Extension(
             spec,
             dialect,
             bus=self._bus,
-            handlers=self._handlers_of(spec),
+            handlers=self._merge_handlers(spec),
             environ=self._environ,
             on_change=self._on_change,
-            objection=lambda: self._find_clash(spec),
+            objection=lambda: self._find_conflict(spec),
             attend=self._api.handlers_for(spec, dialect),
-            vet=self._check_own_name(spec) if dialect.traits.unique_name else None,
+            vet=self._make_name_check(spec) if dialect.traits.unique_name else None,
             shared=self._shared,
             replaces=replaces,
             traffic=self._traffic,
             spawn=self._engines.spawner(spec) or Child,
         )
 
-    def _handlers_of(self, spec: Spec) -> Mapping[str, Handler]:
+    def _merge_handlers(self, spec: Spec) -> Mapping[str, Handler]:
         if self.handlers_for is None:
             return self._handlers
         return {**self.handlers_for(spec), **self._handlers}
 
-    def _find_clash(self, spec: Spec) -> Refused | None:
-        """Return the error if an extension that came before has what only one may have, or if one
-        of the two may write what the other runs."""
+    def _find_conflict(self, spec: Spec) -> Refused | None:
+        """Return the error if an earlier extension has something that only one may have, or if one
+        of the two may write files that the other executes; otherwise None."""
         earlier = []
         for extension in self._others():
             if extension.spec is spec:
@@ -92,13 +98,14 @@ class ExtensionFactory:
                 earlier.append(extension.spec)
         return find_name_conflict(spec, earlier) or find_conflict(spec, earlier)
 
-    def _check_own_name(self, spec: Spec) -> Callable[[Offer], None]:
-        """Return a check that no other extension of the dialect has the same name for itself."""
+    def _make_name_check(self, spec: Spec) -> Callable[[Offer], None]:
+        """Return a function that raises HandshakeFailed if another extension of the dialect reports
+        the same name."""
 
         def check(offer: Offer) -> None:
             for other in self._others():
-                same = other.spec.dialect == spec.dialect and other.offer.name == offer.name
-                if same and other.serves and other.id != spec.id:
+                is_same = other.spec.dialect == spec.dialect and other.offer.name == offer.name
+                if is_same and other.serves and other.id != spec.id:
                     raise HandshakeFailed(
                         "X0524",
                         f"it calls itself {offer.name}, and so does {other.id}",

@@ -1,9 +1,9 @@
-"""Log files that outlive the extensions: what each one printed, and what happened to it.
+"""Writes a log file for each extension: what it printed, its changes of state and its processes.
 
-A subscriber of the event bus. Each extension has one file with a line `TIME LEVEL SOURCE TEXT` per
-entry. A full file is renamed to `….log.1` and replaces the one before, so that an extension that
-floods its stderr uses two files and no more. All lines of one tick are written at once. An error of
-the disk is logged once and never raised: keeping a log must not harm the host.
+`ExtensionLogs` subscribes to the event bus. Each entry is a line `TIME LEVEL SOURCE TEXT`. A full
+file is renamed to `….log.1`, in place of an earlier file of that name. So an extension that floods
+its stderr uses at most two files. All lines of one event-loop iteration are written together. A
+disk error is logged once and never raised, because a log must not disturb the host.
 """
 
 import asyncio
@@ -23,22 +23,23 @@ __all__ = ["FILE_BYTES", "ExtensionLogs", "format_entry", "rotated_path"]
 
 _log = logging.getLogger("exthost.extension_logs")
 
-# The size of each file; two are kept. Ten thousand lines of an ordinary log, roughly.
+# The maximum size of a file: roughly ten thousand lines of an ordinary log.
 FILE_BYTES = 1024 * 1024
 
-# The source of the host's own entries, beside `stderr`, `log` and `stdout`.
+# The SOURCE of the host's own entries. Those of an extension are `stderr`, `log` and `stdout`.
 HOST_SOURCE = "exthost"
 
-# Extensions may print secrets: only the owner may read the file.
-_MODE = 0o600
+# Extensions may print secrets, so only the owner may read the file.
+_FILE_MODE = 0o600
 
 
 def format_entry(now: float, level: int, source: str, text: str) -> bytes:
-    """Return one entry; a text of several lines becomes several lines of the log."""
+    """Return one entry as bytes. `now` is in seconds since 1970. A text of several lines becomes
+    several lines of the log."""
     seconds, millis = divmod(int(now * 1000), 1000)
-    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    timestamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
     level_name = logging.getLevelName(level).lower().replace(" ", "-")
-    prefix = f"{moment}.{millis:03}Z {level_name} {source} "
+    prefix = f"{timestamp}.{millis:03}Z {level_name} {source} "
     lines = (prefix + line + "\n" for line in text.split("\n"))
     return "".join(lines).encode("utf-8", "backslashreplace")
 
@@ -51,10 +52,11 @@ def rotated_path(file: Path) -> Path:
 class ExtensionLogs:
     """Writes the logs of one host's extensions until it is closed."""
 
-    def __init__(self, bus: Bus, file_of: Callable[[str], str]) -> None:
-        """`file_of` returns the path of an extension's log."""
-        self._file_of = file_of
+    def __init__(self, bus: Bus, log_path: Callable[[str], str]) -> None:
+        """`log_path` returns the path of the log of the extension with this id."""
+        self._log_path = log_path
         self._loop = asyncio.get_running_loop()
+        # Lines of this event-loop iteration, by the id of the extension.
         self._pending: dict[str, bytearray] = {}
         self._files: dict[str, _LogFile] = {}
         self._unsubscribes = [
@@ -73,7 +75,7 @@ class ExtensionLogs:
         self._add(change.extension, level, HOST_SOURCE, f"{change.after}{reason}")
 
     def _on_spawned(self, spawned: Spawned) -> None:
-        # Without the arguments: they may hold a secret, and this file is kept.
+        # The arguments are left out, because they may contain a secret.
         text = f"process {spawned.pid}: {spawned.argv[0]}"
         self._add(spawned.extension, logging.INFO, HOST_SOURCE, text)
 
@@ -92,7 +94,7 @@ class ExtensionLogs:
         for extension, lines in pending.items():
             file = self._files.get(extension)
             if file is None:
-                file = self._files[extension] = _LogFile(self._file_of(extension))
+                file = self._files[extension] = _LogFile(self._log_path(extension))
             file.append(lines)
 
     def close(self) -> None:
@@ -105,7 +107,10 @@ class ExtensionLogs:
 
 
 class _LogFile(RotatingFileHandler):
-    """One log, opened at its first line. A record holds all lines of one tick."""
+    """One log file, which is opened for its first line.
+
+    Each log record contains all lines of one event-loop iteration, with their newlines.
+    """
 
     terminator = ""
 
@@ -115,10 +120,11 @@ class _LogFile(RotatingFileHandler):
         self._reason = ""
 
     def append(self, lines: bytes | bytearray) -> None:
+        """Write these lines; log the first of several errors."""
         text = _last_lines(lines, self.maxBytes).decode()
-        reported, self._has_failed = self._has_failed, False
+        had_failed, self._has_failed = self._has_failed, False
         self.handle(logging.makeLogRecord({"msg": text}))
-        if self._has_failed and not reported:
+        if self._has_failed and not had_failed:  # logged once, until a write succeeds
             _log.error("the log %s is not kept: %s", self.baseFilename, self._reason)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
@@ -138,13 +144,15 @@ class _LogFile(RotatingFileHandler):
         path = Path(self.baseFilename)
         make_folder(path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        file = io.FileIO(os.open(path, flags, _MODE), "ab")
-        # Without a buffer: what a full disk did not take is dropped, not tried again at each write.
+        file = io.FileIO(os.open(path, flags, _FILE_MODE), "ab")
+        # Unbuffered: lines that do not fit on a full disk are dropped. A buffer would try to write
+        # them again each time.
         return io.TextIOWrapper(file, encoding=self.encoding, newline="", write_through=True)
 
 
 def _last_lines(lines: bytes | bytearray, limit: int) -> bytes | bytearray:
-    """Return the last whole lines that fit: one tick of a flood may bring more than a file."""
+    """Return the last whole lines that fit into `limit` bytes: one event-loop iteration may bring
+    more than a file may contain."""
     if len(lines) <= limit:
         return lines
     tail = lines[-limit:]

@@ -1,7 +1,18 @@
-"""The extensions of a host by their ids: adding, replacing, removing and ending them.
+"""The extensions of a host by their ids: adds, replaces, removes and ends them.
 
-Keeps the registry and the event sinks up to date. A replaced extension is *leaving*: it finishes
-its calls and ends by itself; only the end of the host waits for it.
+Each change also updates the registry (the table of the tools that can be called) and the event
+sinks (the extensions to which the host forwards its events).
+
+How an extension leaves the set:
+
+    remove   End it now. Calls in flight fail. Return when its processes are gone.
+    retire   Take it out of the set, and close it in the background. Calls in flight may finish.
+    replace  Put a new extension in its place, and retire the old one.
+    close    End every extension. With `drain`, calls in flight get `limits.stop` seconds first.
+    kill     Kill every process now. The extensions stay in the set until `close`.
+
+A retired extension is *leaving* until its last process is gone. Nothing waits for that, except the
+end of the host.
 """
 
 import asyncio
@@ -17,20 +28,22 @@ from exthost.spec import Spec
 
 __all__ = ["ExtensionSet", "not_open_error"]
 
-# The number of names in an error message.
-_SHOWN_NAMES = 10
+# An error message lists at most this many ids.
+_MAX_LISTED_IDS = 10
 
 
 class ExtensionSet:
     """The extensions of one host, in the order in which they were added.
 
-    by_id    the extensions
-    is_open  whether the host is open: a look-up before that has its own error
+    by_id    the extensions by their ids
+    is_open  whether the host is open; the host sets it. While it is False and there are no
+             extensions, look-ups fail with "this host is not open", and not with "not found".
     """
 
     def __init__(self, registry: Registry, sinks: EventSinks) -> None:
         self.by_id: dict[str, Extension] = {}
         self.is_open = False
+        # Retired extensions, by the task that closes each of them.
         self._leaving: dict[asyncio.Task[None], Extension] = {}
         self._registry = registry
         self._sinks = sinks
@@ -41,7 +54,7 @@ class ExtensionSet:
 
     @property
     def leaving(self) -> tuple[Extension, ...]:
-        """The replaced extensions that have not ended yet."""
+        """The retired and replaced extensions whose processes have not ended yet."""
         return tuple(self._leaving.values())
 
     def require_open(self) -> None:
@@ -53,13 +66,14 @@ class ExtensionSet:
         """Return the error for an unknown id."""
         if not self.is_open and not self.by_id:
             return not_open_error()
-        near = nearest(id, self.by_id)
-        names = ", ".join(list(self.by_id)[:_SHOWN_NAMES]) or "none"
-        help = f"did you mean {near!r}?" if near else f"the extensions here are: {names}"
+        nearest_id = nearest(id, self.by_id)
+        ids = ", ".join(list(self.by_id)[:_MAX_LISTED_IDS]) or "none"
+        help = f"did you mean {nearest_id!r}?" if nearest_id else f"the extensions here are: {ids}"
         return NotFound("X1205", f"there is no extension {id!r}", help=help)
 
     def add(self, spec: Spec, factory: ExtensionFactory) -> Extension:
-        """Create an extension, add it and admit it; start nothing."""
+        """Create an extension, add it, and run the checks that come before a start (`admit`). Do
+        not start it. Raises UsageError if the id is taken."""
         if spec.id in self.by_id:
             raise UsageError(
                 "X1312",
@@ -70,32 +84,39 @@ class ExtensionSet:
         extension = factory.make(spec)
         self.by_id[spec.id] = extension
         self._registry.mark_stale()
-        # Before any event about it: its own admission starts no other extension.
+        # `admit` publishes a change of state. Event sinks are not sent the state changes of other
+        # event sinks (see `event_sinks`). So the extension has to be known as a sink before
+        # `admit`; otherwise the event would be forwarded, and would start the other sinks.
         self._add_sink(extension)
         extension.admit()
         return extension
 
     async def remove(self, id: str) -> None:
-        """End an extension and forget it."""
-        extension = self.by_id.pop(id, None)
-        if extension is None:
-            raise self.not_found_error(id)
-        self._registry.mark_stale()
+        """Remove an extension and end it at once. Raises NotFound."""
+        extension = self._pop(id)
         await self._sinks.remove(id)
         await extension.close()
 
     async def retire(self, id: str) -> None:
-        """Remove an extension; it finishes its calls, within their limits, and ends."""
+        """Remove an extension, and let it end in the background after its calls in flight. Raises
+        NotFound."""
+        extension = self._pop(id)
+        await self._sinks.remove(id)
+        self._close_in_background(extension)
+
+    def _pop(self, id: str) -> Extension:
         extension = self.by_id.pop(id, None)
         if extension is None:
             raise self.not_found_error(id)
         self._registry.mark_stale()
-        await self._sinks.remove(id)
-        self._let_leave(extension)
+        return extension
 
-    async def replace(self, spec: Spec, before: str, factory: ExtensionFactory) -> None:
-        """Create an extension, and replace the one of its id, or of the id `before`, when it is
-        ready. If it does not get ready, raise the cause and keep the old one."""
+    async def replace(self, spec: Spec, old_id: str, factory: ExtensionFactory) -> None:
+        """Create an extension and, when it is ready, put it in the place of the extension with the
+        same id. Retire that one, and the one with the id `old_id`, if there is one.
+
+        If the new extension does not get ready, raise the reason and keep the old one.
+        """
         new = factory.make(spec, replaces=spec.id in self.by_id)
         try:
             new.admit()
@@ -107,41 +128,48 @@ class ExtensionSet:
             await new.close()
             raise
         old = self.by_id.get(spec.id)
-        renamed = self.by_id.pop(before, None) if before != spec.id else None
-        self.by_id[spec.id] = new  # a dict keeps the place of a key that it has
+        renamed = self.by_id.pop(old_id, None) if old_id != spec.id else None
+        self.by_id[spec.id] = new  # an existing key keeps its position in the dict
+        # Publishes how the new extension differs from the old one, and continues its counts.
         new.take_over(old)
         self._registry.mark_stale()
         for replaced in (old, renamed):
             if replaced is not None:
                 await self._sinks.remove(replaced.id)
-                self._let_leave(replaced)
+                self._close_in_background(replaced)
+        # Sinks are stored by id, so the sink of the old extension had to be removed first.
         self._add_sink(new)
 
-    def _let_leave(self, extension: Extension) -> None:
-        """End the extension after its calls."""
+    def _close_in_background(self, extension: Extension) -> None:
+        """Start a task that ends the extension after its calls in flight."""
+        # patience=None: wait for each call in flight until its own timeout.
         closing = asyncio.get_running_loop().create_task(extension.close(patience=None))
         self._leaving[closing] = extension
         closing.add_done_callback(self._leaving.pop)
 
     def _add_sink(self, extension: Extension) -> None:
-        make = extension.dialect.event_sink
-        sink = make(extension.spec) if make is not None else None
+        """Forward events to the extension, if its dialect and its spec make it an event sink."""
+        make_sink = extension.dialect.event_sink
+        sink = make_sink(extension.spec) if make_sink is not None else None
         if sink is not None:
             self._sinks.add(extension, sink)
 
-    def _all(self) -> Iterable[Extension]:
+    def _all_with_processes(self) -> Iterable[Extension]:
         return (*self.by_id.values(), *self._leaving.values())
 
     async def close(self, *, drain: bool) -> None:
-        """End every extension at the same time, and forget them."""
-        closing = [ext.drain() if drain else ext.close() for ext in self._all()]
+        """End every extension at the same time, also the leaving ones, and empty the set.
+
+        `drain`: calls in flight have `limits.stop` seconds to finish; otherwise they fail now.
+        """
+        closing = [ext.drain() if drain else ext.close() for ext in self._all_with_processes()]
         await asyncio.gather(*closing, return_exceptions=True)
         self.by_id.clear()
         self._registry.mark_stale()
 
     def kill(self) -> None:
         """Kill every process at once."""
-        for extension in self._all():
+        for extension in self._all_with_processes():
             extension.kill()
 
 

@@ -1,13 +1,18 @@
-"""Merges the file fragments of a result into whole files, and checks their paths.
+"""Merges the file fragments of a tool result into whole files, and checks their paths. Pure.
 
-Owns the meaning of replace, append and merge, and knows no disk: `file_writer.py` passes in the
-existing files. Fails before anything is written: Refused for a path that leads out of the folder,
+A tool may return several fragments for the same path. They are combined in the order of arrival, by
+the strategy of each fragment:
+
+replace  The content of the fragment replaces all earlier fragments.
+merge    A YAML or JSON mapping is deep-merged into the earlier fragments. If there are none, it is
+         merged into the file on disk, whose text the caller supplies.
+append   The text is added at the end, after all replacing and merging. Several such texts are
+         sorted by `order` and then by arrival. If there is nothing else, the file begins empty
+         and not with its content on disk, so that running a generator twice does not write
+         everything twice.
+
+All errors are raised before anything is written: Refused for a path that leads out of the folder,
 CallFailed for fragments that cannot be merged.
-
-Per path, in the order of arrival: *replace* drops the fragments before it; *merge* deep-merges a
-YAML or JSON mapping into the fragments before it, or else into the file on disk; *append* adds its
-text after all of that, by `order` and then arrival. Appending starts with an empty file and not
-with the file on disk, so that generating twice does not write everything twice.
 """
 
 import json
@@ -21,13 +26,13 @@ from exthost.errors import CallFailed, Refused, UsageError
 
 __all__ = ["merge_fragments", "path_refused_error", "safe_path"]
 
-# By aliases of aliases, a YAML of a few hundred bytes can expand to billions of nodes.
+# With aliases of aliases, a YAML text of a few hundred bytes can expand to billions of nodes.
 MAX_MERGED_KEYS = 100_000
 
 _YAML_SUFFIXES = (".yml", ".yaml")
 
-# Which unquoted words of a YAML are no text, and how they begin.
-_PLAIN_WORDS: tuple[tuple[str, re.Pattern[str], list[str]], ...] = (
+# The unquoted YAML scalars that are not strings: tag, pattern, and possible first characters.
+_PLAIN_SCALARS: tuple[tuple[str, re.Pattern[str], list[str]], ...] = (
     ("merge", re.compile(r"<<$"), ["<"]),
     ("null", re.compile(r"(~|null|Null|NULL|)$"), ["~", "n", "N", ""]),
     ("bool", re.compile(r"(true|True|TRUE|false|False|FALSE)$"), list("tTfF")),
@@ -43,20 +48,26 @@ _PLAIN_WORDS: tuple[tuple[str, re.Pattern[str], list[str]], ...] = (
 def merge_fragments(
     fragments: Iterable[FileFragment], existing: Callable[[str], str | None]
 ) -> Mapping[str, str]:
-    """Return the content of each file by its path. `existing` returns the text of a file on disk,
-    or None. Raises Refused or CallFailed for the whole result."""
+    """Return the content of each file by its path.
+
+    `existing` returns the text of the file on disk at a path, or None if there is no such file.
+    Raises Refused or CallFailed; then no file of the result may be written.
+    """
     by_path: dict[str, list[FileFragment]] = {}
     for fragment in fragments:
         by_path.setdefault(safe_path(fragment.path), []).append(fragment)
     for path in by_path:
-        for above in PurePosixPath(path).parents:
-            if str(above) in by_path:
-                raise _unusable(path, f"{above} is a file of the same result")
-    return {path: _file(path, pieces, existing) for path, pieces in by_path.items()}
+        for parent in PurePosixPath(path).parents:
+            if str(parent) in by_path:
+                raise _unusable_file_error(path, f"{parent} is a file of the same result")
+    return {
+        path: _combine(path, fragments_of_path, existing)
+        for path, fragments_of_path in by_path.items()
+    }
 
 
 def safe_path(path: str) -> str:
-    """Return the path, relative and normalised. Raises Refused if it could leave the folder."""
+    """Return the normalised path. Raises Refused if it is not a relative path below the folder."""
     parts = PurePosixPath(path).parts
     if path.startswith("/"):
         why = "it is absolute"
@@ -66,7 +77,7 @@ def safe_path(path: str) -> str:
         why = "it names no file"
     elif path.endswith(("/", "/.")):
         why = "it names a folder"
-    elif any(ord(sign) < 32 for sign in path):
+    elif any(ord(character) < 32 for character in path):
         why = "it has a control character in it"
     else:
         return str(PurePosixPath(*parts))
@@ -82,63 +93,75 @@ def path_refused_error(path: str, why: str) -> Refused:
     )
 
 
-def _file(path: str, pieces: list[FileFragment], existing: Callable[[str], str | None]) -> str:
+def _combine(
+    path: str, fragments: list[FileFragment], existing: Callable[[str], str | None]
+) -> str:
+    """Return the content of one file from its fragments, in the order of arrival."""
     base: str | None = None
     appended: list[FileFragment] = []
-    for piece in pieces:
-        if piece.strategy == "replace":
-            base, appended = piece.content, []
-        elif piece.strategy == "append":
-            appended.append(piece)
+    for fragment in fragments:
+        if fragment.strategy == "replace":
+            base, appended = fragment.content, []
+        elif fragment.strategy == "append":
+            appended.append(fragment)
         else:
             content = existing(path) if base is None else base
-            base = _merged(path, content, piece)
-    appended.sort(key=lambda piece: piece.order)  # stable: arrival decides among equals
-    return (base or "") + "".join(piece.content for piece in appended)
+            base = _merge(path, content, fragment)
+    # The sort is stable: fragments of the same `order` stay in the order of arrival.
+    appended.sort(key=lambda fragment: fragment.order)
+    return (base or "") + "".join(fragment.content for fragment in appended)
 
 
-def _merged(path: str, content: str | None, piece: FileFragment) -> str:
+def _merge(path: str, content: str | None, fragment: FileFragment) -> str:
+    """Return `content` with the mapping of the fragment merged into it."""
     if content is None or not content.strip():
-        return piece.content
-    load, dump = _language(path, piece.format)
+        return fragment.content
+    load, dump = _find_format(path, fragment.format)
     try:
-        values = [load(text) for text in (content, piece.content)]
-        budget = [MAX_MERGED_KEYS]
-        if values[1] is None:
+        old, new = load(content), load(fragment.content)
+        if new is None:  # the fragment is empty
             return content
-        if not all(isinstance(value, dict) for value in values):
-            raise _unusable(path, "only mappings can be merged")
-        return dump(_deep_merge(values[0], values[1], budget))
+        if not (isinstance(old, dict) and isinstance(new, dict)):
+            raise _unusable_file_error(path, "only mappings can be merged")
+        return dump(_deep_merge(old, new, keys_left=[MAX_MERGED_KEYS]))
     except (ValueError, RecursionError) as error:
-        raise _unusable(path, f"it cannot be merged: {error}") from None
+        raise _unusable_file_error(path, f"it cannot be merged: {error}") from None
 
 
-def _deep_merge(old: Any, new: Any, budget: list[int]) -> Any:
-    """Merge mappings key by key; return the new value of anything else."""
+def _deep_merge(old: Any, new: Any, keys_left: list[int]) -> Any:
+    """Merge mappings key by key; return the new value of anything else.
+
+    `keys_left` has one item, which all levels of the recursion decrease: how many keys may still be
+    merged. Raises ValueError if there are more.
+    """
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return new
     result = dict(old)
-    budget[0] -= len(new)
-    if budget[0] < 0:
+    keys_left[0] -= len(new)
+    if keys_left[0] < 0:
         raise ValueError(f"it has more than {MAX_MERGED_KEYS:,} keys")
     for key, value in new.items():
-        result[key] = _deep_merge(result[key], value, budget) if key in result else value
+        result[key] = _deep_merge(result[key], value, keys_left) if key in result else value
     return result
 
 
-_Language = tuple[Callable[[str], Any], Callable[[Any], str]]
+# Functions that parse and write a format.
+_Format = tuple[Callable[[str], Any], Callable[[Any], str]]
 
 
-def _language(path: str, format: str) -> _Language:
+def _find_format(path: str, format: str) -> _Format:
+    """Return the functions for `format`, or, if it is "", for the suffix of the path."""
     name = format.lower()
     if name == "json" or (not name and path.endswith(".json")):
         return json.loads, lambda value: json.dumps(value, indent=2, ensure_ascii=False) + "\n"
     if name in ("yaml", "yml") or (not name and path.endswith(_YAML_SUFFIXES)):
-        return _yaml()
-    raise _unusable(path, f"only YAML and JSON can be merged, and it is {name or 'neither'}")
+        return _yaml_format()
+    raise _unusable_file_error(
+        path, f"only YAML and JSON can be merged, and it is {name or 'neither'}"
+    )
 
 
-def _yaml() -> _Language:
+def _yaml_format() -> _Format:
     try:
         import yaml
     except ImportError:
@@ -149,12 +172,13 @@ def _yaml() -> _Language:
         ) from None
 
     class Loader(yaml.SafeLoader):
-        """Reads plain words as YAML 1.2 and CI systems do: `on`, `22:22`, 010 and 2024-01-01 are
-        text. The rules of YAML 1.1 would change them when they are written again."""
+        """Reads unquoted scalars as YAML 1.2 and CI systems do: `on`, `22:22`, `010` and
+        `2024-01-01` are strings. By the rules of YAML 1.1, which PyYAML follows, they would be
+        other values, and would be written back differently."""
 
     Loader.yaml_implicit_resolvers = {}
-    for kind, pattern, first in _PLAIN_WORDS:
-        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", pattern, first)
+    for tag, pattern, first_characters in _PLAIN_SCALARS:
+        Loader.add_implicit_resolver(f"tag:yaml.org,2002:{tag}", pattern, first_characters)
 
     def load(text: str) -> Any:
         try:
@@ -168,7 +192,7 @@ def _yaml() -> _Language:
     return load, dump
 
 
-def _unusable(path: str, why: str) -> CallFailed:
+def _unusable_file_error(path: str, why: str) -> CallFailed:
     return CallFailed(
         "X0721",
         f"the file {path!r} of its result cannot be written: {why}",

@@ -1,12 +1,14 @@
-"""Writes the files of a result into a folder: only inside it, and all of them or none.
+"""Writes the files of a tool result into a folder, and never outside it: all of them, or none.
 
 `exthost call --write` uses it. `file_merge` decides what the files contain.
 
-Each path is resolved first, links included, and refused if it leads out of the folder. Then it is
-opened from the descriptor of the folder without following any link, so that a link that is created
-in between has no effect. New contents are written to temporary files in the same folders, and
-renamed when all of them are complete: a concurrent reader sees the old file or the new one, and an
-error before the first rename leaves no file.
+Each path is resolved first, symlinks included, and refused if it leads out of the folder. Then it
+is opened relative to the file descriptor of the folder, without following symlinks. So a symlink
+that is created between the two steps has no effect.
+
+The contents are written to temporary files beside the final ones, and renamed when all of them are
+complete. A concurrent reader sees the old file or the new one, and an error before the first rename
+leaves every file as it was.
 """
 
 import errno
@@ -23,12 +25,12 @@ from exthost.host.file_merge import merge_fragments, path_refused_error
 
 __all__ = ["is_protected", "write_files"]
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-# Folders and files that other programs run or obey without asking, in lower case: what an
-# extension writes there would be executed outside its sandbox.
+# Folders and files, in lower case, that other programs execute, or read their settings from,
+# without asking. An extension that could write them could run code outside its sandbox.
 _PROTECTED_FOLDERS = frozenset(
     (
         *(".git", ".hg", ".svn", ".vscode", ".idea", ".devcontainer", ".husky", ".github", ".ssh"),
@@ -46,7 +48,8 @@ _PROTECTED_FILES = frozenset(
         *(".gitconfig", ".yarnrc.yml", ".pnpmfile.cjs", ".pnp.cjs", ".mise.toml", "mise.toml"),
         *(".tool-versions", ".emacs", ".dir-locals.el", ".nvim.lua", ".lvimrc", ".tmux.conf"),
         *(".screenrc", ".xprofile", ".xinitrc", ".xsession", ".bazelrc", ".irbrc", ".pryrc"),
-        # With it and a `config` a folder is a repository, whose settings git runs.
+        # A folder that contains HEAD and `config` is a git repository, and git runs commands that
+        # its settings name.
         "head",
     )
 )
@@ -56,29 +59,32 @@ def write_files(
     fragments: Iterable[FileFragment], folder: str | Path, *, named: Collection[str] = ()
 ) -> tuple[str, ...]:
     """Merge these fragments and write the files into `folder`, which is created if needed. Return
-    the paths written, relative to it. `named` are paths that may be written although other programs
-    run or obey them. Raises Refused, CallFailed or UsageError."""
+    the paths written, relative to it.
+
+    `named` are protected paths that may be written, because the user named them. Raises Refused,
+    CallFailed or UsageError.
+    """
     allowed = {os.path.normpath(path) for path in named}
     root = os.path.realpath(folder)
-    places: dict[str, str] = {}
+    real_paths: dict[str, str] = {}
 
-    def existing(path: str) -> str | None:
-        return _text(root, _resolved(root, path))
+    def read_existing(path: str) -> str | None:
+        return _read_text(root, _resolve(root, path))
 
     try:
-        files = merge_fragments(fragments, existing)
+        files = merge_fragments(fragments, read_existing)
         for path in files:
-            place = _resolved(root, path)
-            if is_protected(place) and place not in allowed:
-                raise path_refused_error(path, _PROTECTED)
-            if place in places.values():
+            real_path = _resolve(root, path)
+            if is_protected(real_path) and real_path not in allowed:
+                raise path_refused_error(path, _WHY_PROTECTED)
+            if real_path in real_paths.values():
                 raise CallFailed(
                     "X0721",
-                    f"{path!r} of its result is a link to another file of it, {place!r}",
+                    f"{path!r} of its result is a link to another file of it, {real_path!r}",
                     help="nothing was written; take the link away, or write to another folder",
                 )
-            places[path] = place
-        _place_all(root, {places[path]: content.encode() for path, content in files.items()})
+            real_paths[path] = real_path
+        _write_all(root, {real_paths[path]: content.encode() for path, content in files.items()})
     except OSError as error:
         raise UsageError(
             "X1323",
@@ -91,78 +97,81 @@ def write_files(
     return tuple(files)
 
 
-_PROTECTED = "other programs run or obey it; --write-protected PATH allows it"
+_WHY_PROTECTED = "other programs run or obey it; --write-protected PATH allows it"
 
 
 def is_protected(path: str) -> bool:
-    """Return whether other programs run or obey what is at this path."""
+    """Return whether other programs execute the file at this path, or read their settings from
+    it."""
     *folders, name = path.lower().split("/")
     return name in _PROTECTED_FILES or not _PROTECTED_FOLDERS.isdisjoint((*folders, name))
 
 
-def _resolved(root: str, path: str) -> str:
-    """Return the real path, relative to the root. Raises Refused if it is outside."""
+def _resolve(root: str, path: str) -> str:
+    """Return the path without symlinks, relative to the root. Raises Refused if it is outside."""
     real = os.path.realpath(f"{root}/{path}")
     if not real.startswith(f"{root.rstrip('/')}/"):
         raise path_refused_error(path, "a link leads it out of the folder")
     return real[len(root.rstrip("/")) + 1 :]
 
 
-def _text(root: str, place: str) -> str | None:
+def _read_text(root: str, path: str) -> str | None:
+    """Return the text of a file; None if there is no file."""
     try:
-        return Path(root, place).read_bytes().decode()
+        return Path(root, path).read_bytes().decode()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
         raise CallFailed(
-            "X0721", f"{place} is there and is not text: nothing can be merged into it"
+            "X0721", f"{path} is there and is not text: nothing can be merged into it"
         ) from None
 
 
-def _place_all(root: str, files: dict[str, bytes]) -> None:
+def _write_all(root: str, files: dict[str, bytes]) -> None:
+    """Write every file to a temporary file, and then rename all of them."""
     Path(root).mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        top = os.open(root, _FOLDER)
-        stack.callback(os.close, top)
-        staged: list[tuple[int, str, str]] = []
-        for place, content in files.items():
-            *folders, name = place.split("/")
-            inside = stack.enter_context(_inside(top, folders))
-            beside = f".{name[:200]}.{secrets.token_hex(6)}"
-            stack.callback(_remove, inside, beside)
-            _write(inside, name, beside, content)
-            staged.append((inside, beside, name))
-        for inside, beside, name in staged:
-            os.rename(beside, name, src_dir_fd=inside, dst_dir_fd=inside)
+        root_fd = os.open(root, _OPEN_FOLDER)
+        stack.callback(os.close, root_fd)
+        renames: list[tuple[int, str, str]] = []
+        for path, content in files.items():
+            *folders, name = path.split("/")
+            folder_fd = stack.enter_context(_open_folder(root_fd, folders))
+            temp_name = f".{name[:200]}.{secrets.token_hex(6)}"
+            stack.callback(_remove, folder_fd, temp_name)
+            _write_temp(folder_fd, name, temp_name, content)
+            renames.append((folder_fd, temp_name, name))
+        for folder_fd, temp_name, name in renames:
+            os.rename(temp_name, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
 
 
 @contextmanager
-def _inside(top: int, folders: list[str]) -> Iterator[int]:
-    """Open the folder below `top`, creating what is missing. Follows no link."""
-    folder_fd = os.dup(top)
+def _open_folder(root_fd: int, folders: list[str]) -> Iterator[int]:
+    """Open the folder below the root, creating it if needed, without following symlinks."""
+    folder_fd = os.dup(root_fd)
     try:
         for name in folders:
             try:
                 os.mkdir(name, dir_fd=folder_fd)
             except FileExistsError:
                 pass
-            below = os.open(name, _FOLDER, dir_fd=folder_fd)
+            child_fd = os.open(name, _OPEN_FOLDER, dir_fd=folder_fd)
             os.close(folder_fd)
-            folder_fd = below
+            folder_fd = child_fd
         yield folder_fd
     finally:
         os.close(folder_fd)
 
 
-def _write(inside: int, name: str, beside: str, content: bytes) -> None:
-    """Write the content to a temporary file beside the existing one, with the same mode."""
+def _write_temp(folder_fd: int, name: str, temp_name: str, content: bytes) -> None:
+    """Write the content to a temporary file, with the mode of the existing file `name`."""
     try:
-        existing = os.stat(name, dir_fd=inside, follow_symlinks=False)
+        existing = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
     except FileNotFoundError:
         existing = None
     if existing is not None and stat.S_ISDIR(existing.st_mode):
         raise IsADirectoryError(errno.EISDIR, "a folder is in the way", name)
-    with os.fdopen(os.open(beside, _NEW, 0o666, dir_fd=inside), "wb") as file:
+    with os.fdopen(os.open(temp_name, _CREATE_FILE, 0o666, dir_fd=folder_fd), "wb") as file:
         if existing is not None:
             os.fchmod(file.fileno(), existing.st_mode & 0o777)
         file.write(content)
@@ -170,8 +179,9 @@ def _write(inside: int, name: str, beside: str, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _remove(inside: int, beside: str) -> None:
+def _remove(folder_fd: int, name: str) -> None:
+    """Remove a temporary file, unless it was renamed."""
     try:
-        os.unlink(beside, dir_fd=inside)
+        os.unlink(name, dir_fd=folder_fd)
     except FileNotFoundError:
         pass

@@ -1,9 +1,18 @@
-"""What follows when a hook fails: the event that it was to judge is refused, or happens anyway.
+"""Decides what happens when a hook fails: fail closed (the event is refused) or fail open (the
+event happens without the hook's answer).
 
-A hook fails if its extension replies with an error or with something that cannot be read, is late,
-dies twice, or is not there. The words of a config, the nearest first: of the extension for this
-kind of hook, of the extension, of the host for this kind, of the host. Without a word, a hook that
-may block fails closed. A hook that can only look on, or add something, always fails open.
+A hook fails if its extension replies with an error or with something that cannot be read, exceeds
+the timeout, crashes, and crashes again after a restart, or cannot be started.
+
+Only a hook that may block an event can fail closed. The setting is looked up in this order:
+
+1. the extension's setting for this hook, such as `before_message`
+2. the extension's `*` setting, which is for every hook without a setting of its own
+3. the host's setting for this hook
+4. the host's `*` setting
+
+A setting is "closed" or "open". If none is set, the hook fails closed. A hook that can only observe
+an event, or only add to it, always fails open.
 """
 
 from collections.abc import Mapping
@@ -14,12 +23,12 @@ from exthost.spec import Spec
 
 __all__ = ["HookFailure", "fails_closed", "may_block"]
 
-# The key of every kind that has no word of its own.
-ANY_KIND = "*"
+# The key of the setting for every hook that has no setting of its own.
+ANY_HOOK = "*"
 
 
 class HookFailure(NamedTuple):
-    """A hook that could not judge an event: whose, which, and why."""
+    """A failed hook: the id of its extension, the name of the hook, and the error."""
 
     extension: str
     hook: str
@@ -34,12 +43,15 @@ def may_block(spec: Spec, hook: str) -> bool:
     return hook.startswith("before_") and hook not in spec.advisory_hooks
 
 
-def fails_closed(spec: Spec, hook: str, of_host: Mapping[str, Any]) -> bool:
-    """Return whether an event is refused that this hook could not judge."""
+def fails_closed(spec: Spec, hook: str, host_policy: Mapping[str, Any]) -> bool:
+    """Return whether an event is refused when this hook fails.
+
+    `host_policy` has the host's settings, by the name of the hook or `*`.
+    """
     if not may_block(spec, hook):
         return False
-    for policy in (spec.hooks, of_host):
-        word = policy.get(hook) or policy.get(ANY_KIND)
-        if word is not None:
-            return bool(word == "closed")
+    for policy in (spec.hooks, host_policy):
+        setting = policy.get(hook) or policy.get(ANY_HOOK)
+        if setting is not None:
+            return bool(setting == "closed")
     return True

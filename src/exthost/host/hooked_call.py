@@ -1,5 +1,8 @@
-"""A tool call between its hooks: `before_tool_call` may change the arguments or stop the call,
-`after_tool_call` may change the result and sees failures as well."""
+"""Runs one tool call with the hooks before and after it.
+
+`before_tool_call` may change the arguments or stop the call. `after_tool_call` may change the
+result; it is also called when the tool fails.
+"""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,25 +17,31 @@ from exthost.tool_result import ToolResult
 __all__ = ["HookedCall"]
 
 Call = Callable[[Any], Awaitable[ToolResult]]
-"""Calls the tool with these arguments; a tool that fails is returned as a result."""
+"""Calls the tool with these arguments. An error reply of the tool is in the result, not raised."""
 
 
 class HookedCall:
-    """One call of one tool."""
+    """One call of one tool.
+
+    `context` is passed to the hooks. A hook that failed and did not stop the call (it failed open)
+    is a warning in the result.
+    """
 
     def __init__(self, tool: RegisteredTool, hooks: Hooks, context: Mapping[str, Any]) -> None:
         self._tool = tool
         self._hooks = hooks
         self._context = context
-        self._passed_over: tuple[HookFailure, ...] = ()
+        self._failed_open: tuple[HookFailure, ...] = ()
 
     async def run(self, arguments: Any, call: Call) -> ToolResult:
-        """Run the hooks and the call. Raises Refused if a hook stops it, and CallFailed for an
-        error reply; a result that is marked as an error is returned."""
+        """Run the hooks and the call, and return the result, also one that is marked as an error.
+
+        Raises Refused if a hook stops the call, and CallFailed for an error reply.
+        """
         if arguments is None:
             arguments = {}
         if self._hooks.may_be_called():
-            arguments = await self._before(arguments)
+            arguments = await self._run_before_hooks(arguments)
         began = time.monotonic()
         try:
             result = await call(arguments)
@@ -40,40 +49,44 @@ class HookedCall:
                 raise result.error_reply
         except ExthostError as error:
             if self._hooks.may_be_called():
-                failure = {"code": error.code, "message": error.message}
-                await self._after(arguments, began, "error", failure)
-            for passed in self._passed_over:
-                error.add_note(f"passed over: {passed}")
+                error_data = {"code": error.code, "message": error.message}
+                await self._run_after_hooks(arguments, began, "error", error_data)
+            for failure in self._failed_open:
+                error.add_note(f"passed over: {failure}")
             raise
         if self._hooks.may_be_called():
-            raw = await self._after(arguments, began, "result", result.raw)
+            raw = await self._run_after_hooks(arguments, began, "result", result.raw)
             if raw is not result.raw:
                 result = result.with_raw(raw)
-        if self._passed_over:
-            result = result.with_warnings(tuple(map(str, self._passed_over)))
+        if self._failed_open:
+            result = result.with_warnings(tuple(map(str, self._failed_open)))
         return result
 
-    async def _before(self, arguments: Any) -> Any:
-        """Return the arguments that the hooks leave."""
-        before = await self._hooks.run("before_tool_call", self._event(arguments))
-        self._passed_over = before.passed_over
-        if before.failure is not None:
-            raise _unjudged(self._tool.name, before.failure)
-        if before.stopped:
-            stopper = before.aborted_by or before.decided_by
-            reason = f": {before.reason}" if before.reason else ""
+    async def _run_before_hooks(self, arguments: Any) -> Any:
+        """Return the arguments, with the changes of the hooks. Raises Refused if one stops it."""
+        outcome = await self._hooks.run("before_tool_call", self._make_event(arguments))
+        self._failed_open = outcome.passed_over
+        if outcome.failure is not None:
+            raise _hook_failed_error(self._tool.name, outcome.failure)
+        if outcome.stopped:
+            stopper = outcome.aborted_by or outcome.decided_by
+            reason = f": {outcome.reason}" if outcome.reason else ""
             name = self._tool.name
             raise Refused("X0332", f"{name} was stopped by {stopper}{reason}", extension=stopper)
-        return before.event["arguments"]
+        return outcome.event["arguments"]
 
-    async def _after(self, arguments: Any, began: float, member: str, value: Any) -> Any:
-        """Return the result, or the error, that the hooks leave."""
-        event = {**self._event(arguments), "duration_ms": _milliseconds(began), member: value}
-        after = await self._hooks.run("after_tool_call", event)
-        self._passed_over += after.passed_over
-        return after.event[member]
+    async def _run_after_hooks(self, arguments: Any, began: float, key: str, value: Any) -> Any:
+        """Return `value`, with the changes of the hooks. `key` is "result" or "error"."""
+        event = {
+            **self._make_event(arguments),
+            "duration_ms": _milliseconds_since(began),
+            key: value,
+        }
+        outcome = await self._hooks.run("after_tool_call", event)
+        self._failed_open += outcome.passed_over
+        return outcome.event[key]
 
-    def _event(self, arguments: Any) -> dict[str, Any]:
+    def _make_event(self, arguments: Any) -> dict[str, Any]:
         return {
             "tool_name": self._tool.name,
             "tool": self._tool.tool,
@@ -83,12 +96,12 @@ class HookedCall:
         }
 
 
-def _milliseconds(began: float) -> int:
+def _milliseconds_since(began: float) -> int:
     return round((time.monotonic() - began) * 1000)
 
 
-def _unjudged(name: str, failure: HookFailure) -> Refused:
-    """Return the error of a call that was not sent because a hook failed."""
+def _hook_failed_error(name: str, failure: HookFailure) -> Refused:
+    """Return the error for a call that was not sent because a hook failed closed."""
     id, hook, error = failure
     return Refused(
         "X0333",

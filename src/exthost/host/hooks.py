@@ -1,21 +1,25 @@
-"""Hooks: extensions that examine an event before or after it happens, one after another.
+"""Calls the hooks of extensions before or after an event, one extension after another.
 
-An extension is called if it offers the hook and wants this event (`Dialect.wants_hook`): lowest
-priority first, then in the order of the host. Each sees the overrides of those before it. Before an
-event, the first abort ends it, and the outcome has the extension and its reason. If an extension
-requests a confirmation, the event ends unless a person agrees. After an answer that is `final` no
-further extension is called. After an event nothing can be aborted; an abort is then a warning.
+An extension is called if it offers the hook and the filter of its dialect (`Dialect.wants_hook`)
+accepts the event. The extension with the lowest priority number is called first; among equal
+numbers the order of the host decides. Each extension gets the event with the changes (`override`)
+of those that were called earlier.
 
-**A guard cannot be bypassed.** A hook that may block is called in every state of its extension: an
-extension that starts at first use is started, and a restart is waited for, within the time limit of
-the hook. If the hook still fails, the event is stopped, unless a config says otherwise
-(`hook_policy`). A hook that only observes delays nothing: if it fails or is not ready, it is
-skipped.
+Before an event, the first extension that aborts it stops it, and `Outcome` has the extension and
+its reason. If an extension requests a confirmation, the event is stopped unless a person agrees.
+After an answer that is marked `final`, no further extension is called. After an event nothing can
+be stopped; an abort is then logged as a warning.
 
-Every failure is in the outcome, on the event bus (`HookFailed`), and in the log.
+**A hook that may block cannot be bypassed.** It is called in every state of its extension: an
+extension that starts at first use is started, and a restart is awaited, within the timeout of the
+hook. If the hook still fails, the event is stopped, unless the config says otherwise
+(`hook_policy`). A hook that cannot block is skipped if its extension is not ready, and ignored if
+it fails.
 
-Knows no dialect: each dialect reads the replies of its hooks into `HookAnswer`. `decision`,
-`replacement` and `extra` are passed on unchanged.
+Every failure is in the `Outcome`, on the event bus (`HookFailed`), and in the log.
+
+The module is the same for every dialect: each dialect translates the replies of its hooks into
+`HookAnswer`. `decision`, `replacement` and `extra` of an answer are passed on unchanged.
 """
 
 import asyncio
@@ -37,15 +41,16 @@ __all__ = ["MAX_HANDLERS", "Confirm", "Confirmation", "Hooked", "Hooks", "Outcom
 
 _log = logging.getLogger("exthost.hooks")
 
-# Handlers run one after another before every call, so a larger number is a mistake.
+# The most extensions that are called for one hook. They run one after another before every call, so
+# a larger number is a mistake.
 MAX_HANDLERS = 128
 
-# A hook that only observes is run in these states; it waits for no restart.
-_SERVING = ("ready", "discovered", "admitted")
+# A hook that cannot block is called only in these states, so that it does not wait for a restart.
+_CALLABLE_STATES = ("ready", "discovered", "admitted")
 
 
 class Hooked(Protocol):
-    """The part of an extension that the hooks need."""
+    """The attributes and methods of an extension that are used to call its hooks."""
 
     @property
     def id(self) -> str: ...
@@ -67,7 +72,7 @@ class Hooked(Protocol):
 
 
 class Confirmation(NamedTuple):
-    """A question of an extension to a person, before an event may happen."""
+    """A question that an extension puts to a person before an event may happen."""
 
     extension: str
     message: str
@@ -76,16 +81,22 @@ class Confirmation(NamedTuple):
 
 
 Confirm: TypeAlias = Callable[[Confirmation], Awaitable[bool]]
-"""Asks a person; only True is a yes."""
+"""Asks a person, and returns the answer. Any value but True means no."""
 
 
 class Outcome(NamedTuple):
-    """The outcome of an event: the event with all overrides, and the answers of the handlers.
+    """The combined answers of all handlers (the extensions that were called).
 
-    `aborted_by` is the extension that stopped it, or "". `decision` is the last decision, except
-    that a block is never replaced. `injected` is the text to add, joined by a blank line. `failure`
-    is the failed hook that stopped the event, and `passed_over` are the failed hooks that did not.
-    `extra` has the other members of the answers.
+    event        the event, with the changes of the handlers
+    aborted_by   the id of the extension that stopped the event, or ""
+    reason       why the event was stopped or blocked, or ""
+    decision     the last decision of a handler; but after "block", later decisions are ignored
+    decided_by   the id of the extension that made the decision, or ""
+    replacement  what replaces the body of the event, if the decision is "transform"
+    injected     the texts to add, joined by blank lines
+    failure      the failed hook that stopped the event (it failed closed), or None
+    passed_over  the failed hooks that did not stop the event (they failed open)
+    extra        the other fields of the answers
     """
 
     event: dict[str, Any]
@@ -106,10 +117,12 @@ class Outcome(NamedTuple):
 
 
 class Hooks:
-    """The hooks of these extensions, in the order in which they are called.
+    """The hooks of the extensions of one host.
 
-    `confirm` asks a person; without it, an event that needs a confirmation is stopped. `policy` is
-    the setting of the host for hooks that fail (see `hook_policy`).
+    extensions  returns the extensions, in the order of the host
+    confirm     asks a person; if None, an event that needs a confirmation is stopped
+    policy      the host's settings for hooks that fail (see `hook_policy`)
+    bus         where failures are published
     """
 
     def __init__(
@@ -123,21 +136,22 @@ class Hooks:
         self._extensions = extensions
         self.policy = policy
         self._bus = bus
-        self._told: set[str] = set()
+        self._logged_warnings: set[str] = set()
         self.confirm = confirm
 
     def may_be_called(self) -> bool:
-        """Return whether any extension has a hook, or may turn out to have one."""
+        """Return whether any extension has a hook, or may have one that only its handshake will
+        show."""
         return any(
             extension.offer.hooks or extension.may_have_hooks for extension in self._extensions()
         )
 
     def handlers(self, name: str) -> list[Hooked]:
-        """Return the extensions that handle `name`, in order, up to MAX_HANDLERS."""
+        """Return the extensions that offer the hook `name`, in the order of their calls, at most
+        MAX_HANDLERS."""
         offering = [extension for extension in self._extensions() if name in extension.offer.hooks]
-        offering.sort(
-            key=lambda extension: extension.spec.priority
-        )  # stable: the host's order among equals
+        # The sort is stable: extensions of the same priority stay in the order of the host.
+        offering.sort(key=lambda extension: extension.spec.priority)
         for extension in offering[MAX_HANDLERS:]:
             self._warn_once(
                 f"{extension.id}: {name} has {MAX_HANDLERS} handlers already; not asked"
@@ -147,16 +161,19 @@ class Hooks:
     async def run(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
     ) -> Outcome:
-        """Call every handler of this event. No failure of a handler is raised."""
+        """Call every handler of the hook `name`, and return the outcome. A handler that fails does
+        not raise. `timeout` is in seconds, for each handler."""
         outcome = Outcome(dict(event))
-        await self._start_unknown()
+        await self._start_with_unknown_hooks()
         for handler in self.handlers(name):
             began = time.monotonic()
             try:
-                answer = await _answer(handler, name, outcome.event, timeout)
+                answer = await _call_handler(handler, name, outcome.event, timeout)
             except ExthostError as error:
                 if name not in handler.offer.hooks:
-                    continue  # its manifest named the hook, and its handshake does not
+                    # The manifest declared the hook, but the handshake, which has happened
+                    # meanwhile, does not offer it.
+                    continue
                 failure = HookFailure(handler.id, name, error)
                 is_closed = fails_closed(handler.spec, name, self.policy)
                 self._report(failure, is_closed, outcome.event, time.monotonic() - began)
@@ -167,25 +184,28 @@ class Hooks:
                 continue
             if answer is None:
                 continue
-            stopped = answer.reason if answer.abort else None
-            if stopped is not None and not name.startswith("after_"):
-                answer = answer._replace(override=EMPTY_MAPPING)  # of what does not happen
-            outcome = _joined(outcome, handler.id, answer)
+            stop_reason = answer.reason if answer.abort else None
+            if stop_reason is not None and not name.startswith("after_"):
+                # The event does not happen, so the changes to it are dropped.
+                answer = answer._replace(override=EMPTY_MAPPING)
+            outcome = _add_answer(outcome, handler.id, answer)
             if answer.confirm is not None:
-                stopped = await self._unconfirmed(handler.id, answer.confirm, name, outcome.event)
-            if stopped is not None:
+                stop_reason = await self._ask_person(
+                    handler.id, answer.confirm, name, outcome.event
+                )
+            if stop_reason is not None:
                 if name.startswith("after_"):
                     _log.warning("[%s] %s cannot stop what has happened", handler.id, name)
                     continue
-                return outcome._replace(aborted_by=handler.id, reason=stopped)
+                return outcome._replace(aborted_by=handler.id, reason=stop_reason)
             if answer.final:
                 return outcome
         return outcome
 
-    async def _unconfirmed(
+    async def _ask_person(
         self, id: str, message: str, name: str, event: Mapping[str, Any]
     ) -> str | None:
-        """Ask a person. Return None if the event may happen, or the reason against it."""
+        """Ask a person. Return None if the event may happen, or the reason why it may not."""
         if self.confirm is None:
             return f"it wants a person to be asked, and there is nobody to ask: {message}"
         try:
@@ -195,7 +215,7 @@ class Hooks:
             return f"it wants a person to be asked, and asking failed: {message}"
         return None if agreed is True else f"not confirmed: {message}"
 
-    async def _start_unknown(self) -> None:
+    async def _start_with_unknown_hooks(self) -> None:
         """Start the extensions whose hooks are known only after their handshake."""
         unknown = [extension for extension in self._extensions() if extension.may_have_hooks]
         if unknown:
@@ -204,6 +224,7 @@ class Hooks:
     def _report(
         self, failure: HookFailure, is_closed: bool, event: Mapping[str, Any], seconds: float
     ) -> None:
+        """Log and publish a failure. `seconds` is how long the hook ran."""
         id, name, error = failure
         outcome = "refused" if is_closed else "passed over"
         _log.warning("[%s] %s failed and is %s: %s", id, name, outcome, error.message)
@@ -217,39 +238,41 @@ class Hooks:
             )
 
     def _warn_once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._logged_warnings:
+            self._logged_warnings.add(text)
             _log.warning("%s", text)
 
 
-async def _answer(
+async def _call_handler(
     handler: Hooked, name: str, event: dict[str, Any], timeout: float | None
 ) -> HookAnswer | None:
-    """Return the answer of a handler; None if it does not want this event. Raises the error of a
-    handler that does not answer."""
+    """Return the answer of a handler, or None if its filter does not accept this event. Raises
+    ExthostError if the handler fails."""
     wants_hook = handler.dialect.wants_hook
     if wants_hook is not None and not wants_hook(handler.spec, name, event):
         return None
-    if not may_block(handler.spec, name) and handler.state not in _SERVING:
+    if not may_block(handler.spec, name) and handler.state not in _CALLABLE_STATES:
         raise ExtensionGone("X1007", f"the extension is {handler.state}", extension=handler.id)
     return await handler.run_hook(name, event, timeout=timeout)
 
 
 async def _start(handler: Hooked) -> None:
+    """Start an extension; log the error if that fails."""
     try:
         await handler.start()
     except ExthostError as error:
         _log.warning("[%s] its hooks are not known: %s", handler.id, error.message)
 
 
-def _joined(outcome: Outcome, id: str, answer: HookAnswer) -> Outcome:
+def _add_answer(outcome: Outcome, id: str, answer: HookAnswer) -> Outcome:
+    """Return the outcome with the answer of the extension `id` added."""
     outcome = outcome._replace(
         event={**outcome.event, **answer.override},
         extra={**outcome.extra, **answer.extra},
     )
     if answer.inject is not None:
-        parts = [outcome.injected, answer.inject] if outcome.injected else [answer.inject]
-        outcome = outcome._replace(injected="\n\n".join(parts))
+        texts = [outcome.injected, answer.inject] if outcome.injected else [answer.inject]
+        outcome = outcome._replace(injected="\n\n".join(texts))
     if answer.decision is None or outcome.decision == "block":
         return outcome
     reason = answer.reason if answer.decision == "block" else outcome.reason

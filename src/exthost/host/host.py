@@ -1,9 +1,9 @@
-"""The host: the one object that a user must know.
+"""The host: the public object that runs extensions and calls their tools.
 
-Puts the parts together: config and discovery say which extensions are wanted, each `Extension`
-supervises its processes, the registry knows what can be called. `async with` returns when each
-eager extension is ready or has failed. A failed one does not raise there; calls to it raise its
-cause.
+It puts the parts together. Config and discovery list the extensions, each `Extension` supervises
+its processes, and the registry finds the extension of a tool. `async with` returns when each eager
+extension (one that starts with the host) is ready or has failed. A failed extension does not raise
+there; calls to it raise the error.
 """
 
 import asyncio
@@ -63,13 +63,19 @@ class Host:
         trace: TraceTarget = False,
         strict: bool = False,
     ) -> None:
-        """`confirm` asks a person if a hook wants that; without it the answer is no.
-        `shared`: other threads call its extensions, as the blocking API does. `harden`: from now
-        on no other process of this user may read or trace this process. `control`: open the socket
-        by which `exthost status`, `exthost call` and `exthost.attach` reach it, under the path of
-        its config, or under the path that is given. `trace`: every message of its extensions goes
-        to this file or function; True keeps the last of them in `host.trace`. `strict`: opening it
-        raises the cause of the first extension that does not get ready."""
+        """Create a host, which `async with` opens.
+
+        handlers  functions that answer requests of the extensions, by method
+        environ   the environment of the host; None is `os.environ`
+        confirm   asks a person if a hook requests that; without it the answer is no
+        shared    whether other threads call the extensions, as the blocking API does
+        harden    from now on no other process of this user may read or trace this process
+        control   open the socket for `exthost status`, `exthost call` and `exthost.attach`, which
+                  is identified by the path of the config (True) or by this path
+        trace     send every message of the extensions to this file or function; True keeps the
+                  last of them in `host.trace`
+        strict    opening the host raises the error of the first extension that does not get ready
+        """
         if harden:
             host_protection.harden()
         self.config = config or Config()
@@ -77,13 +83,13 @@ class Host:
         self.traffic = Traffic(self.events)
         self._engines = Engines(self.config.cluster)
         self.diagnostics: tuple[Diagnostic, ...] = ()
-        # One snapshot for all: each child's copy would otherwise hold strings of its own.
+        # One copy for all extensions, which share its strings; copies of their own would not.
         environ = host_environ() if environ is None else dict(environ)
         self._api = HostApi(environ)
         self._sinks = EventSinks(self.events)
         self.registry = Registry(self._publish_tools_changed)
         self._extensions = ExtensionSet(self.registry, self._sinks)
-        # Beside the set, because every call looks here.
+        # An alias, because every call uses it and this saves an attribute look-up.
         self._by_id = self._extensions.by_id
         self._factory = ExtensionFactory(
             bus=self.events,
@@ -115,14 +121,15 @@ class Host:
     def from_config(
         cls, source: str | Path | Mapping[str, Any], **settings: Unpack[HostSettings]
     ) -> Self:
-        """Make a host for this config: the path of a file, or the same as a dict."""
+        """Return a host for this config: the path of a file, or its contents as a dict."""
         return cls(read_config(source), **settings)
 
     def __repr__(self) -> str:
         return f"<Host of {len(self._by_id)} extensions>"
 
     def add_handlers(self, handlers_for: Callable[[Spec], Mapping[str, Handler]]) -> None:
-        """Serve further requests of the extension with a spec; to be called before it opens."""
+        """Answer additional requests of extensions: `handlers_for` returns the handlers for the
+        extension with this spec, by method. Call this before the host opens."""
         self._factory.handlers_for = handlers_for
 
     # -- extensions --------------------------------------------------------------------------
@@ -144,19 +151,19 @@ class Host:
 
     @property
     def trace(self) -> TraceBuffer | None:
-        """The last messages of its extensions, if it was made with `trace=True`."""
+        """The last messages of the extensions, if the host was created with `trace=True`."""
         return self._services.buffer
 
     @property
     def extensions(self) -> tuple[Extension, ...]:
-        """Every extension, in the order in which they came."""
+        """Every extension, in the order in which they were added."""
         return tuple(self._extensions)
 
     async def load(self, entry: Mapping[str, Any] | Spec) -> Extension:
         """Add an extension at run time: an `[[extensions]]` entry as a dict.
 
-        Returns when it is ready, or at once if it starts at first use. One that does not get
-        ready is not kept, and its cause is raised.
+        Return when it is ready, or at once if it starts at first use. If it does not get ready, it
+        is removed, and the error is raised.
         """
         if isinstance(entry, Spec):
             spec = entry
@@ -176,25 +183,25 @@ class Host:
         return extension
 
     async def unload(self, name: str) -> None:
-        """End an extension and forget it; nothing of it is left."""
+        """End an extension at once and remove it. Its calls in flight fail."""
         await self._extensions.remove(name)
 
     async def replace(self, spec: Spec, before: str = "") -> None:
         """Replace the extension of this id, or of the id `before`.
 
-        The new one gets ready first; if it does not, its cause is raised and the old one goes on.
-        Then it takes the old one's place in one step. The old one answers the calls that it has,
-        within their limits, and ends; only the end of the host waits for that.
+        The new extension is started first. If it does not get ready, its error is raised and the
+        old one stays. Otherwise new calls go to the new one. The old one finishes its calls in
+        flight and ends in the background; only closing the host waits for that.
 
-        Subscribers see one extension: nothing is published about the new one before it takes the
-        old one's place, then only what differs, and nothing about the old one afterwards.
+        Subscribers of events see a single extension. Events about the new one begin when it
+        replaces the old one, with what differs between the two; those about the old one end then.
         """
-        completed = await self._api.with_stored_settings(self.config.apply_overrides(spec))
-        await self._extensions.replace(completed, before, self._factory)
+        complete_spec = await self._api.with_stored_settings(self.config.apply_overrides(spec))
+        await self._extensions.replace(complete_spec, before, self._factory)
 
     async def reload(self, source: str | Path | Mapping[str, Any] | None = None) -> ReloadOutcome:
-        """Read the config again, or this one: added extensions start, changed ones are replaced,
-        removed ones end after their calls. A config that cannot be used changes nothing."""
+        """Read the config again, or read `source` instead. Added extensions start, changed ones are
+        replaced, removed ones end after their calls in flight. An invalid config only raises."""
         if source is None and self.config.folder is None:
             raise UsageError("X1382", "this host has no config file to read again")
         config = await asyncio.to_thread(read_config, source or self.config.origin)
@@ -216,20 +223,20 @@ class Host:
         source: str = "",
         context: Mapping[str, Any] = EMPTY_MAPPING,
     ) -> None:
-        """Publish an event of your own program under a dotted name such as `turn.started`: on the
-        bus, and to the extensions that are event sinks for such names. A dialect may pass on parts
-        of `context`, as it does for calls."""
+        """Publish an event of your own program under a dotted name (`kind`) such as
+        `turn.started`: on the bus, and to the extensions that subscribe to such names (event
+        sinks). A dialect may pass on parts of `context`, as it does for calls."""
         self.events.publish(HostEvent(kind, event, source, context))
 
     async def flush_events(self) -> None:
-        """Wait until the events published so far are sent to the sinks, or lost to them."""
+        """Wait until the events published so far are sent to the event sinks, or dropped."""
         await self._sinks.flush()
 
     # -- tools -------------------------------------------------------------------------------
 
     @property
     def tools(self) -> RegisteredTools:
-        """What can be called right now: registered name → tool."""
+        """The tools that can be called now, by their registered names."""
         return RegisteredTools(self.registry.tools, self.registry.logged_warnings)
 
     def call_tool(
@@ -246,8 +253,9 @@ class Host:
         """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
         `on_progress` is called with the progress that the extension reports.
 
-        A tool that fails raises CallFailed; `check=False` returns its result instead. A call that
-        does not happen (no such tool, no process, no answer in time) raises either way.
+        A tool that fails raises CallFailed; with `check=False` its result is returned instead. If
+        the tool did not run to its end (no such tool, no process, timeout), the error is raised in
+        both cases.
         """
         tool = self.registry.current.get(name)
         if tool is None:
@@ -281,9 +289,9 @@ class Host:
         on_progress: OnProgress | None = None,
         check: bool = True,
     ) -> ToolResult:
-        """Call a tool between its hooks: `before_tool_call` may change the arguments or stop the
-        call, `after_tool_call` may change the result and sees failures as well. `check` is that of
-        `call_tool`, for the result after the hooks."""
+        """Call a tool with the hooks of the extensions: `before_tool_call` may change the arguments
+        or stop the call, `after_tool_call` may change the result, also that of a failure. `check`
+        is as in `call_tool`, and applies to the result after the hooks."""
         return await self._runner.run(name, arguments, timeout, context, on_progress, check)
 
     async def run_calls(
@@ -291,10 +299,10 @@ class Host:
     ) -> list[dict[str, Any]]:
         """Run the tool calls in a model's response, and return the messages that answer them.
 
-        The calls run in parallel, each as by `run_tool`; the answers keep their order. A response
-        without calls gives an empty list. A call that fails does not raise: its answer has
-        `is_error` in a `tool_result` block, and content that begins with "Error: " in a `tool`
-        message.
+        The calls run concurrently, each as by `run_tool`. The answers are in the order of the
+        calls. For a response without calls the list is empty. A call that fails does not raise:
+        its answer has `is_error` in a `tool_result` block, or content that begins with "Error: "
+        in a `tool` message.
 
         `response` is a chat-completions response or its message, with `tool_calls`; or a message
         with `tool_use` blocks, or the list of its blocks. Dictionaries and the objects of the APIs'
@@ -305,8 +313,11 @@ class Host:
     async def find_tool(
         self, name: str, *, capability: str = "", ask_all: bool = False
     ) -> RegisteredTool:
-        """Return the tool of this name, of an extension with this capability. Starts an extension
-        if only its handshake can tell: the one that the name belongs to, or with `ask_all` each."""
+        """Return the tool of this name, of an extension with this capability ("" for any).
+
+        Extensions whose tools are not known yet are started if needed: the one that the name
+        belongs to, or with `ask_all` each of them.
+        """
         return await self._finder.find(name, capability, ask_all)
 
     async def complete(
@@ -320,7 +331,7 @@ class Host:
         context: Mapping[str, Any] = EMPTY_MAPPING,
         **options: Any,
     ) -> Any:
-        """Return the answer of a model, after running the tools that it asks for.
+        """Return the answer of a model, after running the tools that it requests.
 
         The name of a model begins with its extension and a colon. Tools run by `run_tool`, in at
         most `rounds` rounds, and the model gets at most `max_tool_output` bytes of each result.
@@ -337,7 +348,7 @@ class Host:
         )
 
     async def configure(self, extension: str, key: str, value: str) -> None:
-        """Store a setting of an extension and notify its processes that subscribed to it."""
+        """Store a setting of an extension, and notify its processes that subscribed to it."""
         await self._api.configure(extension, key, value)
 
     # -- life --------------------------------------------------------------------------------
@@ -364,11 +375,11 @@ class Host:
         await self.close()
 
     async def close(self, *, drain: bool = False) -> None:
-        """End every extension, all at the same time. Closing twice is fine.
+        """End every extension, all at the same time. Closing twice is allowed.
 
-        `drain`: calls under way are given `limits.stop` of their extension to end before.
+        `drain`: calls in flight first get `limits.stop` seconds of their extension to finish.
         """
-        await self._services.close_doors()
+        await self._services.close_control_socket()
         await self._sinks.close()
         await self._services.stop_watch()
         await self._extensions.close(drain=drain)
@@ -378,7 +389,7 @@ class Host:
         self._extensions.is_open = False
 
     def kill(self) -> None:
-        """Kill every process at once; `close` then returns soon."""
+        """Kill every process of the extensions now. `close` then returns soon."""
         self._extensions.kill()
 
     def _publish_tools_changed(self) -> None:

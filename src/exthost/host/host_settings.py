@@ -1,4 +1,4 @@
-"""The settings of a host that are given in Python, beside its config."""
+"""The keyword arguments of `Host`, as a type: settings that a program gives, not a config file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ __all__ = ["HostSettings"]
 
 
 class HostSettings(TypedDict, total=False):
-    """What `Host.from_config` and `SyncHost` take beside the config."""
+    """The keyword arguments of `Host.from_config` and `SyncHost`, described at `Host.__init__`."""
 
     handlers: Mapping[str, Handler]
     environ: Mapping[str, str] | None

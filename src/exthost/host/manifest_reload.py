@@ -1,10 +1,15 @@
-"""Watches the manifests while a host is open: logs and publishes changes, and reloads.
+"""Handles changes of manifests while a host is open: logs and publishes them, and reloads
+extensions.
 
-Without `replace` it only reports changes. With it a changed manifest is passed to `replace`, which
-must keep the old extension if the new one does not get ready: an invalid manifest, or one whose
-extension fails to start, changes nothing that runs. The servers of a manifest follow it: those that
-differ are replaced, those that it no longer has are unloaded. A removed manifest is reported and
-nothing is stopped: a checkout removes files for a moment.
+Reloading is optional: without `replace`, changes are only reported. With it, the extension of a new
+or changed manifest is passed to `replace`, which keeps the old extension if the new one does not
+get ready. So an invalid manifest, or one whose extension fails to start, changes nothing that runs.
+
+A manifest may bring additional extensions (MCP servers that it bundles). When it changes, those
+that differ are replaced, and those that it no longer lists are unloaded.
+
+A removed manifest is reported, but its extension keeps running, because a `git checkout` may remove
+files for a moment.
 """
 
 import asyncio
@@ -21,19 +26,21 @@ __all__ = ["CHANGES_LOG", "ManifestReloader", "Replace", "Unload"]
 
 _log = logging.getLogger("exthost.discovery")
 
-# Changes are also published as events; a program that shows the events hides this logger.
+# The logger of changes. They are also published as events, so a program that prints the events
+# silences this logger.
 CHANGES_LOG = "exthost.discovery.changes"
-_changes = logging.getLogger(CHANGES_LOG)
+_changes_log = logging.getLogger(CHANGES_LOG)
 
 Replace = Callable[[Spec, str], Awaitable[None]]
-"""Replace the extension of that id ("" for none) by this one. Raises if it does not get ready."""
+"""Replaces the extension with the given id ("" for none) by one with this spec. Raises
+ExthostError if the new one does not get ready."""
 
 Unload = Callable[[str], Awaitable[None]]
-"""Stop the extension of this id and forget it."""
+"""Ends the extension of this id and removes it."""
 
 
 class ManifestReloader:
-    """Handles the changes of one watch until it is closed."""
+    """Handles the changes that one watch reports, until it is closed."""
 
     def __init__(
         self,
@@ -44,35 +51,39 @@ class ManifestReloader:
         *,
         config_ids: frozenset[str],
     ) -> None:
-        """`config_ids` are the entries of the config: a manifest never replaces one of them."""
+        """`replace` may be None: then nothing is reloaded. `config_ids` are the extensions that the
+        config itself lists; a manifest never replaces one of them."""
         self._watch = watch
         self._bus = bus
         self._replace = replace
         self._unload = unload
         self._config_ids = config_ids
-        self._brought = dict(watch.brought)
+        # The additional extensions of each manifest, by the path of the manifest.
+        self._bundled = dict(watch.brought)
         self._stop = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(), name="manifest watch")
 
     async def close(self) -> None:
+        """Stop handling changes."""
         self._stop.set()
         self._task.cancel()  # it may be waiting for an extension that starts slowly
         await asyncio.wait([self._task])
 
     async def _run(self) -> None:
         try:
-            async with aclosing(self._watch.changes(self._stop)) as seen:
-                async for changes in seen:
+            async with aclosing(self._watch.changes(self._stop)) as batches:
+                async for changes in batches:
                     for change in changes:
                         await self._handle(change)
         except ExthostError as error:
             _log.error("manifests are not watched: %s", error.message)
-        except OSError as error:  # out of watches, most of the time
+        except OSError as error:  # most often the limit of inotify watches is reached
             _log.error("manifests are no longer watched: %s", error)
-        except Exception:  # must neither end the host nor stay unnoticed
+        except Exception:  # a bug here must not end the host, and must be visible
             _log.exception("manifests are no longer watched")
 
     async def _handle(self, change: Change) -> None:
+        """Reload the extension if possible, and report the change with what was done."""
         spec, id = change.spec, change.extension or change.before
         if change.what == "invalid":
             note = f"{change.message}; what runs goes on as it is"
@@ -83,37 +94,40 @@ class ManifestReloader:
         else:
             note = await self._reload(spec, change)
         level = logging.WARNING if change.what in ("invalid", "removed") else logging.INFO
-        _changes.log(level, "[%s] manifest %s: %s (%s)", id, change.what, change.path, note)
+        _changes_log.log(level, "[%s] manifest %s: %s (%s)", id, change.what, change.path, note)
         if ManifestChanged in self._bus.kinds:
             self._bus.publish(ManifestChanged(id, change.path, change.what, note))
 
     async def _reload(self, spec: Spec, change: Change) -> str:
+        """Replace the extension of a manifest and its bundled ones; return a note for the log."""
         try:
-            await self._replace_found(spec, change.before)
+            await self._replace_discovered(spec, change.before)
         except ExthostError as error:
             return f"not reloaded, what runs goes on: {error.message}"
-        before, self._brought[change.path] = self._brought.get(change.path, ()), change.also
+        old_bundled, self._bundled[change.path] = self._bundled.get(change.path, ()), change.also
         notes = ["reloaded"]
         for server in change.also:
-            if server in before or server.unrunnable:
+            if server in old_bundled or server.unrunnable:  # unchanged, or cannot run here
                 continue
             try:
-                await self._replace_found(server, "")
+                await self._replace_discovered(server, "")
             except ExthostError as error:
                 notes.append(f"its server {server.id} is not: {error.message}")
-        removed = {server.id for server in change.also}
-        for server in before:
-            if server.id not in removed:
-                await self._unload_found(server.id)
+        remaining_ids = {server.id for server in change.also}
+        for server in old_bundled:
+            if server.id not in remaining_ids:
+                await self._unload_discovered(server.id)
         return "; ".join(notes)
 
-    async def _replace_found(self, spec: Spec, before: str) -> None:
+    async def _replace_discovered(self, spec: Spec, old_id: str) -> None:
+        """Replace an extension, unless the config lists it. Raises ExthostError."""
         assert self._replace is not None
         if spec.id in self._config_ids:
             raise UsageError("X1312", f"{spec.id} is an entry of the config", extension=spec.id)
-        await self._replace(spec, "" if before in self._config_ids else before)
+        await self._replace(spec, "" if old_id in self._config_ids else old_id)
 
-    async def _unload_found(self, id: str) -> None:
+    async def _unload_discovered(self, id: str) -> None:
+        """Unload an extension, unless the config lists it."""
         if id in self._config_ids:
             return
         try:

@@ -1,9 +1,9 @@
-"""The tool calls in a model's response, and the messages that answer them.
+"""Runs the tool calls in a model's response, and returns the messages that answer them.
 
-Two forms are read, from dictionaries or from the objects of the APIs' own packages: `tool_calls` of
-a chat-completions message (or of the whole response), and `tool_use` blocks of a message. The
-answers are in the form of the calls. A `tool` message has no member that marks a failure, so its
-content begins with "Error: ".
+Two forms of response are accepted, as dictionaries or as the objects of the APIs' own packages: the
+`tool_calls` of a chat-completions message (or of the whole response), and `tool_use` blocks in the
+content of a message. The answers have the form of the calls. A `tool` message has no field that
+marks a failure; so the content of a failure begins with "Error: ".
 """
 
 import asyncio
@@ -28,7 +28,8 @@ class RunTool(Protocol):
 async def run_model_calls(
     run_tool: RunTool, response: Any, context: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Run the tool calls in a response at once; return the messages that answer them."""
+    """Run the tool calls in a response concurrently; return the messages that answer them. Raises
+    UsageError if `response` has neither form."""
 
     async def run(call: ModelCall) -> Answer:
         if call.problem:
@@ -44,7 +45,7 @@ async def run_model_calls(
 
 
 class ModelCall(NamedTuple):
-    """A call that a model asks for. `problem` is why its arguments cannot be used, or ""."""
+    """A call that a model requests. `problem` is why its arguments cannot be read, or ""."""
 
     id: str
     name: str
@@ -53,7 +54,7 @@ class ModelCall(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came of one call, as text for the model."""
+    """The outcome of one call, as text for the model."""
 
     text: str
     is_error: bool
@@ -63,14 +64,14 @@ class ModelCalls(NamedTuple):
     """The calls of one response."""
 
     calls: tuple[ModelCall, ...]
-    has_blocks: bool  # whether they were `tool_use` blocks
+    has_blocks: bool  # whether the calls are `tool_use` blocks, and not `tool_calls`
 
     def messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
         """Return the messages to send back, with one answer for each call, in order."""
         pairs = list(zip(self.calls, answers, strict=True))
         if not self.has_blocks:
             return [
-                {"role": "tool", "tool_call_id": call.id, "content": _marked(answer)}
+                {"role": "tool", "tool_call_id": call.id, "content": _mark_error(answer)}
                 for call, answer in pairs
             ]
         blocks = [
@@ -85,13 +86,13 @@ class ModelCalls(NamedTuple):
         return [{"role": "user", "content": blocks}] if blocks else []
 
 
-def _marked(answer: Answer) -> str:
+def _mark_error(answer: Answer) -> str:
     return f"Error: {answer.text}" if answer.is_error else answer.text
 
 
 def read_calls(response: Any) -> ModelCalls:
-    """Return the tool calls of a response; none if it has none. Raises UsageError for a value that
-    is not a response of either form."""
+    """Return the tool calls of a response, which may be none. Raises UsageError for a value that is
+    not a response of either form."""
     choices = _member(response, "choices")
     if choices:
         response = _member(choices[0], "message")
@@ -126,4 +127,5 @@ def _from_function(call: Any) -> ModelCall:
 
 
 def _member(value: Any, name: str) -> Any:
+    """Return a key of a dictionary or an attribute of an object; None if there is none."""
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)

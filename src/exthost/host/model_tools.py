@@ -1,8 +1,10 @@
-"""Tools in the form that the API of a model accepts, and what had to be changed for that.
+"""Converts tools to the form that the API of a model accepts, and reports what had to be changed.
+Pure.
 
-Pure. Each API wants a schema of an object, with `properties`. Beyond that they differ: those of
-OpenAI and Anthropic reject some keywords at the top of a schema, and limit lengths and characters.
-What they would reject is taken out and reported, so that one tool does not fail every request.
+Each API requires the JSON schema of an object with `properties`. The APIs of OpenAI and Anthropic
+also reject some keywords at the top level of a schema, and limit lengths and characters. An API
+answers the whole request with an error if one tool in it is not acceptable. So what it would reject
+is removed where possible, and reported.
 """
 
 import re
@@ -14,29 +16,29 @@ __all__ = ["FORMS", "Form", "ModelTool", "model_tool"]
 Form: TypeAlias = Literal["openai", "anthropic", "mcp"]
 FORMS: Final[tuple[Form, ...]] = ("openai", "anthropic", "mcp")
 
-# Both APIs answer 400 for these beside `type` and `properties` of the whole schema.
-_REJECTED_AT_TOP: Final = ("oneOf", "anyOf", "allOf", "not", "enum")
+# The APIs of OpenAI and Anthropic answer 400 if one of these keywords is at the top level.
+_REJECTED_KEYWORDS: Final = ("oneOf", "anyOf", "allOf", "not", "enum")
 
-# Longer descriptions of a function are rejected by OpenAI.
+# OpenAI rejects longer descriptions.
 _MAX_DESCRIPTION_CHARS: Final = 1024
 
-# Anthropic rejects other names of arguments.
+# Anthropic rejects names of arguments that do not match this.
 _ARGUMENT_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class ModelTool(NamedTuple):
-    """A tool as an API wants it, and a sentence for each thing that had to be changed."""
+    """A tool in the form of an API, and a sentence for each change or problem."""
 
     data: dict[str, Any]
     changes: tuple[str, ...]
 
 
 def model_tool(form: Form, name: str, description: str, schema: Any) -> ModelTool:
-    """Return a tool in this form. `schema` is its input schema, or None."""
+    """Return a tool in this form. `schema` is its input schema, or None if it has none."""
     changes: list[str] = []
     parameters = _object_schema(schema, changes)
     if form != "mcp":
-        parameters = _accepted(form, parameters, changes)
+        parameters = _remove_rejected(form, parameters, changes)
     if form == "openai" and len(description) > _MAX_DESCRIPTION_CHARS:
         description = description[: _MAX_DESCRIPTION_CHARS - 1] + "…"
         changes.append(f"its description is cut to {_MAX_DESCRIPTION_CHARS} characters")
@@ -50,7 +52,7 @@ def model_tool(form: Form, name: str, description: str, schema: Any) -> ModelToo
 
 
 def _object_schema(schema: Any, changes: list[str]) -> dict[str, Any]:
-    """Return the schema as one of an object with properties, which every API requires."""
+    """Return the schema as that of an object with `properties`, which every API requires."""
     if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
         if schema is not None and schema is not True:
             changes.append("its schema is not one of an object, so any object is accepted")
@@ -58,23 +60,30 @@ def _object_schema(schema: Any, changes: list[str]) -> dict[str, Any]:
     return {**schema, "type": "object", "properties": schema.get("properties") or {}}
 
 
-def _accepted(form: Form, schema: dict[str, Any], changes: list[str]) -> dict[str, Any]:
-    rejected = [keyword for keyword in _REJECTED_AT_TOP if keyword in schema]
+def _remove_rejected(form: Form, schema: dict[str, Any], changes: list[str]) -> dict[str, Any]:
+    """Return the schema without the keywords that the API rejects. Add to `changes` what was
+    removed, and what the API will not accept or follow."""
+    rejected = [keyword for keyword in _REJECTED_KEYWORDS if keyword in schema]
     if rejected:
-        words = ", ".join(f"`{keyword}`" for keyword in rejected)
-        changes.append(f"{words} at the top of its schema is left out: {form} rejects it")
-    outside = sorted({ref for ref in _references(schema) if not ref.startswith("#")})
-    if outside:
-        changes.append(f"`$ref` to {', '.join(outside)}: {form} cannot follow it")
+        keywords = ", ".join(f"`{keyword}`" for keyword in rejected)
+        changes.append(f"{keywords} at the top of its schema is left out: {form} rejects it")
+    external_refs = sorted({ref for ref in _references(schema) if not ref.startswith("#")})
+    if external_refs:
+        changes.append(f"`$ref` to {', '.join(external_refs)}: {form} cannot follow it")
     if form == "anthropic":
-        odd = [key for key in schema["properties"] if not _ARGUMENT_NAME.fullmatch(str(key))]
-        if odd:
-            changes.append(f"the argument {', '.join(map(repr, odd))}: {form} rejects such names")
+        rejected_names = [
+            key for key in schema["properties"] if not _ARGUMENT_NAME.fullmatch(str(key))
+        ]
+        if rejected_names:
+            names = ", ".join(map(repr, rejected_names))
+            changes.append(f"the argument {names}: {form} rejects such names")
     return {key: value for key, value in schema.items() if key not in rejected}
 
 
 def _references(value: Any) -> Iterator[str]:
-    # A stack and not recursion: a schema comes from an extension, which may nest it without end.
+    """Yield every `$ref` in a schema, of its first 20,000 nodes."""
+    # An explicit stack and a limit, because the schema comes from an extension, which may nest it
+    # too deeply for recursion.
     stack, nodes_left = [value], 20_000
     while stack and nodes_left:
         nodes_left -= 1

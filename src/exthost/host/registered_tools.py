@@ -1,8 +1,8 @@
-"""The tools of a host by their registered names, and as model APIs want them.
+"""The tools of a host by their registered names (`host.tools`), and as lists for model APIs.
 
-The lists can be passed on as they are: names, descriptions and schemas are what those APIs accept.
-A tool without a description is described by its own name. What such an API cannot express is left
-out and logged.
+Each list can be passed to the API of a model unchanged: names, descriptions and schemas have the
+form that the API accepts. The description of a tool that has none is the tool's own name. What an
+API cannot express is left out and logged (see `model_tools`).
 """
 
 import logging
@@ -18,13 +18,16 @@ _log = logging.getLogger("exthost.tools")
 
 
 class RegisteredTools(Mapping[str, RegisteredTool]):
-    """Registered name → tool. Read-only."""
+    """A read-only mapping from registered names to tools."""
 
-    __slots__ = ("_told", "_tools")
+    __slots__ = ("_logged_warnings", "_tools")
 
-    def __init__(self, tools: Mapping[str, RegisteredTool], told: set[str] | None = None) -> None:
+    def __init__(
+        self, tools: Mapping[str, RegisteredTool], logged_warnings: set[str] | None = None
+    ) -> None:
+        """`logged_warnings` are not logged again; further ones are added to the set."""
         self._tools = tools
-        self._told: set[str] = set() if told is None else told  # warnings that were logged
+        self._logged_warnings: set[str] = set() if logged_warnings is None else logged_warnings
 
     def __getitem__(self, name: str) -> RegisteredTool:
         return self._tools[name]
@@ -51,19 +54,19 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
         return self._in_form("mcp")
 
     def changes(self, form: Form) -> list[str]:
-        """Return a sentence for each thing that a form cannot express: "openai", "anthropic" or
-        "mcp". The lists above leave it out; the first time, they log it as a warning."""
-        return [change for tool in self._converted(form) for change in tool.changes]
+        """Return a sentence for each thing that a form ("openai", "anthropic" or "mcp") cannot
+        express. The methods above leave it out, and log it as a warning the first time."""
+        return [change for tool in self._convert(form) for change in tool.changes]
 
     def _in_form(self, form: Form) -> list[dict[str, Any]]:
-        converted = self._converted(form)
+        converted = self._convert(form)
         for change in (change for tool in converted for change in tool.changes):
-            if change not in self._told:
-                self._told.add(change)
+            if change not in self._logged_warnings:
+                self._logged_warnings.add(change)
                 _log.warning("%s", change)
         return [tool.data for tool in converted]
 
-    def _converted(self, form: Form) -> list[ModelTool]:
+    def _convert(self, form: Form) -> list[ModelTool]:
         return [
             model_tool(form, tool.name, tool.description or tool.tool, tool.input_schema)
             for tool in self._tools.values()

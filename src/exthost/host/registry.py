@@ -1,13 +1,18 @@
-"""The tools that can be called now, by name, and the extension of each.
+"""The registry: finds a tool, and the extension that has it, by the tool's name. Pure.
 
-Every tool of every dialect has one registered name (see `names`). If two extensions have a tool of
-the same registered name, the first in the order of the host keeps it, and a warning names the
-other; when the first ends, the other gets the name. A tool is also found by `extension:tool`, in
-which the extension may be given by its id or its own name; and by the tool's own name, if only one
-extension has it, or only one with the requested capability.
+A tool can be named in three ways:
 
-The tables are rebuilt at the first look-up after a change: a hundred extensions that get ready one
-after another cost one rebuild. Knows no process and no loop.
+- its registered name, such as `ext_weather_forecast` (see `names`);
+- `extension:tool`, where `extension` is the id of the extension or the name that it reports;
+- the tool's own name, such as `forecast`, if only one extension has such a tool, or only one with
+  the requested capability.
+
+If two extensions have a tool with the same registered name, the first extension in the order of the
+host gets the name, and a warning is logged about the other. When the first is no longer available,
+the other gets the name.
+
+The tables are rebuilt at the first look-up after a change, and not at each change. So a hundred
+extensions that start one after another cause a single rebuild.
 """
 
 import logging
@@ -21,12 +26,12 @@ from exthost.offer import Offer, RegisteredTool, Tool
 
 _log = logging.getLogger("exthost.host.registry")
 
-# In a message, as many names as a person reads.
-_SHOWN_NAMES = 5
+# An error message lists at most this many names.
+_MAX_LISTED_NAMES = 5
 
 
-class Server(Protocol):
-    """What the registry needs to know of an extension."""
+class ToolOwner(Protocol):
+    """The attributes of an extension that the registry reads."""
 
     @property
     def id(self) -> str: ...
@@ -42,24 +47,27 @@ class Registry:
     """The tools of one host by their names."""
 
     def __init__(self, on_change: Callable[[], None] | None = None) -> None:
+        """`on_change` is called when the tables have become stale."""
         self._on_change = on_change
-        self._servers: Iterable[Server] = ()
+        self._extensions: Iterable[ToolOwner] = ()
         self._stale = True
-        self._tools: dict[str, RegisteredTool] = {}
-        # The tools by registered name, empty while they have to be collected anew. Every call
-        # looks here first.
+        self._tools: dict[str, RegisteredTool] = {}  # by registered name
+        # The same as `_tools` while that is up to date, otherwise empty. Every call looks here
+        # first: a name that is missing takes the slow path, which rebuilds the tables.
         self.current: Mapping[str, RegisteredTool] = {}
         self._by_own_name: dict[str, list[RegisteredTool]] = {}
         self.logged_warnings: set[str] = set()
-        self.warnings: tuple[str, ...] = ()
+        self.warnings: tuple[str, ...] = ()  # of the last rebuild
 
-    def set_extensions(self, servers: Iterable[Server]) -> None:
-        """Use these extensions, in this order."""
-        self._servers = servers
+    def set_extensions(self, extensions: Iterable[ToolOwner]) -> None:
+        """Use the tools of these extensions, in this order. `extensions` is iterated again at each
+        rebuild, so a view such as `dict.values()` stays up to date."""
+        self._extensions = extensions
         self._stale, self.current = True, {}
 
     def mark_stale(self) -> None:
-        """Rebuild the tables at the next look-up, because an offer or a state has changed."""
+        """Rebuild the tables at the next look-up. Call this when the offer (the tools, hooks and
+        commands) or the state of an extension has changed, or the extensions themselves."""
         self._stale, self.current = True, {}
         if self._on_change is not None:
             self._on_change()
@@ -67,35 +75,40 @@ class Registry:
     @property
     def tools(self) -> Mapping[str, RegisteredTool]:
         """The tools by registered name, in the order of the extensions."""
-        return MappingProxyType(self._fresh())
+        return MappingProxyType(self._current_tools())
 
     def get(self, name: str) -> RegisteredTool | None:
         """Return the tool of this registered name, or None."""
         if self._stale:
-            self._fresh()
+            self._current_tools()
         return self._tools.get(name)
 
     def find(self, name: str, *, capability: str = "") -> RegisteredTool:
-        """Return the tool of this name in any spelling, of an extension with this capability.
-        Raises NotFound with the nearest name."""
-        found = self._fresh().get(name)
-        extension, colon, own = name.partition(":")
-        same = self._by_own_name.get(own if colon else name, []) if found is None else [found]
+        """Return the tool with this name, in any of the three forms, of an extension with this
+        capability ("" for any). Raises NotFound if there is none, or several."""
+        registered = self._current_tools().get(name)
+        extension, colon, tool_part = name.partition(":")
+        if registered is not None:
+            candidates = [registered]
+        else:
+            candidates = self._by_own_name.get(tool_part if colon else name, [])
         if colon:
-            same = [tool for tool in same if extension in (tool.extension, tool.provider)]
-        if capability and same:
-            same = [tool for tool in same if _has(tool, capability)]
-            if not same:
+            candidates = [
+                tool for tool in candidates if extension in (tool.extension, tool.provider)
+            ]
+        if capability and candidates:
+            candidates = [tool for tool in candidates if _has_capability(tool, capability)]
+            if not candidates:
                 raise NotFound(
                     "X1220",
                     f"no extension with the capability {capability} has a tool {name!r}",
                     help="exthost inspect shows the capabilities of an extension",
                 )
-        if len(same) == 1:
-            return same[0]
-        raise self._not_found(name, same)
+        if len(candidates) == 1:
+            return candidates[0]
+        raise self._not_found_error(name, candidates)
 
-    def _fresh(self) -> dict[str, RegisteredTool]:
+    def _current_tools(self) -> dict[str, RegisteredTool]:
         if self._stale:
             self._stale = False
             self._rebuild()
@@ -105,11 +118,11 @@ class Registry:
         tools: dict[str, RegisteredTool] = {}
         by_own_name: dict[str, list[RegisteredTool]] = {}
         warnings = []
-        for server in list(self._servers):
-            if not server.serves:
+        for extension in list(self._extensions):
+            if not extension.serves:
                 continue
-            for tool in server.tools.values():
-                registered = _registered(server, tool)
+            for tool in extension.tools.values():
+                registered = _register(extension, tool)
                 first = tools.setdefault(registered.name, registered)
                 by_own_name.setdefault(tool.name, []).append(registered)
                 if first is not registered:
@@ -125,17 +138,17 @@ class Registry:
                 self.logged_warnings.add(warning)
                 _log.warning("%s", warning)
 
-    def _not_found(self, name: str, same: list[RegisteredTool]) -> NotFound:
-        if same:
-            ways = ", ".join(tool.name for tool in same[:_SHOWN_NAMES])
+    def _not_found_error(self, name: str, candidates: list[RegisteredTool]) -> NotFound:
+        if candidates:
+            names = ", ".join(tool.name for tool in candidates[:_MAX_LISTED_NAMES])
             return NotFound(
                 "X1204",
-                f"{len(same)} extensions have a tool {name!r}",
-                help=f"say which one you mean: {ways}",
+                f"{len(candidates)} extensions have a tool {name!r}",
+                help=f"say which one you mean: {names}",
             )
-        near = nearest(name, [*self._tools, *self._by_own_name])
-        if near is not None:
-            help = f"did you mean {near!r}?"
+        nearest_name = nearest(name, [*self._tools, *self._by_own_name])
+        if nearest_name is not None:
+            help = f"did you mean {nearest_name!r}?"
         elif self._tools:
             help = f"see what there is: exthost tools (there are {len(self._tools)})"
         else:
@@ -143,19 +156,19 @@ class Registry:
         return NotFound("X1201", f"there is no tool {name!r}", help=help)
 
 
-def _has(tool: RegisteredTool, capability: str) -> bool:
+def _has_capability(tool: RegisteredTool, capability: str) -> bool:
     return any(capability_fits(capability, offered) for offered in tool.capabilities)
 
 
-def _registered(server: Server, tool: Tool) -> RegisteredTool:
+def _register(extension: ToolOwner, tool: Tool) -> RegisteredTool:
     return RegisteredTool(
-        name=registered_name(server.id, tool.name),
-        description=prefixed_description(server.id, tool.description),
+        name=registered_name(extension.id, tool.name),
+        description=prefixed_description(extension.id, tool.description),
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,
         extra=tool.extra,
         tool=tool.name,
-        extension=server.id,
-        provider=server.offer.name,
-        capabilities=server.offer.capabilities,
+        extension=extension.id,
+        provider=extension.offer.name,
+        capabilities=extension.offer.capabilities,
     )

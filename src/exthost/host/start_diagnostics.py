@@ -1,4 +1,4 @@
-"""The causes of extensions that did not start, as diagnostics."""
+"""Reports the extensions that did not start, as diagnostics (see `discovery.report`)."""
 
 from collections.abc import Iterable
 
@@ -9,16 +9,17 @@ from exthost.session.failures import copy_error
 
 
 def start_diagnostics(extensions: Iterable[Extension]) -> tuple[Diagnostic, ...]:
-    """Return a diagnostic for each of these extensions that has a cause."""
+    """Return a diagnostic for each of these extensions that failed or was refused."""
     return tuple(
-        _diagnostic(extension, extension.cause)
+        _make_diagnostic(extension, extension.cause)
         for extension in extensions
         if extension.cause is not None
     )
 
 
 def raise_first_problem(diagnostics: Iterable[Diagnostic], extensions: Iterable[Extension]) -> None:
-    """Raise the first reason why a wanted extension is missing, if there is one."""
+    """Raise the first error among the diagnostics of discovery, or else that of the first extension
+    that failed. Return if there is none."""
     for diagnostic in diagnostics:
         if diagnostic.level == "error":
             raise diagnostic.as_error()
@@ -27,7 +28,7 @@ def raise_first_problem(diagnostics: Iterable[Diagnostic], extensions: Iterable[
             raise copy_error(extension.cause)
 
 
-def _diagnostic(extension: Extension, cause: ExthostError) -> Diagnostic:
+def _make_diagnostic(extension: Extension, cause: ExthostError) -> Diagnostic:
     return Diagnostic(
         level="warning" if isinstance(cause, Refused) else "error",
         path=extension.spec.origin,

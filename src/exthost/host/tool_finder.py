@@ -1,4 +1,5 @@
-"""Finds a tool by its name; starts extensions whose tools only a handshake shows."""
+"""Finds a tool by its name, and starts extensions if their tools are not known before a
+handshake."""
 
 import asyncio
 
@@ -10,8 +11,8 @@ from exthost.offer import RegisteredTool
 
 __all__ = ["ToolFinder"]
 
-# The code of the error for a name that several tools have.
-_SEVERAL = "X1204"
+# The code of the error for a name that several extensions have a tool for.
+_AMBIGUOUS = "X1204"
 
 
 class ToolFinder:
@@ -22,11 +23,15 @@ class ToolFinder:
         self._extensions = extensions
 
     async def find(self, name: str, capability: str = "", ask_all: bool = False) -> RegisteredTool:
-        """Return the tool of this name, of an extension with this capability.
+        """Return the tool of this name, of an extension with this capability ("" for any).
 
-        If it is not known, the extensions whose tools are not known yet are started: those
-        that the name can belong to, or with `ask_all` each of them. With `ask_all` they are also
-        started for a tool's own name, which another of them may have as well.
+        An extension is silent if its tools are not known before its handshake. If no known tool
+        has the name, the silent extensions to which the name can belong are started; if there are
+        none and `ask_all` is True, every silent extension is.
+
+        With `ask_all`, every silent extension is also started if the name is a tool's own name,
+        because another extension may have a tool of that name, too. Raises NotFound if the name
+        is then unknown or ambiguous.
         """
         self._extensions.require_open()
         try:
@@ -38,27 +43,28 @@ class ToolFinder:
                 return tool
             await asyncio.gather(*(ext.start() for ext in silent), return_exceptions=True)
             return self._registry.find(name, capability=capability)
-        except NotFound as unknown:
-            if unknown.code == _SEVERAL:
+        except NotFound as error:
+            if error.code == _AMBIGUOUS:
                 raise
             silent = [ext for ext in self._extensions if ext.is_silent]
             owners = [ext for ext in silent if _can_belong_to(name, ext.id)]
-            started = owners or (silent if ask_all else [])
-            if not started:
-                self._raise_absence(name)
+            to_start = owners or (silent if ask_all else [])
+            if not to_start:
+                self._raise_why_unavailable(name)
                 raise
-        outcomes = await asyncio.gather(*(ext.start() for ext in started), return_exceptions=True)
+        outcomes = await asyncio.gather(*(ext.start() for ext in to_start), return_exceptions=True)
         try:
             return self._registry.find(name, capability=capability)
         except NotFound:
             for outcome in outcomes:
                 if owners and isinstance(outcome, ExthostError):
                     raise outcome from None
-            self._raise_absence(name)
+            self._raise_why_unavailable(name)
             raise
 
-    def _raise_absence(self, name: str) -> None:
-        """Raise why the extension of this tool does not serve, if there is one."""
+    def _raise_why_unavailable(self, name: str) -> None:
+        """If an extension that can have this tool is unavailable (failed, refused or stopped),
+        raise the error that says so. Return otherwise."""
         for extension in self._extensions:
             if not extension.serves and (
                 name in extension.tools or _can_belong_to(name, extension.id)
@@ -67,7 +73,8 @@ class ToolFinder:
 
 
 def _can_belong_to(name: str, extension: str) -> bool:
-    """Return whether a tool's name, in any spelling, can belong to this extension."""
+    """Return whether the name, a registered name or `extension:tool`, can be that of a tool of this
+    extension."""
     extension_part, colon, _ = name.partition(":")
     if colon:
         return extension_part == extension

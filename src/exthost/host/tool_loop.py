@@ -1,11 +1,13 @@
-"""The tool loop: runs the tools that a model requests, and sends the model their results.
+"""The tool loop: asks a model, runs the tools that it requests, and asks again with their results.
 
-At most `rounds` times. The tools of a round run one after another, by `run_tool`, with the hooks
-before and after each. The model gets an error text for a tool that is unknown, was stopped or
-failed, since it may find another way. The loop fails if the provider fails, requests a tool in an
-unreadable form, or still requests tools in the last round.
+The model is asked at most `rounds` times. The tools of one round run one after another by
+`host.run_tool`, with their hooks. If a tool is unknown, was stopped by a hook, or failed, the model
+gets an error text instead of a result, so that it can try something else. The loop raises an error
+if the provider of the model fails, if it requests a tool in an unreadable form, or if it still
+requests tools in the last round.
 
-Knows no dialect and no process: a provider is a function from messages to content.
+The provider is given as a function from messages to a completion, so this module is the same for
+every dialect.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -24,7 +26,8 @@ from exthost.tool_result import ToolResult
 
 __all__ = ["ROUNDS", "OUTPUT_BYTES", "complete_with_tools", "cut_to_bytes"]
 
-# How often a model may request tools, and how much output it gets (docs/dialects/synaps.md).
+# The defaults: how often the model is asked, and how many bytes of each tool's output it gets
+# (docs/dialects/synaps.md).
 ROUNDS = 8
 OUTPUT_BYTES = 30_000
 
@@ -33,7 +36,9 @@ Complete: TypeAlias = Callable[[list[Any]], Awaitable[Completion]]
 RunTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolResult]]
 
 
-class _Use(NamedTuple):
+class _ToolUse(NamedTuple):
+    """A `tool_use` block of a completion: a request of the model to run a tool."""
+
     id: str
     name: str
     input: Mapping[str, Any]
@@ -48,8 +53,15 @@ async def complete_with_tools(
     rounds: int = ROUNDS,
     output_bytes: int = OUTPUT_BYTES,
 ) -> Completion:
-    """Return the last answer of the model. `messages` is not changed. `run_tool` returns a failed
-    tool as a result (check=False)."""
+    """Return the first completion that requests no tools.
+
+    complete      asks the model
+    messages      the conversation so far; it is not changed
+    run_tool      runs a tool, and returns the result also of one that failed (check=False)
+    provider      the name of the model, for error messages
+    rounds        how often the model is asked at most; at least 1
+    output_bytes  how many bytes of each tool's output the model gets at most
+    """
     if type(output_bytes) is not int or output_bytes < 1:
         raise UsageError(
             "X1334",
@@ -60,12 +72,14 @@ async def complete_with_tools(
     rounds = max(1, rounds)
     for rounds_left in range(rounds - 1, -1, -1):
         completion = await complete(conversation)
-        uses = [_use(block, provider) for block in completion.content if _asks(block)]
+        uses = [
+            _read_tool_use(block, provider) for block in completion.content if _is_tool_use(block)
+        ]
         if not uses:
             return completion
         if rounds_left:
             conversation.append({"role": "assistant", "content": list(completion.content)})
-            results = [await _result(use, run_tool, output_bytes) for use in uses]
+            results = [await _run(use, run_tool, output_bytes) for use in uses]
             conversation.append({"role": "user", "content": results})
     message = f"the provider {provider} still asked for tools in round {rounds}, the last"
     raise CallFailed(
@@ -76,21 +90,22 @@ async def complete_with_tools(
     )
 
 
-def _asks(block: Any) -> bool:
+def _is_tool_use(block: Any) -> bool:
     return isinstance(block, Mapping) and block.get("type") == "tool_use"
 
 
-def _use(block: Mapping[str, Any], provider: str) -> _Use:
+def _read_tool_use(block: Mapping[str, Any], provider: str) -> _ToolUse:
+    """Return the request in a block. Raises ProtocolViolation."""
     id, name, input = block.get("id"), block.get("name"), block.get("input", {})
-    for member, value in (("id", id), ("name", name)):
+    for field, value in (("id", id), ("name", name)):
         if type(value) is not str or not value.strip():
-            raise _unreadable(provider, f"its {member} is missing or blank")
+            raise _unreadable_error(provider, f"its {field} is missing or blank")
     if not isinstance(input, Mapping):
-        raise _unreadable(provider, "its input is not an object")
-    return _Use(str(id), str(name), input)
+        raise _unreadable_error(provider, "its input is not an object")
+    return _ToolUse(str(id), str(name), input)
 
 
-def _unreadable(provider: str, why: str) -> ProtocolViolation:
+def _unreadable_error(provider: str, why: str) -> ProtocolViolation:
     return ProtocolViolation(
         "X0654",
         f"the provider {provider} asked for a tool in a way that cannot be read: {why}",
@@ -98,7 +113,8 @@ def _unreadable(provider: str, why: str) -> ProtocolViolation:
     )
 
 
-async def _result(use: _Use, run_tool: RunTool, output_bytes: int) -> dict[str, Any]:
+async def _run(use: _ToolUse, run_tool: RunTool, output_bytes: int) -> dict[str, Any]:
+    """Run a tool, and return its result, or the error, as a `tool_result` block."""
     try:
         result = await run_tool(use.name, use.input)
         if result.error_reply is not None:
@@ -118,7 +134,7 @@ async def _result(use: _Use, run_tool: RunTool, output_bytes: int) -> dict[str, 
     return block | {"is_error": True} if failed else block
 
 
-def cut_to_bytes(text: str, most: int) -> str:
-    """Return the text cut to at most `most` bytes, in whole characters."""
+def cut_to_bytes(text: str, max_bytes: int) -> str:
+    """Return the text, cut to whole characters of at most `max_bytes` bytes in UTF-8."""
     data = text.encode("utf-8", "replace")
-    return text if len(data) <= most else data[:most].decode("utf-8", "ignore")
+    return text if len(data) <= max_bytes else data[:max_bytes].decode("utf-8", "ignore")

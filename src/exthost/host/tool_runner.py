@@ -1,4 +1,4 @@
-"""`host.run_tool`: calls a tool by its name, between its hooks."""
+"""Implements `host.run_tool`: calls a tool by its name, with the hooks before and after it."""
 
 from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol
@@ -31,7 +31,7 @@ class CallTool(Protocol):
 
 
 class ToolRunner:
-    """Runs the tools of one host between their hooks."""
+    """Runs the tools of one host with their hooks."""
 
     def __init__(
         self,
@@ -54,7 +54,8 @@ class ToolRunner:
         on_progress: OnProgress | None,
         check: bool,
     ) -> ToolResult:
-        """Find the tool, run its hooks and call it. With `check`, a tool that failed raises."""
+        """Find the tool, run the hooks and call it. With `check`, raise CallFailed if the tool
+        failed; without it, return the result of the failure."""
         tool = await self._finder.find(name)
 
         def call(arguments: Any) -> Coroutine[Any, Any, ToolResult]:
@@ -74,11 +75,11 @@ class ToolRunner:
                 raise
             return ToolResult.from_error_reply(error)
         if check and result.is_error:
-            raise self._tool_failed(result, tool)
+            raise self._tool_failed_error(result, tool)
         return result
 
-    def _tool_failed(self, result: ToolResult, tool: RegisteredTool) -> CallFailed:
+    def _tool_failed_error(self, result: ToolResult, tool: RegisteredTool) -> CallFailed:
         extension = self._extensions.get(tool.extension)
-        if extension is None:  # unloaded while a hook looked at the result
+        if extension is None:  # it was unloaded while a hook examined the result
             return tool_error(result, tool.tool, extension=tool.extension)
         return extension.calls.tool_error(result, tool.tool)

@@ -304,10 +304,10 @@ def test_configs_are_apart_and_changes_are_told_to_those_who_watch(store: Store)
         of(configs.get("a", "k"))
     for extension, key, value in (("a", "k", "1"), ("b", "k", "2"), ("a", "other", "3")):
         of(configs.set(extension, key, value))
-        configs.changed(extension, key, value)
+        configs.report_change(extension, key, value)
     end()
     end()
-    configs.changed("a", "k", "4")
+    configs.report_change("a", "k", "4")
     assert (told, everything) == ([("k", "1")], ["k", "other", "k"])
     assert of(configs.get("a", "k")) == "1" and of(configs.get("a", "nothing")) is None
     assert of(configs.get_many("a", ("k", "other", "none"))) == {"k": "1", "other": "3"}

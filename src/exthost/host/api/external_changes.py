@@ -1,7 +1,8 @@
-"""Finds settings that another host changed in the same store.
+"""Detects settings that another host changed in the same store, by polling.
 
-SQLite reports cheaply whether another connection has written; only then are the settings read and
-compared with the known ones. Nothing is polled while nobody subscribes.
+SQLite has a counter (`PRAGMA data_version`) that changes when another connection has written. Only
+if it has changed are the settings read, and compared with those of the last poll. The caller stops
+the polling while nobody subscribes to settings.
 """
 
 import asyncio
@@ -18,80 +19,86 @@ __all__ = ["POLL_SECONDS", "ExternalChanges"]
 
 _log = logging.getLogger("exthost.host.api")
 
-# Soon enough for a person who changes a setting in another program.
+# Short enough for a person who changes a setting in another program and looks at the effect.
 POLL_SECONDS = 1.0
 
 Settings: TypeAlias = dict[tuple[str, str], str]
+"""The values of settings, by the id of the extension and the key."""
 
 
 class ExternalChanges:
-    """Polls one store; calls `changed` with extension, key and value, on the loop's thread."""
+    """Polls one store, and calls `on_change` with the extension, the key and the new value of each
+    change, on the thread of the event loop."""
 
-    def __init__(self, store: Store, changed: Callable[[str, str, str], None]) -> None:
+    def __init__(self, store: Store, on_change: Callable[[str, str, str], None]) -> None:
         self._store = store
-        self._changed = changed
-        self._known: Settings = {}
+        self._on_change = on_change
+        self._last_settings: Settings = {}  # as of the last poll
+        # Settings that this host is writing now.
         self._own_writes: set[tuple[str, str]] = set()
-        self._polling: asyncio.Task[None] | None = None
-        self._started = asyncio.Event()
+        self._poll_task: asyncio.Task[None] | None = None
+        self._first_read = asyncio.Event()
 
     async def start(self) -> None:
-        """Start polling; return when the current settings are known. May be called again."""
-        if self._polling is None or self._polling.done():
-            self._started = asyncio.Event()
-            self._polling = asyncio.get_running_loop().create_task(self._poll(self._started))
-        await self._started.wait()
+        """Start polling, and return when the current settings have been read. Calling this again
+        while it polls is allowed."""
+        if self._poll_task is None or self._poll_task.done():
+            self._first_read = asyncio.Event()
+            self._poll_task = asyncio.get_running_loop().create_task(self._poll(self._first_read))
+        await self._first_read.wait()
 
     def stop(self) -> None:
         """Stop polling."""
-        if self._polling is not None:
-            self._polling.cancel()
-            self._polling = None
+        if self._poll_task is not None:
+            self._poll_task.cancel()
+            self._poll_task = None
 
     async def close(self) -> None:
         """Stop polling and wait for the task."""
-        polling = self._polling
+        poll_task = self._poll_task
         self.stop()
-        if polling is not None:
-            await asyncio.wait([polling])
+        if poll_task is not None:
+            await asyncio.wait([poll_task])
 
     def begin_own_write(self, extension: str, key: str) -> None:
-        """Ignore changes of this key until `end_own_write`: this host reports its own writes."""
+        """Do not report changes of this key until `end_own_write`, because this host writes it, and
+        reports that itself."""
         self._own_writes.add((extension, key))
 
     def end_own_write(self, extension: str, key: str, value: str | None) -> None:
-        """The write is done; None means that it failed."""
+        """Report changes of this key again. `value` is what was written, or None if that failed."""
         self._own_writes.discard((extension, key))
         if value is not None:
-            self._known[extension, key] = value
+            self._last_settings[extension, key] = value
 
-    async def _poll(self, started: asyncio.Event) -> None:
+    async def _poll(self, first_read: asyncio.Event) -> None:
         loop, due = asyncio.get_running_loop(), asyncio.Event()
         timer = deadline_timer(loop, due.set)
         version: int | None = None
         try:
-            version, self._known = await self._read(None)
-            started.set()
+            version, self._last_settings = await self._read(None)
+            first_read.set()
             while True:
                 timer.set(loop.time() + POLL_SECONDS)
                 await due.wait()
                 due.clear()
                 version, settings = await self._read(version)
                 self._compare(settings)
-        except ConfigError as error:
+        except ConfigError as error:  # the store cannot be read
             _log.warning("what other hosts change is not seen any more: %s", error.message)
         finally:
-            started.set()
+            first_read.set()  # also after an error, so that `start` returns
             timer.cancel()
 
     def _compare(self, settings: Settings) -> None:
         for key, value in settings.items():
-            if key not in self._own_writes and self._known.get(key) != value:
-                self._known[key] = value
-                self._changed(*key, value)
+            if key not in self._own_writes and self._last_settings.get(key) != value:
+                self._last_settings[key] = value
+                self._on_change(*key, value)
 
     async def _read(self, version: int | None) -> tuple[int | None, Settings]:
-        """Return the settings, if another connection has written since this version."""
+        """Return the current version, and all settings; or no settings if no other connection has
+        written since `version`. If there is no store yet, return None and no settings."""
         try:
             return await asyncio.wrap_future(
                 self._store.read(lambda connection: _settings_since(connection, version))
@@ -101,13 +108,13 @@ class ExternalChanges:
 
 
 def _settings_since(connection: sqlite3.Connection, version: int | None) -> tuple[int, Settings]:
-    now: Any = connection.execute("PRAGMA data_version").fetchone()[0]
-    if now == version:
-        return now, {}
+    data_version: Any = connection.execute("PRAGMA data_version").fetchone()[0]
+    if data_version == version:
+        return data_version, {}
     try:
         rows = connection.execute("SELECT extension, key, value FROM config").fetchall()
     except sqlite3.OperationalError as error:
         if "no such table" not in str(error):
             raise
-        rows = []
-    return now, {(str(extension), str(key)): str(value) for extension, key, value in rows}
+        rows = []  # nothing was stored yet
+    return data_version, {(str(extension), str(key)): str(value) for extension, key, value in rows}

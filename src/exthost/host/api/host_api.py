@@ -1,8 +1,10 @@
-"""What extensions may request from the host: memory and settings.
+"""Answers the requests of extensions for memory and settings.
 
-Connects the requests of a dialect with the store, memory and settings behind them. Each process is
-served by an object of its own, and its subscriptions end with it. The store is opened by the first
-request. Knows no dialect.
+Each dialect translates its own requests into the actions of `dialects.host_requests`, such as
+`Remember` or `ReadConfig`. This module performs the actions; it is the same for every dialect.
+
+Each process of an extension has a `_RequestServer`, whose subscriptions end with the process. The
+store is opened by the first request.
 """
 
 import asyncio
@@ -37,15 +39,16 @@ __all__ = ["HostApi", "read_stored_settings"]
 
 _log = logging.getLogger("exthost.host.api")
 
-_STORAGE = -32000
-_BAD_PARAMS = -32602
+# JSON-RPC error codes.
+_STORAGE_ERROR = -32000
+_INVALID_PARAMS = -32602
 
-# A process that wants more can subscribe to all keys.
-_WATCHED_KEYS = 1000
+# The most keys that one process may subscribe to. One that needs more can subscribe to all keys.
+_MAX_WATCHED_KEYS = 1000
 
 
-class Peer(Protocol):
-    """A process that sends requests."""
+class RequestingProcess(Protocol):
+    """A process of an extension that sends requests. `ended` is done when the process is gone."""
 
     ended: "asyncio.Future[None]"
 
@@ -53,35 +56,37 @@ class Peer(Protocol):
 
 
 class HostApi:
-    """Serves the requests of one host's extensions."""
+    """Answers the requests of the extensions of one host."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._store = Store(state_root(environ))
         self.memories = Memories(self._store)
         self.settings = StoredSettings(self._store)
-        self._full: set[str] = set()
-        self.external_changes = ExternalChanges(self._store, self.settings.changed)
+        self._warned_as_full: set[str] = set()
+        self.external_changes = ExternalChanges(self._store, self.settings.report_change)
 
     def handlers_for(
         self, spec: Spec, dialect: Dialect
-    ) -> Callable[[Peer], Mapping[str, Handler]] | None:
-        """Return what makes the handlers of a process; None if its dialect has no requests."""
+    ) -> Callable[[RequestingProcess], Mapping[str, Handler]] | None:
+        """Return a function that creates the request handlers for one process of the extension, by
+        method. Return None if the dialect has no such requests."""
         if not dialect.host_requests:
             return None
 
-        def serve(peer: Peer) -> Mapping[str, Handler]:
-            server = _RequestServer(self, spec.id, peer, resolve_limits(spec, dialect).store)
+        def make_handlers(process: RequestingProcess) -> Mapping[str, Handler]:
+            server = _RequestServer(self, spec.id, process, resolve_limits(spec, dialect).store)
             return {
-                method: _handler(server, spec, request)
+                method: _make_handler(server, spec, request)
                 for method, request in dialect.host_requests.items()
             }
 
-        return serve
+        return make_handlers
 
     async def configure(
         self, extension: str, key: str, value: str, quota: int | None = None
     ) -> None:
-        """Store a setting of an extension and notify its processes that subscribed to it."""
+        """Store a setting of an extension, and notify its processes that subscribed to it. Raises
+        QuotaExceeded if it would then store more than `quota` bytes; None is unlimited."""
         stored = None
         self.external_changes.begin_own_write(extension, key)
         try:
@@ -89,11 +94,12 @@ class HostApi:
             stored = value
         finally:
             self.external_changes.end_own_write(extension, key, stored)
-        self.settings.changed(extension, key, value)
+        self.settings.report_change(extension, key, value)
 
     async def with_stored_settings(self, spec: Spec) -> Spec:
-        """Return the spec with its stored settings. A store that cannot be read is a warning only:
-        settings may also come from variables."""
+        """Return the spec with the stored values of its settings. If the store cannot be read, log
+        a warning and return the spec unchanged, because settings may also come from environment
+        variables."""
         if not spec.settings:
             return spec
         keys = tuple(setting.key for setting in spec.settings)
@@ -102,12 +108,12 @@ class HostApi:
         except ConfigError as error:
             _log.warning("[%s] its stored settings are not used: %s", spec.id, error.message)
             return spec
-        return replace(spec, stored=self.settings.latest(spec.id, values))
+        return replace(spec, stored=self.settings.live_view(spec.id, values))
 
     def warn_full(self, extension: str, quota: int) -> None:
         """Warn the operator, once for each extension, that its store is full."""
-        if extension not in self._full:
-            self._full.add(extension)
+        if extension not in self._warned_as_full:
+            self._warned_as_full.add(extension)
             _log.warning(
                 "[%s] it has used up its store: %.0f MB (limits.store); what it stores from now on "
                 "is refused",
@@ -123,19 +129,23 @@ class HostApi:
 
 
 class _RequestServer:
-    """Serves the requests of one process."""
+    """Answers the requests of one process. `quota` is how many bytes its extension may store; None
+    is unlimited."""
 
-    def __init__(self, api: HostApi, extension: str, peer: Peer, quota: int | None) -> None:
+    def __init__(
+        self, api: HostApi, extension: str, process: RequestingProcess, quota: int | None
+    ) -> None:
         self._api = api
         self._extension = extension
-        self._peer = peer
+        self._process = process
         self._quota = quota
-        self._watched: frozenset[str] | None = frozenset()  # None: every key
-        self._end_subscription: Callable[[], None] | None = None
-        peer.ended.add_done_callback(lambda _: self._unsubscribe())
+        self._watched_keys: frozenset[str] | None = frozenset()  # None: every key
+        self._cancel_subscription: Callable[[], None] | None = None
+        process.ended.add_done_callback(lambda _: self._unsubscribe())
 
-    async def serve(self, action: HostAction) -> Any:
-        """Return the result. Raises CallFailed with the error for the process."""
+    async def perform(self, action: HostAction) -> Any:
+        """Perform the action and return the result. Raises CallFailed with the error reply for the
+        process."""
         settings, memories = self._api.settings, self._api.memories
         try:
             match action:
@@ -152,49 +162,53 @@ class _RequestServer:
                     return self._subscribe(action)
         except ConfigError as error:
             _log.error("[%s] %s", self._extension, error.message)
-            raise _failed("X0750", error.message, _STORAGE) from None
+            raise _error_reply("X0750", error.message, _STORAGE_ERROR) from None
         except QuotaExceeded as error:
             self._api.warn_full(self._extension, error.quota)
-            raise _failed("X0755", str(error), _STORAGE) from None
+            raise _error_reply("X0755", str(error), _STORAGE_ERROR) from None
         except UsageError as error:
-            raise _failed("X0751", f"{error.message}: {error.help}", _BAD_PARAMS) from None
+            raise _error_reply("X0751", f"{error.message}: {error.help}", _INVALID_PARAMS) from None
 
     def _subscribe(self, action: WatchConfig) -> None:
-        """Add these keys to its subscription. It is notified of each change once, however often it
-        subscribes."""
-        if action.keys is None or self._watched is None:
-            watched = None
+        """Add these keys to the subscription of the process. The process has one subscription, so
+        it is notified of each change once, however often it subscribes."""
+        if action.keys is None or self._watched_keys is None:
+            keys = None
         else:
-            watched = self._watched | frozenset(action.keys)
-            if len(watched) > _WATCHED_KEYS:
-                raise _failed("X0751", f"more than {_WATCHED_KEYS} keys to watch", _BAD_PARAMS)
-        before = self._end_subscription
-        self._watched = watched
-        self._end_subscription = self._api.settings.subscribe(
+            keys = self._watched_keys | frozenset(action.keys)
+            if len(keys) > _MAX_WATCHED_KEYS:
+                message = f"more than {_MAX_WATCHED_KEYS} keys to watch"
+                raise _error_reply("X0751", message, _INVALID_PARAMS)
+        cancel_old = self._cancel_subscription
+        self._watched_keys = keys
+        self._cancel_subscription = self._api.settings.subscribe(
             self._extension,
-            watched,
-            lambda key, value: self._peer.send(action.make_notification(key, value)),
+            keys,
+            lambda key, value: self._process.send(action.make_notification(key, value)),
         )
-        if before is not None:
-            before()
+        if cancel_old is not None:
+            cancel_old()
 
     def _unsubscribe(self) -> None:
-        if self._end_subscription is not None:
-            self._end_subscription()
-            self._end_subscription = None
+        if self._cancel_subscription is not None:
+            self._cancel_subscription()
+            self._cancel_subscription = None
         if not self._api.settings.has_subscribers:
             self._api.external_changes.stop()
 
 
-def _handler(server: _RequestServer, spec: Spec, request: HostRequest) -> Handler:
+def _make_handler(server: _RequestServer, spec: Spec, request: HostRequest) -> Handler:
+    """Return a function that answers one request: from its parameters to its result."""
+
     async def handle(params: Any) -> Any:
-        return request.make_result(spec, await server.serve(request.parse_params(spec, params)))
+        return request.make_result(spec, await server.perform(request.parse_params(spec, params)))
 
     return handle
 
 
 def read_stored_settings(spec: Spec, environ: Mapping[str, str]) -> Spec:
-    """Return the spec with its stored settings, for callers without an event loop."""
+    """Return the spec with the stored values of its settings, for callers without an event loop. If
+    the store cannot be read, return the spec unchanged."""
     if not spec.settings:
         return spec
     store = Store(state_root(environ))
@@ -208,12 +222,13 @@ def read_stored_settings(spec: Spec, environ: Mapping[str, str]) -> Spec:
 
 
 async def _result(future: Any, missing: Any = None) -> Any:
-    """Return the result of a future of the store; `missing` if there is no store yet."""
+    """Return the result of a future of the store, or `missing` if there is no store yet."""
     try:
         return await asyncio.wrap_future(future)
     except Missing:
         return missing
 
 
-def _failed(code: str, message: str, error_code: int) -> CallFailed:
+def _error_reply(code: str, message: str, error_code: int) -> CallFailed:
+    """Return the error that the process gets as a reply, with this JSON-RPC error code."""
     return CallFailed(code, message, error_code=error_code, error_message=message)

@@ -1,15 +1,16 @@
-"""The memory of extensions: records with a time and tags, newest first, a namespace for each.
+"""The memory of extensions: stores records with a time and tags, and finds them, newest first.
 
-Each namespace has its own tables, so that a search in one reads no pages of another. Records are
-numbered from 1 without a gap, and their times never decrease, even if the clock does. So the order
-of the numbers is the order of time, a span of time is a span of numbers, and "newest first" is
-reading from the end.
+Each extension has a namespace with its own tables, so that a search in one reads no pages of
+another. Records are numbered from 1 without gaps, and their times never decrease, even if the clock
+is set back. So the order of the numbers is the order of the times, and a span of time is a range of
+numbers.
 
-**Content** is searched in blocks of records (`text_index.py`); the last records, which do not fill
-a block yet, are read one by one.
+**Search by content.** Full blocks of records are searched with an index (`text_index`). The newest
+records, which do not fill a block yet, are read one by one.
 
-**Tags.** A prefix that matches few records, or few different tags, is looked up in an index. One
-that matches many records under many tags is so common that the newest records have matches.
+**Search by tag prefix.** A prefix that matches few records, or few different tags, is looked up in
+an index. For a prefix that matches many records with many tags, the records are read from the
+newest on, because some of the first will match.
 """
 
 import heapq
@@ -29,31 +30,33 @@ from exthost.wire import jsontext
 
 __all__ = ["Memories"]
 
-# Collecting and sorting this many numbers, or merging this many tags, takes a few milliseconds.
+# The most records, and the most different tags, for which an index is used: collecting and sorting
+# that many numbers, or merging that many tags, takes a few milliseconds.
 _FEW_MATCHES = 10_000
 _FEW_TAGS = 250
 
-# A block is full at this many records or bytes: few enough to be read at once.
+# A block is full at this many records or bytes, and is then small enough to be read at once.
 _BLOCK_RECORDS = 1024
 _BLOCK_BYTES = 256 * 1024
 
-# An answer must fit into a message, and a request for everything must not fill our memory.
-_ANSWER_BYTES = 3 * 2**20
+# The largest answer: it must fit into a message, and must not exhaust the memory of the host.
+_MAX_ANSWER_BYTES = 3 * 2**20
 
-# SQLite's integers are signed.
-_MOST = 2**63 - 1
+# The largest integer of SQLite.
+_MAX_INTEGER = 2**63 - 1
 
 
 class Memories:
-    """The memories of every namespace in one store."""
+    """The records of every namespace in one store. `now` returns the time in seconds since 1970."""
 
     def __init__(self, store: Store, now: Callable[[], float] = time.time) -> None:
         self._store = store
         self._now = now
 
     def append(self, namespace: str, action: Remember, quota: int | None = None) -> Any:
-        """Return a future of the record's time; it is done when the record is on disk. It raises
-        QuotaExceeded if the namespace would have more bytes than `quota`."""
+        """Store a record; return a future of its time in milliseconds since 1970, which is done
+        when the record is on disk. The future raises QuotaExceeded if the namespace would then have
+        more than `quota` bytes; None is unlimited."""
         at = int(self._now() * 1000)
         return self._store.write(
             lambda connection: append(connection, namespace, action, at, quota)
@@ -64,7 +67,7 @@ class Memories:
         return self._store.read(lambda connection: query(connection, namespace, action))
 
 
-# -- keeping -----------------------------------------------------------------------------------
+# -- storing -----------------------------------------------------------------------------------
 
 _NAMESPACES = """
 CREATE TABLE IF NOT EXISTS namespaces (
@@ -81,8 +84,13 @@ _TABLES = (
 )
 
 
-class _Space(NamedTuple):
-    """A namespace: its number, the last record in a block, the bytes that are in no block yet."""
+class _Namespace(NamedTuple):
+    """A row of the table `namespaces`.
+
+    n       the number of the namespace, which is in the names of its tables
+    closed  the number of the last record that is in a block, or 0
+    bytes   the size of the records that are in no block yet
+    """
 
     n: int
     closed: int = 0
@@ -96,14 +104,15 @@ def append(
     at: int,
     quota: int | None = None,
 ) -> int:
-    """Store a record, at this time or that of the record before it, whichever is later."""
+    """Store a record and return its time: `at` (milliseconds since 1970), or that of the previous
+    record, whichever is later."""
     tags = jsontext.encode(action.tags).decode()
     meta = None if action.meta is None else jsontext.encode(action.meta).decode()
     charge(connection, namespace, record_bytes(action.content, tags, meta), quota)
-    space = _space(connection, namespace) or _new_space(connection, namespace)
+    space = _find_namespace(connection, namespace) or _create_namespace(connection, namespace)
     n = space.n
-    last = connection.execute(f"SELECT at FROM records_{n} ORDER BY id DESC LIMIT 1").fetchone()
-    at = max(at, last[0]) if last is not None else at
+    newest = connection.execute(f"SELECT at FROM records_{n} ORDER BY id DESC LIMIT 1").fetchone()
+    at = max(at, newest[0]) if newest is not None else at
     statement = f"INSERT INTO records_{n} (at, content, tags, meta) VALUES (?, ?, ?, ?)"
     record = connection.execute(statement, (at, action.content, tags, meta)).lastrowid
     assert record is not None
@@ -120,7 +129,7 @@ def append(
     return at
 
 
-def _space(connection: sqlite3.Connection, namespace: str) -> _Space | None:
+def _find_namespace(connection: sqlite3.Connection, namespace: str) -> _Namespace | None:
     try:
         row = connection.execute(
             "SELECT id, closed, bytes FROM namespaces WHERE name = ?", (namespace,)
@@ -129,19 +138,20 @@ def _space(connection: sqlite3.Connection, namespace: str) -> _Space | None:
         if "no such table" in str(error):
             return None
         raise
-    return None if row is None else _Space(*row)
+    return None if row is None else _Namespace(*row)
 
 
-def _new_space(connection: sqlite3.Connection, namespace: str) -> _Space:
+def _create_namespace(connection: sqlite3.Connection, namespace: str) -> _Namespace:
     connection.execute(_NAMESPACES)
     n = connection.execute("INSERT INTO namespaces (name) VALUES (?)", (namespace,)).lastrowid
     assert n is not None
     for table in _TABLES:
         connection.execute(table.format(n=n))
-    return _Space(n)
+    return _Namespace(n)
 
 
-def _add_block(connection: sqlite3.Connection, space: _Space) -> None:
+def _add_block(connection: sqlite3.Connection, space: _Namespace) -> None:
+    """Add the records that are in no block yet as a block."""
     statement = f"SELECT content FROM records_{space.n} WHERE id > ? ORDER BY id"
     texts = [row[0] for row in connection.execute(statement, (space.closed,))]
     text_index.add_block(connection, space.n, space.closed + 1, texts)
@@ -155,19 +165,19 @@ _COLUMNS = "id, at, content, tags, meta"
 
 def query(connection: sqlite3.Connection, namespace: str, action: Recall) -> list[Memory]:
     """Return the records that match, newest first."""
-    space = _space(connection, namespace)
-    span = _span(connection, space.n, action) if space is not None else None
+    space = _find_namespace(connection, namespace)
+    span = _find_span(connection, space.n, action) if space is not None else None
     if space is None or span is None:
         return []
-    rows = _rows(connection, space, action, *span)
-    fitting = (row for row in rows if _matches(row, action))
-    return _checked_size(islice(fitting, min(action.limit, _MOST)))
+    candidates = _read_candidates(connection, space, action, *span)
+    matches = (row for row in candidates if _matches(row, action))
+    return _to_memories(islice(matches, min(action.limit, _MAX_INTEGER)))
 
 
-def _span(connection: sqlite3.Connection, n: int, action: Recall) -> tuple[int, int] | None:
-    """Return the first and the last record of the requested time."""
-    since = 0 if action.since_ms is None else min(action.since_ms, _MOST)
-    until = _MOST if action.until_ms is None else min(action.until_ms, _MOST)
+def _find_span(connection: sqlite3.Connection, n: int, action: Recall) -> tuple[int, int] | None:
+    """Return the numbers of the first and the last record of the requested time, or None."""
+    since = 0 if action.since_ms is None else min(action.since_ms, _MAX_INTEGER)
+    until = _MAX_INTEGER if action.until_ms is None else min(action.until_ms, _MAX_INTEGER)
     statement = f"SELECT id FROM records_{n} WHERE at >= ? ORDER BY at, id LIMIT 1"
     first = connection.execute(statement, (since,)).fetchone()
     statement = f"SELECT id FROM records_{n} WHERE at <= ? ORDER BY at DESC, id DESC LIMIT 1"
@@ -175,18 +185,19 @@ def _span(connection: sqlite3.Connection, n: int, action: Recall) -> tuple[int, 
     return None if first is None or last is None else (first[0], last[0])
 
 
-def _rows(
-    connection: sqlite3.Connection, space: _Space, action: Recall, first: int, last: int
+def _read_candidates(
+    connection: sqlite3.Connection, space: _Namespace, action: Recall, first: int, last: int
 ) -> Iterable[_Row]:
-    """Return rows that may match, newest first, found in the cheapest way."""
+    """Return all rows from `first` to `last` that match, newest first, and possibly others. They
+    are found by the cheapest index that applies."""
     n, prefix = space.n, action.tag_prefix
     numbers: Iterable[int] | None = None
     if prefix is not None:
-        numbers = _few_tagged(connection, n, prefix, first, last)
+        numbers = _find_few_tagged(connection, n, prefix, first, last)
     if numbers is None and action.content_contains:
-        numbers = _containing(connection, space, action.content_contains, first, last)
+        numbers = _find_content(connection, space, action.content_contains, first, last)
     elif numbers is None and prefix is not None:
-        numbers = _merge_tags(connection, n, prefix, first, last)
+        numbers = _merge_few_tags(connection, n, prefix, first, last)
     if numbers is not None:
         statement = f"SELECT {_COLUMNS} FROM records_{n} WHERE id = ?"
         return (connection.execute(statement, (number,)).fetchone() for number in numbers)
@@ -196,53 +207,59 @@ def _rows(
 
 def _matches(row: _Row, action: Recall) -> bool:
     _, _, content, tags, _ = row
-    prefix, words = action.tag_prefix, action.content_contains
+    prefix, text = action.tag_prefix, action.content_contains
     if prefix is not None and not any(tag.startswith(prefix) for tag in json.loads(tags)):
         return False
-    return not words or words.lower() in content.lower()
+    return not text or text.lower() in content.lower()
 
 
-def _few_tagged(
+def _find_few_tagged(
     connection: sqlite3.Connection, n: int, prefix: str, first: int, last: int
 ) -> Iterable[int] | None:
-    """Return the records with such a tag; None if there are many."""
-    tags, ends = _tag_range(prefix)
-    many = f"SELECT 1 FROM tags_{n} WHERE {tags} LIMIT 1 OFFSET ?"
-    if connection.execute(many, (*ends, _FEW_MATCHES)).fetchone() is not None:
+    """Return the records that have a tag with this prefix; None if there are many."""
+    condition, bounds = _tag_condition(prefix)
+    statement = f"SELECT 1 FROM tags_{n} WHERE {condition} LIMIT 1 OFFSET ?"
+    if connection.execute(statement, (*bounds, _FEW_MATCHES)).fetchone() is not None:
         return None
-    rows = connection.execute(f"SELECT record FROM tags_{n} WHERE {tags}", ends)
+    rows = connection.execute(f"SELECT record FROM tags_{n} WHERE {condition}", bounds)
     return sorted({row[0] for row in rows if first <= row[0] <= last}, reverse=True)
 
 
-def _merge_tags(
+def _merge_few_tags(
     connection: sqlite3.Connection, n: int, prefix: str, first: int, last: int
 ) -> Iterable[int] | None:
-    """Return the records with such a tag, merged from one list per tag; None for many tags."""
-    tags = list(islice(_tags(connection, n, prefix), _FEW_TAGS + 1))
+    """Return the records that have a tag with this prefix, merged from one sorted list per tag;
+    None if there are many different tags."""
+    tags = list(islice(_read_tags(connection, n, prefix), _FEW_TAGS + 1))
     if len(tags) > _FEW_TAGS:
         return None
     statement = f"""SELECT record FROM tags_{n}
         WHERE tag = ? AND record BETWEEN ? AND ? ORDER BY record DESC"""
-    each = [connection.execute(statement, (tag, first, last)) for tag in tags]
-    merged = heapq.merge(*each, reverse=True)
-    return (row[0] for row, _ in groupby(merged))  # a record may have several of them
+    lists = [connection.execute(statement, (tag, first, last)) for tag in tags]
+    merged = heapq.merge(*lists, reverse=True)
+    # groupby removes duplicates: a record may have several of these tags.
+    return (row[0] for row, _ in groupby(merged))
 
 
-def _tags(connection: sqlite3.Connection, n: int, prefix: str) -> Iterator[str]:
-    """Yield the different tags that begin with this."""
-    tags, ends = _tag_range(prefix)
-    # One lower bound and no two: SQLite would search by the first and skip by the second.
-    after = tags.replace(">=", ">", 1)
-    row = connection.execute(f"SELECT min(tag) FROM tags_{n} WHERE {tags}", ends).fetchone()
+def _read_tags(connection: sqlite3.Connection, n: int, prefix: str) -> Iterator[str]:
+    """Yield the different tags with this prefix, in their order."""
+    condition, bounds = _tag_condition(prefix)
+    # The lower bound of the range is replaced by the last tag. With both lower bounds SQLite would
+    # search the index by one and skip rows by the other.
+    next_condition = condition.replace(">=", ">", 1)
+    statement = f"SELECT min(tag) FROM tags_{n} WHERE "
+    row = connection.execute(statement + condition, bounds).fetchone()
     while row[0] is not None:
         yield row[0]
-        statement = f"SELECT min(tag) FROM tags_{n} WHERE {after}"
-        row = connection.execute(statement, (row[0], *ends[1:])).fetchone()
+        row = connection.execute(statement + next_condition, (row[0], *bounds[1:])).fetchone()
 
 
-def _tag_range(prefix: str) -> tuple[str, list[str]]:
-    """Return the tags that begin with this as a range of the index."""
-    # The text right after all of them, in SQLite's order of bytes; surrogates are no characters.
+def _tag_condition(prefix: str) -> tuple[str, list[str]]:
+    """Return an SQL condition for the tags with this prefix, as a range that an index can search,
+    and its parameters."""
+    # The upper bound is the smallest text that is greater than every text with the prefix: the
+    # prefix with its last character increased. A last character that is the greatest of Unicode is
+    # dropped. The code points from U+D800 to U+DFFF (surrogates) are no characters.
     for at in range(len(prefix) - 1, -1, -1):
         following = ord(prefix[at]) + 1
         following = 0xE000 if following == 0xD800 else following
@@ -251,27 +268,28 @@ def _tag_range(prefix: str) -> tuple[str, list[str]]:
     return "tag >= ?", [prefix]
 
 
-def _containing(
-    connection: sqlite3.Connection, space: _Space, words: str, first: int, last: int
+def _find_content(
+    connection: sqlite3.Connection, space: _Namespace, text: str, first: int, last: int
 ) -> Iterator[int]:
-    """Yield the records whose content contains these words, newest first."""
-    n, low, lowered = space.n, max(first, space.closed + 1), words.lower()
+    """Yield the records whose content contains this text, in upper or lower case, newest first."""
+    n, first_unblocked, lowered = space.n, max(first, space.closed + 1), text.lower()
     statement = f"SELECT id, content FROM records_{n} WHERE id BETWEEN ? AND ? ORDER BY id DESC"
-    for number, content in connection.execute(statement, (low, last)):
+    for number, content in connection.execute(statement, (first_unblocked, last)):
         if lowered in content.lower():
             yield number
-    yield from text_index.find(connection, n, words, first, min(last, space.closed))
+    yield from text_index.find(connection, n, text, first, min(last, space.closed))
 
 
-def _checked_size(rows: Iterable[_Row]) -> list[Memory]:
+def _to_memories(rows: Iterable[_Row]) -> list[Memory]:
+    """Return the rows as values. Raises UsageError if they are too large for one answer."""
     records = []
     size = 0
     for _, at, content, tags, meta in rows:
         size += len(content.encode()) + len(tags.encode()) + len((meta or "").encode())
-        if size > _ANSWER_BYTES:
+        if size > _MAX_ANSWER_BYTES:
             raise UsageError(
                 "X1350",
-                f"the answer would be larger than {_ANSWER_BYTES} bytes",
+                f"the answer would be larger than {_MAX_ANSWER_BYTES} bytes",
                 help="ask for fewer records, by `limit` or by time",
             )
         meta_value = None if meta is None else json.loads(meta)

@@ -1,12 +1,13 @@
-"""The store of a host: one SQLite file, and the only thread that uses it.
+"""The store of a host: one SQLite file, and the only thread of this process that uses it.
 
-Work is a function of the connection. Writes that wait together are committed together. A write is
-reported as done when the commit is on disk (WAL, synchronous=FULL): what was acknowledged survives
-a kill. Each write has a savepoint, so that one that fails affects no other. If the commit itself
-fails, all of its writes fail and nothing of them is stored.
+A job is a function that gets the connection. Writes that wait in the queue together are committed
+together (group commit). The future of a write is done when the commit is on disk (WAL,
+synchronous=FULL), so an acknowledged write survives a crash. Each write has a savepoint, so that a
+write that fails is rolled back alone. If the commit itself fails, all of its writes fail and
+nothing of them is stored.
 
-The first write creates the file; reading without a file raises `Missing`. Errors of SQLite become
-ConfigError X0150 with the system's message and the path of the file.
+The first write creates the file. Reading while there is no file raises `Missing`. SQLite errors are
+raised as ConfigError X0150, with the message and the path of the file.
 """
 
 import os
@@ -30,35 +31,37 @@ Work = Callable[[sqlite3.Connection], T]
 
 FILE_NAME = "exthost.sqlite3"
 
-# Of what is in the file, all services together.
+# The version of the file format.
 _VERSION = 3
 
-# How a file of an earlier format becomes one of the next.
+# Functions that convert a file from the given version to the next one.
 _MIGRATIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
     1: text_index.migrate_from_format_1,
     2: store_quota.start_counting,
 }
 
-# As many writes as one commit takes at most: the first of them waits for the last.
-_GROUP = 512
+# The most writes in one commit: the first of them waits for the last.
+_MAX_BATCH = 512
 
-# Another host may be writing to the same file.
+# How long to wait while another host writes to the same file, and between attempts.
 _BUSY_SECONDS = 10.0
-_AGAIN_SECONDS = 0.01
+_RETRY_SECONDS = 0.01
 
 
 class Missing(Exception):
-    """There is no store yet, and so nothing to read."""
+    """There is no file yet, so there is nothing to read."""
 
 
 class _Job(NamedTuple):
+    """A function to run on the store thread, and the future of its result."""
+
     work: Work[Any]
     done: "Future[Any]"
     writes: bool
 
 
 class Store:
-    """One file. Any thread may use it; results are futures. Close it in the end."""
+    """One SQLite file. Thread-safe: results are futures. Close it after use."""
 
     def __init__(self, folder: str) -> None:
         self.path = str(Path(folder) / FILE_NAME)
@@ -66,16 +69,18 @@ class Store:
         self._thread: _StoreThread | None = None
 
     def write(self, work: Work[T]) -> "Future[T]":
-        """Return a future that is done when the work is on disk."""
-        return self._put(_Job(work, Future(), writes=True))
+        """Run `work` in a transaction; return a future of its result, which is done when the
+        changes are on disk."""
+        return self._submit(_Job(work, Future(), writes=True))
 
     def read(self, work: Work[T]) -> "Future[T]":
-        """Return a future of the work's result; it sees every write that was submitted before."""
-        return self._put(_Job(work, Future(), writes=False))
+        """Run `work`; return a future of its result. It sees every write that was submitted
+        before."""
+        return self._submit(_Job(work, Future(), writes=False))
 
     @property
     def is_open(self) -> bool:
-        """Whether there is anything to close."""
+        """Whether the thread runs, so that `close` is needed."""
         return self._thread is not None
 
     def close(self) -> None:
@@ -87,7 +92,7 @@ class Store:
         if thread is not None:
             thread.thread.join()
 
-    def _put(self, job: _Job) -> "Future[Any]":
+    def _submit(self, job: _Job) -> "Future[Any]":
         with self._lock:
             if self._thread is None:
                 self._thread = _StoreThread(self.path)
@@ -96,7 +101,7 @@ class Store:
 
 
 class _StoreThread:
-    """The thread, its connection and its queue of work."""
+    """The thread, its connection and its queue of jobs. None in the queue ends the thread."""
 
     def __init__(self, path: str) -> None:
         self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -116,7 +121,7 @@ class _StoreThread:
                 continue
             if job is not None and job.writes:
                 batch.append(job)
-            if batch and (job is None or not job.writes or len(batch) == _GROUP):
+            if batch and (job is None or not job.writes or len(batch) == _MAX_BATCH):
                 self._write(batch)
                 batch = []
             if job is None:
@@ -129,19 +134,19 @@ class _StoreThread:
     def _read(self, job: _Job) -> None:
         if job.done.set_running_or_notify_cancel():
             try:
-                job.done.set_result(job.work(self._opened(make=False)))
+                job.done.set_result(job.work(self._connect(create=False)))
             except Exception as error:
-                job.done.set_exception(self._translated(error))
+                job.done.set_exception(self._translate(error))
 
     def _write(self, batch: list[_Job]) -> None:
         jobs = [job for job in batch if job.done.set_running_or_notify_cancel()]
         outcomes: list[tuple[_Job, Any, Exception | None]] = []
         try:
-            connection = self._opened(make=True)
+            connection = self._connect(create=True)
             connection.execute("BEGIN IMMEDIATE")
             try:
                 for job in jobs:
-                    outcomes.append((job, *_guarded(connection, job.work)))  # noqa: PERF401
+                    outcomes.append((job, *_run_in_savepoint(connection, job.work)))  # noqa: PERF401
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -149,28 +154,31 @@ class _StoreThread:
                 raise
         except Exception as error:
             for job in jobs:
-                job.done.set_exception(self._translated(error))
+                job.done.set_exception(self._translate(error))
             return
         for job, result, failed in outcomes:
             if failed is None:
                 job.done.set_result(result)
             else:
-                job.done.set_exception(self._translated(failed))
+                job.done.set_exception(self._translate(failed))
 
-    def _opened(self, *, make: bool) -> sqlite3.Connection:
+    def _connect(self, *, create: bool) -> sqlite3.Connection:
+        """Return the connection, opening it if needed. Raises Missing if there is no file and
+        `create` is False."""
         if self._connection is not None:
             return self._connection
         path = Path(self._path)
-        if not make and not path.exists():
+        if not create and not path.exists():
             raise Missing
         make_shared_root(path.parent)
-        # Before SQLite makes it with whatever the umask leaves: what is in it is nobody else's.
+        # Create the file for this user only. SQLite would create it with the mode of the umask.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         connection = sqlite3.connect(
             path, timeout=_BUSY_SECONDS, isolation_level=None, cached_statements=256
         )
         try:
-            # Texts are read in pieces of 256 KiB: larger pages halve the steps that takes.
+            # Blocks of up to 256 KiB are read. Pages larger than the default of 4 KiB halve the
+            # number of pages for that.
             connection.execute("PRAGMA page_size = 8192")
             connection.execute("PRAGMA cache_size = -16384")
             _enable_wal(connection)
@@ -182,7 +190,8 @@ class _StoreThread:
         self._connection = connection
         return connection
 
-    def _translated(self, error: Exception) -> Exception:
+    def _translate(self, error: Exception) -> Exception:
+        """Return a ConfigError for an error of SQLite or the disk; other errors unchanged."""
         if not isinstance(error, sqlite3.Error | OSError):
             return error
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -195,44 +204,48 @@ class _StoreThread:
 
 
 def _enable_wal(connection: sqlite3.Connection) -> None:
-    """Turn WAL on. If two hosts create the file at the same time, SQLite refuses one of them at
-    once; it waits for locks everywhere but here."""
-    until = time.monotonic() + _BUSY_SECONDS
+    """Turn on the write-ahead log (WAL). SQLite does not wait for a lock here, as it does for other
+    statements: if two hosts create the file at the same time, one of them gets an error at once.
+    So try again for some time."""
+    deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > until:
+            if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
-            time.sleep(_AGAIN_SECONDS)
+            time.sleep(_RETRY_SECONDS)
         else:
             return
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    """Bring the file to the current format, in one transaction."""
+    """Convert the file to the current version of the format, in one transaction."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == _VERSION:
         return
     with connection:
         connection.execute("BEGIN IMMEDIATE")
-        # Another host may have been faster.
+        # Read it again: another host may have converted the file before this transaction began.
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version not in (0, _VERSION, *_MIGRATIONS):
             raise sqlite3.DatabaseError(f"another exthost made it (format {version})")
-        for format in range(version, _VERSION):
-            if format in _MIGRATIONS:
-                _MIGRATIONS[format](connection)
+        for old_version in range(version, _VERSION):  # 0 is a new file
+            if old_version in _MIGRATIONS:
+                _MIGRATIONS[old_version](connection)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
 
 
-def _guarded(connection: sqlite3.Connection, work: Work[Any]) -> tuple[Any, Exception | None]:
-    """Return the result of one piece of work, or its error; a failed one is rolled back."""
+def _run_in_savepoint(
+    connection: sqlite3.Connection, work: Work[Any]
+) -> tuple[Any, Exception | None]:
+    """Run one job of a batch. Return its result and None; or None and its error, after rolling back
+    what it did. Raises the error if the whole transaction is lost."""
     connection.execute("SAVEPOINT one")
     try:
         result = work(connection)
     except Exception as error:
-        if not connection.in_transaction:  # a full disk undoes the whole transaction
+        if not connection.in_transaction:  # SQLite rolls back everything if the disk is full
             raise
         connection.execute("ROLLBACK TO one")
         connection.execute("RELEASE one")

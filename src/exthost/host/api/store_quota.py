@@ -1,15 +1,16 @@
-"""How much of the store each extension uses, and the limit of it (`limits.store`).
+"""Counts how many bytes each extension has in the store, and enforces the limit (`limits.store`).
 
-An extension writes to the store through the host, so no limit of its own process counts it. Each
-write changes the sum in the same transaction. Counted is what the file keeps: the content of a
-record twice, since its search index has a copy, its tags twice, and a fixed amount for each record.
+The host writes to the store for an extension, so the limits of the extension's process do not apply
+to it. Each write updates the count in the same transaction. The count follows what the file
+contains: the content of a record twice, because the search index has a copy, its tags twice, and a
+fixed amount for each record.
 """
 
 import sqlite3
 
 __all__ = ["QuotaExceeded", "charge", "record_bytes", "setting_bytes", "start_counting", "used"]
 
-# What a row takes besides its text: numbers, and its part of indexes.
+# What a row needs in addition to its text, for numbers and indexes.
 _ROW_BYTES = 64
 
 _TABLE = """CREATE TABLE IF NOT EXISTS usage (
@@ -19,29 +20,32 @@ _TABLE = """CREATE TABLE IF NOT EXISTS usage (
 class QuotaExceeded(Exception):
     """A write would exceed the quota of its extension."""
 
-    def __init__(self, quota: int, in_use: int, wanted: int) -> None:
+    def __init__(self, quota: int, in_use: int, needed: int) -> None:
         super().__init__(
-            f"its store is full: {in_use} of {quota} bytes are in use, and this needs {wanted} more"
+            f"its store is full: {in_use} of {quota} bytes are in use, and this needs {needed} more"
         )
         self.quota = quota
 
 
 def record_bytes(content: str, tags: str, meta: str | None) -> int:
-    """Return what a record counts; tags and meta are JSON text."""
+    """Return the bytes that are counted for a record. `tags` and `meta` are JSON text."""
     texts = 2 * len(content.encode()) + 2 * len(tags.encode())
     return texts + len((meta or "").encode()) + _ROW_BYTES
 
 
 def setting_bytes(key: str, value: str) -> int:
-    """Return what a setting counts."""
+    """Return the bytes that are counted for a setting."""
     return len(key.encode()) + len(value.encode()) + _ROW_BYTES
 
 
 def charge(
     connection: sqlite3.Connection, extension: str, added: int, quota: int | None = None
 ) -> None:
-    """Add to what an extension uses. Raises QuotaExceeded if that is more than the quota and more
-    than before; None is no quota."""
+    """Add `added` bytes, which may be negative, to the count of an extension.
+
+    Raises QuotaExceeded if bytes are added and the sum exceeds `quota`; None is unlimited. So an
+    extension that is over its quota can still make its data smaller.
+    """
     connection.execute(_TABLE)
     in_use = used(connection, extension)
     if quota is not None and added > 0 and in_use + added > quota:
@@ -50,13 +54,13 @@ def charge(
 
 
 def used(connection: sqlite3.Connection, extension: str) -> int:
-    """Return how many bytes an extension uses."""
+    """Return the count of an extension in bytes."""
     row = connection.execute("SELECT bytes FROM usage WHERE extension = ?", (extension,)).fetchone()
     return 0 if row is None else int(row[0])
 
 
 def start_counting(connection: sqlite3.Connection) -> None:
-    """Count what a store contains that was written without quotas."""
+    """Count the contents of a store that was written before there were quotas (a migration)."""
     connection.execute(_TABLE)
     sizes: dict[str, int] = {}
     if _has_table(connection, "namespaces"):

@@ -1,8 +1,9 @@
-"""Settings of extensions in the store, written by themselves or by the program around the host.
+"""Stores settings of extensions, and notifies subscribers of changes.
 
-Keys and values are text; each extension has its own keys. Subscribers are notified of each change
-that is made through this host, after it is on disk, in the order of the changes. Changes by other
-hosts are found by `external_changes`.
+Settings are written by the extensions themselves, or by the program that uses the host. Keys and
+values are strings; each extension has its own keys. Subscribers are notified of each change that
+this host makes, after it is on disk, in the order of the changes. Changes by other hosts are
+detected by `external_changes`.
 """
 
 import sqlite3
@@ -20,6 +21,8 @@ _TABLE = """CREATE TABLE IF NOT EXISTS config (
 
 
 class _Subscriber(NamedTuple):
+    """Who is notified. `keys` of None means every key. `notify` gets the key and the value."""
+
     extension: str
     keys: frozenset[str] | None
     notify: Callable[[str, str], None]
@@ -31,14 +34,15 @@ class StoredSettings:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._subscribers: list[_Subscriber] = []
-        self._latest: dict[str, dict[str, str]] = {}
+        # The values that `live_view` returned, by extension; `report_change` updates them.
+        self._live_values: dict[str, dict[str, str]] = {}
 
     def get(self, extension: str, key: str) -> Any:
-        """Return a future of the value, or of None."""
+        """Return a future of the value; None if the key has none."""
         return self._store.read(lambda connection: _get(connection, extension, key))
 
     def get_many(self, extension: str, keys: tuple[str, ...]) -> Any:
-        """Return a future of those of these keys that have a value."""
+        """Return a future of the values of these keys. Keys without a value are left out."""
 
         def read(connection: sqlite3.Connection) -> dict[str, str]:
             values = {key: _get(connection, extension, key) for key in keys}
@@ -47,20 +51,22 @@ class StoredSettings:
         return self._store.read(read)
 
     def set(self, extension: str, key: str, value: str, quota: int | None = None) -> Any:
-        """Return a future that is done when the value is on disk. Then call `changed`. It raises
-        QuotaExceeded if the extension would have more bytes than `quota`."""
+        """Store a value; return a future that is done when it is on disk. The caller then calls
+        `report_change`. The future raises QuotaExceeded if the extension would then store more than
+        `quota` bytes; None is unlimited."""
         return self._store.write(lambda connection: _set(connection, extension, key, value, quota))
 
-    def latest(self, extension: str, values: Mapping[str, str]) -> Mapping[str, str]:
-        """Return a view of the settings of an extension that begins with these values and follows
-        each change: a process that is started later gets the values of then."""
-        self._latest[extension] = dict(values)
-        return MappingProxyType(self._latest[extension])
+    def live_view(self, extension: str, values: Mapping[str, str]) -> Mapping[str, str]:
+        """Return a read-only view of these settings of an extension, which later changes update. So
+        a process that is started later gets the values of that time."""
+        self._live_values[extension] = dict(values)
+        return MappingProxyType(self._live_values[extension])
 
-    def changed(self, extension: str, key: str, value: str) -> None:
-        """Update the view of the settings, and notify the subscribers in the calling thread."""
-        if extension in self._latest:
-            self._latest[extension][key] = value
+    def report_change(self, extension: str, key: str, value: str) -> None:
+        """Update the live view of the extension, and notify the subscribers in the calling
+        thread."""
+        if extension in self._live_values:
+            self._live_values[extension][key] = value
         for subscriber in tuple(self._subscribers):
             if subscriber.extension == extension and (
                 subscriber.keys is None or key in subscriber.keys
@@ -75,7 +81,8 @@ class StoredSettings:
     def subscribe(
         self, extension: str, keys: frozenset[str] | None, notify: Callable[[str, str], None]
     ) -> Callable[[], None]:
-        """Notify of each change of these keys, or of any key (None); return what ends that."""
+        """Call `notify` with the key and the value at each change of these keys, or of any key
+        (None). Return a function that ends the subscription."""
         subscriber = _Subscriber(extension, keys, notify)
         self._subscribers.append(subscriber)
 
@@ -102,7 +109,7 @@ def _set(
     connection: sqlite3.Connection, extension: str, key: str, value: str, quota: int | None
 ) -> None:
     connection.execute(_TABLE)
-    before = _get(connection, extension, key)
-    freed = 0 if before is None else setting_bytes(key, before)
-    charge(connection, extension, setting_bytes(key, value) - freed, quota)
+    old_value = _get(connection, extension, key)
+    freed_bytes = 0 if old_value is None else setting_bytes(key, old_value)
+    charge(connection, extension, setting_bytes(key, value) - freed_bytes, quota)
     connection.execute("INSERT OR REPLACE INTO config VALUES (?, ?, ?)", (extension, key, value))
