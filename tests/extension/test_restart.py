@@ -366,8 +366,8 @@ def test_a_history_stays_small_however_often_the_child_dies(policy: Restart) -> 
     life = Life(policy)
     for _ in range(20_000):
         life.crash()
-        if life.history.final:
-            life.history = replace(life.history, final="")
+        if life.history.give_up_reason:
+            life.history = replace(life.history, give_up_reason="")
     limit = 65 if policy.max_retries is None else policy.max_retries + 1
     assert len(life.history.attempts) <= limit
 

@@ -1,14 +1,14 @@
-"""The processes of one extension: those that start, serve, exit and leave.
+"""The processes of one extension, in four groups by their progress.
 
-Keeps them and ends them, but makes no decisions. The supervisor starts and dismisses them, and is
-woken whenever one of them has ended.
+    starting   the handshake is not done
+    serving    ready: the call queue sends calls to them
+    exiting    ended by themselves and not reaped yet; no process is started in their place until
+               then, because they may still lock files or ports that it needs
+    leaving    dismissed: they get no more calls and end after their last reply; only a stop of the
+               extension waits for them
 
-    starting   spawned, not ready yet
-    serving    ready: calls go to them
-    exiting    ended by themselves, and not reaped yet; nothing starts in their place until then,
-               since they may still lock files or ports that the next process needs
-    leaving    dismissed: they end after their last reply; only a stop of the extension waits for
-               them
+This module starts and ends processes, but decides nothing: the supervisor calls it, and is woken
+whenever a start is done or a process has ended.
 """
 
 import asyncio
@@ -20,31 +20,33 @@ from exthost.extension.call_queue import CallQueue
 from exthost.extension.startup import Start, Starter
 from exthost.session.session import Session
 
-# How long after its dismissal a session may still get a call that had chosen it before: from a
-# thread of the blocking API, or from a coroutine that was created and not yet run.
+# A session may still get a call for this long after its dismissal: a thread of the blocking API, or
+# a coroutine that was created and has not run yet, may have chosen it before.
 LATE_CALL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Worker:
-    """One process that serves.
+    """One process that is ready, or was.
 
-    ready_at  when it got ready
-    answered  how many calls the extension had answered by then
-    first_id  the first request id that its calls could get
+    ready_at        when it got ready, in seconds of the loop's clock
+    answers_before  how many calls the extension had answered by then
+    first_id        the first request id that its calls could get
     """
 
     session: Session
     ready_at: float
-    answered: int
+    answers_before: int
     first_id: int
 
-    def has_served(self, answered: int) -> bool:
-        """Return whether it answered a call; the extension has `answered` this many by now."""
+    def has_served(self, answers: int) -> bool:
+        """Return whether this process answered a call. `answers` is how many calls the extension
+        has answered by now."""
         session = self.session
-        ended_some = session.next_id - self.first_id > session.lost_calls
-        # A session retires after an operation that it has answered, before that is counted.
-        return session.retired or (answered > self.answered and ended_some)
+        sent_calls = session.next_id - self.first_id
+        ended_some = sent_calls > session.lost_calls
+        # A session is retired when an operation has ended, before the call is counted as answered.
+        return session.retired or (answers > self.answers_before and ended_some)
 
 
 class Processes:
@@ -69,13 +71,13 @@ class Processes:
         self._last_id = starter.dialect.traits.first_id
         self.starting: list[Start] = []
         self.serving: list[Worker] = []
-        self._closing: list[Session] = []  # those that served when `close` was called
+        self._closing: list[Session] = []  # those that were ready when `close` was called
         self._exiting: dict[asyncio.Task[None], Session] = {}
         self._leaving: dict[asyncio.Task[None], Session | None] = {}
 
     @property
     def sessions(self) -> list[Session]:
-        """Every session that has not ended by itself, those that serve first."""
+        """Every session that has not ended by itself, the ready ones first."""
         serving = [worker.session for worker in self.serving] + self._closing
         starting = [start.session for start in self.starting if start.session is not None]
         return (
@@ -86,12 +88,12 @@ class Processes:
 
     @property
     def count(self) -> int:
-        """The number of processes that serve or start."""
+        """The number of processes that are ready or starting."""
         return len(self.serving) + len(self.starting)
 
     @property
     def is_replacing(self) -> bool:
-        """Whether a process is starting that will replace those that serve."""
+        """Whether a process is starting that will replace the ready ones."""
         return any(start.replaces for start in self.starting)
 
     @property
@@ -100,17 +102,18 @@ class Processes:
         return bool(self._exiting)
 
     def start(self, *, replaces: bool = False) -> None:
-        """Start one more process, or one in place of the others."""
+        """Start one more process; with `replaces`, one that replaces the ready ones when it is
+        ready."""
         first_id = self._next_id() if self._starter.dialect.traits.ids_continue else None
         self.starting.append(Start(self._starter, first_id, replaces=replaces, done=self._wake))
 
     @property
     def leaving_workers(self) -> list[Worker]:
-        """Those that serve on a node that is being emptied."""
-        return [one for one in self.serving if one.session.lifetime.child.is_leaving]
+        """The ready processes on a cluster node that is being drained."""
+        return [worker for worker in self.serving if worker.session.lifetime.child.is_leaving]
 
     def replaced_by(self, start: Start) -> list[Worker]:
-        """Return the workers whose place a process takes that has just started."""
+        """Return the workers that a process replaces whose start has just succeeded."""
         return list(self.serving) if start.replaces else self.leaving_workers[:1]
 
     def take_finished_starts(self) -> list[Start]:
@@ -120,25 +123,25 @@ class Processes:
         return finished
 
     def add(self, session: Session, now: float) -> None:
-        """Let a session serve: its handshake is done."""
+        """Add the session of a process that has just got ready."""
         if self._starter.dialect.traits.ids_continue:
             session.next_id = self._next_id()
-        self.serving.append(Worker(session, now, self._answered(), session.next_id))
+        self.serving.append(Worker(session, now, self._count_answers(), session.next_id))
 
     def has_served(self, worker: Worker) -> bool:
         """Return whether a worker answered a call."""
-        return worker.has_served(self._answered())
+        return worker.has_served(self._count_answers())
 
-    def _answered(self) -> int:
-        """Return how many calls the extension answered, with a result or an error of its own."""
+    def _count_answers(self) -> int:
+        """Return how many calls the extension answered, with a result or an error reply."""
         return self._queue.outcomes.results + self._queue.outcomes.error_replies
 
     def _next_id(self) -> int:
         return max([self._last_id, *(session.next_id for session in self._queue.live_sessions)])
 
     def on_exit(self, session: Session) -> Worker | None:
-        """Handle the end of a session. If it served, stop counting it, reap its process and return
-        its worker."""
+        """Handle the end of a session. If its process was ready, reap it and return its worker;
+        otherwise return None."""
         self._last_id = max(self._last_id, session.next_id)
         worker = next(
             (
@@ -182,8 +185,8 @@ class Processes:
             self._leave(start.cancel(), None)
         self.starting = []
 
-    def _leave(self, ending: Coroutine[Any, Any, None], session: Session | None) -> None:
-        task = self._queue.loop.create_task(ending)
+    def _leave(self, end_process: Coroutine[Any, Any, None], session: Session | None) -> None:
+        task = self._queue.loop.create_task(end_process)
         self._leaving[task] = session
         task.add_done_callback(self._on_left)
 
@@ -201,13 +204,13 @@ class Processes:
         """End all processes by the shutdown steps of their dialect."""
         self.cancel_starts()
         self._closing += [worker.session for worker in self.serving]
-        self.serving = []  # from here on their ends are expected
+        self.serving = []  # so that `on_exit` does not take their ends for crashes
         closing = [session.close() for session in self.sessions]
         await asyncio.gather(*closing, *self._leaving, *self._exiting)
         self._closing = []
 
     async def kill_and_wait(self) -> None:
-        """Kill all processes, in a loop that is being closed."""
+        """Kill all processes, and wait for their exits. Works in a loop that is being closed."""
         sessions = [*self.sessions, *self._exiting.values()]
         self.serving, self._closing = [], []
         for session in sessions:

@@ -1,8 +1,8 @@
 """Decides what happens when a process ends by itself or does not get ready.
 
-Uses three pure modules: the life cycle, the restart policy and the breaker. Synchronous, and starts
-nothing: it changes the status, sets `due`, opens the breaker or closes the queue. The supervisor
-then starts the next process, once the ended one is reaped.
+Applies the restart policy and the circuit breaker, and changes the status by the life-cycle table.
+All methods are synchronous and start nothing: they set `due`, open the breaker or close the call
+queue. The supervisor starts the next process when `due` has come and the ended one is reaped.
 """
 
 import logging
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from exthost.errors import ExthostError, Refused
 from exthost.extension.breaker_gate import BreakerGate
-from exthost.extension.call_queue import CallQueue
+from exthost.extension.call_queue import CallQueue, ErrorFactory
 from exthost.extension.lifecycle import Event, State
 from exthost.extension.policy import (
     effective_breaker,
@@ -31,8 +31,8 @@ _log = logging.getLogger("exthost.extension")
 
 
 class Recovery:
-    """The restart policy and the breaker of one extension. `due` is the time at which a restart
-    delay ends; infinity without a delay."""
+    """The restart policy (`restarts`), the breaker (`gate`) and the pool growth (`growth`) of one
+    extension. `due` is the loop time at which a restart delay ends; infinity without a delay."""
 
     __slots__ = (
         "_now",
@@ -75,26 +75,25 @@ class Recovery:
             self.gate.reset()
 
     def on_worker_ended(self, worker: Worker) -> None:
-        """Handle a process that served and ended by itself."""
+        """Handle a process that was ready and ended by itself."""
         session, status = worker.session, self._status
-        by_us = session.retired
+        by_us = session.retired  # the host ended it, because it could serve no other call
         has_served = self._processes.has_served(worker)
         self.restarts.worker_ended(worker.ready_at, has_served=has_served, by_us=by_us)
         error = session.closed_error("")
-        counts = not by_us and (session.lost_calls or self.gate.is_half_open)
-        if counts and self.gate.count_crash(error):
+        is_failure = not by_us and (session.lost_calls or self.gate.is_half_open)
+        if is_failure and self.gate.count_crash(error):
             self.open_breaker()
         if self._processes.serving:
             self.on_worker_lost(error)
             return
         status.ready_at = None
         if status.state is not State.READY:
-            return  # the breaker is open, and its probe brings a fresh process
+            return  # the breaker is open: its next probe starts a fresh process
         if self._processes.starting and not self.gate.is_open:  # another process is starting
             status.cause = error
-            if (
-                self._processes.is_replacing
-            ):  # requested by a user, so earlier failures are forgotten
+            if self._processes.is_replacing:
+                # That start was requested by a user, so earlier failures are forgotten.
                 self.restarts.forgive()
                 self.restarts.started()
             status.apply_event(Event.WILL_RETRY, error.message)
@@ -103,7 +102,7 @@ class Recovery:
         self.on_last_ended(error)
 
     def on_worker_lost(self, error: ExthostError) -> None:
-        """Handle the loss of one of several processes: the extension still serves."""
+        """Handle the end of one process of a pool while another one is ready."""
         match self.restarts.decide(error):
             case Again(delay):
                 self.growth.request_at(self._now() + delay)
@@ -116,23 +115,23 @@ class Recovery:
                 pass
 
     def on_leave(self) -> None:
-        """Handle a node that is being emptied: a process elsewhere replaces the one that is there,
-        which ends when its calls are answered."""
+        """Handle a cluster node that is being drained: a process on another node replaces the one
+        there, which ends when its calls are answered."""
         self.growth.request()
         self._wake()
 
     def on_last_ended(self, error: ExthostError) -> None:
         """Handle the end, or the failed start, of the last process, as the policy decides."""
-        status, failed_start = self._status, self._status.state is State.STARTING
+        status = self._status
+        is_failed_start = status.state is State.STARTING
         status.cause = error
         if isinstance(error, Refused):
             self.give_up(Event.REFUSE, error)
             return
-        if failed_start and self.gate.is_half_open:
+        if is_failed_start and self.gate.is_half_open:
             self.gate.count_crash(error)
-            self.open_breaker(
-                lambda method: copy_error(error)
-            )  # the waiting callers caused this probe
+            # The waiting calls caused this probe, so their callers get the error of its start.
+            self.open_breaker(lambda method: copy_error(error))
             return
         if self.gate.is_open:
             self.open_breaker()
@@ -143,7 +142,7 @@ class Recovery:
                 self.give_up(Event.GAVE_UP, error, reason)
             case OnDemand():
                 status.apply_event(lifecycle_event_for(decision), error.message)
-                if failed_start:  # the waiting callers caused this start, and get its error
+                if is_failed_start:  # the waiting calls caused this start, and get its error
                     self._queue.fail_waiting(lambda method: copy_error(error))
             case Again(delay):
                 status.apply_event(lifecycle_event_for(decision), error.message)
@@ -160,7 +159,7 @@ class Recovery:
             status.apply_event(Event.ASKED_AGAIN)
 
     def refuse(self, refused: Refused) -> None:
-        """Give up an extension that runs no process, since it must not be started again."""
+        """Give up an extension without a process, because a check before its restart refused it."""
         if self._status.state not in (State.DISCOVERED, State.STARTING):
             self._status.apply_event(Event.ASKED_AGAIN)
         self.give_up(Event.REFUSE, refused)
@@ -171,16 +170,16 @@ class Recovery:
         self._status.apply_event(event, reason or cause.message)
         self._queue.close(lambda method: given_up_error(cause, reason))
 
-    def open_breaker(self, waiting: Callable[[str], ExthostError] | None = None) -> None:
-        """Reject calls after too many failures; calls in flight may end. `waiting` returns the
-        errors of waiting calls, if these differ from the errors of later calls."""
+    def open_breaker(self, make_waiting_error: ErrorFactory | None = None) -> None:
+        """Reject calls after too many failures; calls in flight may end. `make_waiting_error` makes
+        the errors of waiting calls, if these differ from the errors of later calls."""
         status = self._status
         if status.state in (State.READY, State.STARTING):
             status.cause, status.ready_at = self.gate.last_error, None
             reason = status.cause.message if status.cause is not None else ""
             status.apply_event(Event.BREAKER_OPENED, reason)
             self._processes.dismiss_all()
-        if waiting is not None:
-            self._queue.fail_waiting(waiting)
+        if make_waiting_error is not None:
+            self._queue.fail_waiting(make_waiting_error)
         self.gate.reject_calls()
         self._wake()

@@ -1,9 +1,9 @@
-"""The restart policy: decides what to do after the end of a process, from its history and the time.
+"""The restart policy: decides whether and when an extension is started again after a process ended.
 
 Pure: reads no clock and makes no random number; the caller passes `at`, `now` (seconds of any one
 monotonic clock) and `jitter` (a number in [0, 1)). Knows no processes and no dialects. The settings
-are a `spec.Restart`, the past is a `History`, which `RestartTracker` keeps. Raises only
-ValueError, for an unknown word in the settings.
+are a `spec.Restart`; what happened before is a `History`, which `RestartTracker` keeps. Raises only
+ValueError, for an unknown value of a setting.
 
     history = history.started(at)            a process is about to be spawned
     history = history.ready(at)              its handshake is done
@@ -12,29 +12,32 @@ ValueError, for an unknown word in the settings.
     decision, history = decide(policy, history, now=…, jitter=…)
     history = history.asked_again()          a restart was requested: all but the totals is reset
 
-An end without a `decide` (the breaker opened) uses no retry, and neither does the start after it. A
-retry is used when the process is started, not when it is granted.
+When the breaker opens, `decide` is not called; that end and the start after it use no retry. A
+retry counts as used when the process is started, and not when `decide` grants it.
 
-**Budgets.** There are two. A *first start* (never ready since the load or a requested restart) is
-repeated only as often as `start_retries` says, because one clear error is better than a loop. After
-it has been ready, `max_retries` counts every further start, after a crash and after a restart that
-failed: within the sliding `window`, or, without one, since the last reset. `max_retries` None means
-no limit. Permanent causes are never retried. With "on-demand" nothing is retried automatically: the
-next use causes the next start, and `max_retries`, if set, counts these starts, first ones included.
+**Two budgets.** A *first start* is one of an extension that was never ready since it was loaded or
+since a restart was requested. It is repeated at most `start_retries` times, because one clear error
+is better than a loop. Once the extension has been ready, `max_retries` limits all further starts,
+after crashes and after failed restarts: within the sliding `window`, or, without a window, since
+the last reset. `max_retries` None means no limit. Permanent causes are never retried. With the
+strategy "on-demand" nothing is retried automatically: the next call causes the next start, and
+`max_retries`, if set, limits these starts, first ones included.
 
-**Reset.** `forgiven_by` "uptime": after the process was ready for 60 s; "call": after it served a
-call; None: "uptime", or, with a `window`, only by the passing of time. Never by a handshake alone.
+**Reset.** `forgiven_by` says when the used retries are forgotten. "uptime": after a process was
+ready for 60 s; "call": after it answered a call; None: like "uptime", but with a `window` never,
+because retries leave the window by themselves. A handshake alone resets nothing.
 
-**Delays.** exponential: initial_delay, doubled with each retry, at most max_delay; jitter takes off
-up to 20 %, so the delay is never above max_delay and never below 80 % of it. immediate: no delay.
+**Delays.** Strategy "exponential": `initial_delay`, doubled with each retry, at most `max_delay`.
+Jitter shortens the delay by up to 20 %, so `max_delay` is never exceeded. "immediate": no delay.
 
-**The floor.** A policy without a limit must not spin when a child completes its handshake and dies:
-after three processes in a row that neither served a call nor were ready for 60 s, each further one
-waits at least 0.1 s, doubled up to max_delay (30 s if not set; the 0.1 s applies even above a
-smaller max_delay). Policies with a limit need no floor: the limit ends them.
+**The minimum delay.** A policy without a limit must not loop at full speed when each process
+completes its handshake and dies. After three processes in a row that neither answered a call nor
+were ready for 60 s, each further one waits at least 0.1 s, doubled up to `max_delay` (30 s if not
+set; the first 0.1 s applies even if `max_delay` is smaller). Policies with a limit need no minimum,
+because the limit ends the loop.
 
-**Memory.** A History has at most max_retries + 1 times (65 without a limit, one without a window),
-however long the host runs.
+**Memory.** A History keeps at most `max_retries` + 1 times (65 without a limit, 1 without a
+window), however long the host runs.
 """
 
 from dataclasses import dataclass, replace
@@ -44,7 +47,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from exthost.extension.lifecycle import Event
 from exthost.spec import Restart
 
-# Long enough that no child that fails soon after its start reaches it (docs/lifecycle.md).
+# Long enough that no process that fails soon after its start reaches it (docs/lifecycle.md).
 SUSTAINED_UPTIME_S: Final = 60.0
 # For settings that neither the config nor the dialect sets.
 DEFAULT_INITIAL_DELAY_S: Final = 1.0
@@ -52,15 +55,17 @@ DEFAULT_MAX_DELAY_S: Final = 30.0
 # Enough to separate the restarts of extensions that ended together. Jitter only shortens a delay,
 # so that max_delay is never exceeded.
 JITTER_SHARE: Final = 0.2
-# "immediate" means no delay for single failures; only a series of them is slowed down.
+# A process is fruitless if it neither answered a call nor was ready for SUSTAINED_UPTIME_S. So many
+# in a row are restarted without the minimum delay, since "immediate" means no delay for single
+# failures.
 FREE_FRUITLESS: Final = 3
-FLOOR_S: Final = 0.1
-# 2**64 of any sensible unit is beyond any max_delay, and floats do not overflow there.
+MIN_DELAY_S: Final = 0.1
+# A delay doubled 64 times exceeds every max_delay, and a float does not overflow.
 MAX_DOUBLINGS: Final = 64
 
 
 class Phase(Enum):
-    """The progress of the present (or the last) process."""
+    """How far the present (or the last) process came. The values are parts of messages to users."""
 
     NOT_STARTED = "never started"
     STARTING = "never got ready"
@@ -101,14 +106,19 @@ def lifecycle_event_for(decision: Decision) -> Event:
 class History:
     """The history of one extension, as the policy needs it. The module's docstring shows its use.
 
-    attempts       when retries were used, newest last; pruned by `decide`
+    attempts       when retries were used, newest last; `decide` removes those outside the window
     used           retries used since the last reset
-    failed_starts  first starts in a row that never got ready
-    fruitless      processes in a row that ended without a served call or sustained uptime
-    crashes        processes that were ready and then ended by themselves, since the last request
+    failed_starts  first starts in a row that did not get ready
+    fruitless      processes in a row that ended without an answered call or sustained uptime
+    crashes        processes that were ready and then ended by themselves, since a restart was last
+                   requested
     restarts       retries used since the extension was loaded; never reset
-    granted        the budget that the next start counts against
-    final          why the extension was given up, until a restart is requested
+    phase          how far the present or last process came
+    ready_at       when that process got ready; None if it did not
+    has_served     whether that process answered a call
+    been_ready     whether any process was ready since a restart was last requested
+    granted        the budget that the next start uses: none, that of first starts, or `max_retries`
+    give_up_reason why the extension was given up, until a restart is requested; "" if it was not
     """
 
     attempts: tuple[float, ...] = ()
@@ -122,15 +132,15 @@ class History:
     has_served: bool = False
     been_ready: bool = False
     granted: Literal["", "start", "retry"] = ""
-    final: str = ""
+    give_up_reason: str = ""
 
     def started(self, at: float) -> "History":
-        """Return the history before a spawn: first, again, on demand, or as a probe."""
-        retry = self.granted == "retry"
+        """Return the history after the decision to spawn a process, for whatever reason."""
+        is_retry = self.granted == "retry"
         return replace(
             self,
-            attempts=(*self.attempts, at) if retry else self.attempts,
-            used=self.used + retry,
+            attempts=(*self.attempts, at) if is_retry else self.attempts,
+            used=self.used + is_retry,
             restarts=self.restarts + (self.granted != ""),
             phase=Phase.STARTING,
             ready_at=None,
@@ -143,20 +153,22 @@ class History:
         return replace(self, phase=Phase.SERVING, ready_at=at, been_ready=True, failed_starts=0)
 
     def of(self, ready_at: float, *, has_served: bool) -> "History":
-        """Return the history as seen by one process of several, which got ready at this time."""
+        """Return the history for one process of a pool: the one that got ready at this time."""
         return replace(
             self, phase=Phase.SERVING, ready_at=ready_at, been_ready=True, has_served=has_served
         )
 
     def served(self) -> "History":
-        """Return the history after a served call. Only the first call of a process changes it."""
+        """Return the history after an answered call. Only the first one of a process changes it."""
         return self if self.has_served else replace(self, has_served=True)
 
     def ended(self, policy: Restart, at: float, *, by_us: bool = False) -> "History":
         """Return the history after the end of a process. `by_us`: the host ended it, without a
         fault of the process (it was idle, or replaced by a probe)."""
         sustained = self.ready_at is not None and at - self.ready_at >= SUSTAINED_UPTIME_S
-        forgiven = {"uptime": sustained, "call": self.has_served, "": False}[_forgiver(policy)]
+        forgiven = {"uptime": sustained, "call": self.has_served, "": False}[
+            _check_forgiven_by(policy)
+        ]
         first_start_failed = self.phase is Phase.STARTING and not self.been_ready and not by_us
         fruitless = 0 if sustained or self.has_served else self.fruitless + (not by_us)
         return replace(
@@ -169,7 +181,7 @@ class History:
         )
 
     def asked_again(self) -> "History":
-        """Return the history after a requested restart: all but the total `restarts` is reset."""
+        """Return the history after a requested restart: everything but `restarts` is reset."""
         return History(restarts=self.restarts)
 
 
@@ -185,81 +197,84 @@ def decide(
     """Return what to do about the last end in `history`, and the history after that decision.
 
     `permanent`: the cause cannot go away by itself (no such file, not executable, wrong version).
+    `start_retries`: how often a first start is repeated.
     """
-    if history.final:
-        return GiveUp(history.final), history
-    history = replace(history, attempts=_remembered(policy, history, now))
+    if history.give_up_reason:
+        return GiveUp(history.give_up_reason), history
+    history = replace(history, attempts=_prune_attempts(policy, history, now))
     decision = _decide(policy, history, jitter, permanent, start_retries)
     if isinstance(decision, GiveUp):
-        return decision, replace(history, final=decision.reason, granted="")
-    first = _is_first_start(history) and isinstance(decision, Again)
-    return decision, replace(history, granted="start" if first else "retry")
+        return decision, replace(history, give_up_reason=decision.reason, granted="")
+    is_first = _is_first_start(history) and isinstance(decision, Again)
+    return decision, replace(history, granted="start" if is_first else "retry")
 
 
 def _decide(
     policy: Restart, history: History, jitter: float, permanent: bool, start_retries: int
 ) -> Decision:
-    strategy = _strategy(policy)
-    spent = history.used if policy.window is None else len(history.attempts)
-    exhausted = policy.max_retries is not None and spent >= policy.max_retries
+    strategy = _check_strategy(policy)
+    used = history.used if policy.window is None else len(history.attempts)
+    is_exhausted = policy.max_retries is not None and used >= policy.max_retries
     if strategy == "on-demand":
-        return GiveUp(_exhausted(policy, history, spent)) if exhausted else OnDemand()
+        return GiveUp(_exhausted_reason(policy, history, used)) if is_exhausted else OnDemand()
     if permanent:
         return GiveUp(f"it {history.phase.value}, for a cause that trying again cannot cure")
     if strategy == "never":
         return GiveUp(f"it {history.phase.value}, and its restart strategy is never")
     if _is_first_start(history):
         if history.failed_starts > start_retries:
-            return GiveUp(_never_came_up(history))
-        return Again(_delay(policy, history, history.failed_starts - 1, jitter))
-    if exhausted:
-        return GiveUp(_exhausted(policy, history, spent))
-    return Again(_delay(policy, history, spent, jitter))
+            return GiveUp(_never_ready_reason(history))
+        return Again(_compute_delay(policy, history, history.failed_starts - 1, jitter))
+    if is_exhausted:
+        return GiveUp(_exhausted_reason(policy, history, used))
+    return Again(_compute_delay(policy, history, used, jitter))
 
 
-def _delay(policy: Restart, history: History, doublings: int, jitter: float) -> float:
-    longest = DEFAULT_MAX_DELAY_S if policy.max_delay is None else policy.max_delay
-    first = DEFAULT_INITIAL_DELAY_S if policy.initial_delay is None else policy.initial_delay
-    delay = 0.0 if policy.strategy == "immediate" else _doubled(first, doublings, longest)
+def _compute_delay(policy: Restart, history: History, doublings: int, jitter: float) -> float:
+    max_delay = DEFAULT_MAX_DELAY_S if policy.max_delay is None else policy.max_delay
+    initial = DEFAULT_INITIAL_DELAY_S if policy.initial_delay is None else policy.initial_delay
+    delay = 0.0 if policy.strategy == "immediate" else _double(initial, doublings, max_delay)
     delay *= 1 - JITTER_SHARE * jitter
-    beyond = history.fruitless - FREE_FRUITLESS
-    if policy.max_retries is None and beyond > 0:
-        delay = max(delay, FLOOR_S, _doubled(FLOOR_S, beyond - 1, longest))
+    excess = history.fruitless - FREE_FRUITLESS
+    if policy.max_retries is None and excess > 0:
+        delay = max(delay, MIN_DELAY_S, _double(MIN_DELAY_S, excess - 1, max_delay))
     return delay
 
 
-def _doubled(first: float, times: int, longest: float) -> float:
-    return min(first * 2.0 ** min(times, MAX_DOUBLINGS), longest)
+def _double(delay: float, times: int, max_delay: float) -> float:
+    return min(delay * 2.0 ** min(times, MAX_DOUBLINGS), max_delay)
 
 
-def _remembered(policy: Restart, history: History, now: float) -> tuple[float, ...]:
+def _prune_attempts(policy: Restart, history: History, now: float) -> tuple[float, ...]:
     """Return the attempts that still count: inside the window, and no more than the limit."""
     if policy.window is None:
         return ()
-    keep = MAX_DOUBLINGS if policy.max_retries is None else policy.max_retries
-    inside = tuple(at for at in history.attempts if at > now - policy.window)
-    return inside[max(0, len(inside) - keep) :]
+    # Without a limit the attempts only determine how often the delay is doubled.
+    max_attempts = MAX_DOUBLINGS if policy.max_retries is None else policy.max_retries
+    in_window = tuple(at for at in history.attempts if at > now - policy.window)
+    return in_window[max(0, len(in_window) - max_attempts) :]
 
 
 def _is_first_start(history: History) -> bool:
     return history.phase is Phase.STARTING and not history.been_ready
 
 
-def _strategy(policy: Restart) -> str:
+def _check_strategy(policy: Restart) -> str:
     strategy = policy.strategy or "never"
     if strategy not in ("never", "immediate", "exponential", "on-demand"):
         raise ValueError(f"unknown restart strategy {strategy!r}")
     return strategy
 
 
-def _forgiver(policy: Restart) -> str:
-    forgiver = policy.forgiven_by or ("uptime" if policy.window is None else "")
-    if forgiver not in ("uptime", "call", ""):
-        raise ValueError(f"unknown forgiven_by {forgiver!r}")
-    return forgiver
+def _check_forgiven_by(policy: Restart) -> str:
+    """Return what resets the used retries: "uptime", "call", or "" for nothing."""
+    forgiven_by = policy.forgiven_by or ("uptime" if policy.window is None else "")
+    if forgiven_by not in ("uptime", "call", ""):
+        raise ValueError(f"unknown forgiven_by {forgiven_by!r}")
+    return forgiven_by
 
 
-def _never_came_up(history: History) -> str:
+def _never_ready_reason(history: History) -> str:
     if history.failed_starts == 1:
         return "it never got ready, and a first start is not repeated"
     return f"it never got ready in {history.failed_starts} starts"
@@ -271,14 +286,14 @@ _SINCE: Final = {
 }
 
 
-def _exhausted(policy: Restart, history: History, spent: int) -> str:
+def _exhausted_reason(policy: Restart, history: History, used: int) -> str:
     what = f"it {history.phase.value}, and "
     if policy.max_retries == 0:
         return f"{what}no restart is allowed (max_retries = 0)"
     if policy.window is not None:
         span = f"in the last {policy.window:g} s"
     else:
-        span = _SINCE[_forgiver(policy)]
+        span = _SINCE[_check_forgiven_by(policy)]
     times = "1 restart" if policy.max_retries == 1 else f"all {policy.max_retries} restarts"
     was = "was" if policy.max_retries == 1 else "were"
-    return f"{what}{times} allowed {span} {was} used ({spent} of {policy.max_retries})"
+    return f"{what}{times} allowed {span} {was} used ({used} of {policy.max_retries})"

@@ -1,7 +1,7 @@
-"""Keeps the restart history of one extension, and applies the restart policy.
+"""Keeps the restart history of one extension, and applies the restart policy to it.
 
-Gives the pure policy (`restart`) a clock, a random number and the two counts that are never reset.
-The supervisor reports every start, handshake and end here, and gets the decision.
+Supplies what the pure policy (`restart.py`) lacks: the clock and a random number. The supervisor
+and `Recovery` report every start, handshake and end here; `decide` then returns the decision.
 """
 
 import random
@@ -13,8 +13,8 @@ from exthost.spec import Restart
 
 
 class RestartTracker:
-    """The restart history of one extension. `crashes` is never reset; `has_crashed` is reset by a
-    requested restart."""
+    """The restart history of one extension. `crashes` counts since the extension was loaded and is
+    never reset; `has_crashed` is reset by a requested restart."""
 
     __slots__ = ("_history", "_now", "_policy", "crashes")
 
@@ -47,7 +47,8 @@ class RestartTracker:
         self._history = self._history.ended(self._policy, self._now())
 
     def worker_ended(self, ready_at: float, *, has_served: bool, by_us: bool) -> None:
-        """Record that a process that served has ended. `by_us`: it was retired, without a fault."""
+        """Record that a process has ended that had been ready. `has_served`: it answered a call.
+        `by_us`: the host ended it, without a fault of the process."""
         history = self._history.of(ready_at, has_served=has_served)
         self._history = history.ended(self._policy, self._now(), by_us=by_us)
         self.crashes += not by_us

@@ -1,8 +1,9 @@
-"""Lets one process be spawned per turn of the event loop.
+"""Limits spawns to one process per event-loop iteration.
 
-A spawn takes some milliseconds of the loop's thread. Hundreds of extensions that start or restart
-at the same time would block the loop for seconds, and with it the calls of those that run. With a
-lock for each loop, other callbacks run between two spawns. A start that is alone waits for nothing.
+A spawn blocks the loop's thread for some milliseconds. Hundreds of extensions that start at the
+same time would block the loop for seconds, and with it all calls. A lock for each loop, which is
+released in the next iteration, lets other callbacks run between two spawns. A single start does not
+wait.
 """
 
 import asyncio
@@ -17,7 +18,8 @@ _locks: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]" = WeakKeyDi
 
 @asynccontextmanager
 async def spawn_turn(loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
-    """Hold the turn of this loop in which a process is spawned."""
+    """Wait for the turn to spawn a process in this loop, and keep it for the length of the
+    block."""
     lock = _locks.get(loop)
     if lock is None:
         lock = _locks[loop] = asyncio.Lock()
@@ -25,5 +27,5 @@ async def spawn_turn(loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        # Not at once: the next start, which is ready as well, would follow in this turn.
+        # In the next iteration: released at once, the next start would run in this iteration.
         loop.call_soon(lock.release)

@@ -1,7 +1,8 @@
-"""One start of a process: plan, spawn, handshake; the result is an open session, or an error.
+"""Starts one process: makes the launch plan, spawns it and runs the handshake.
 
-Knows no policy and no other process of the same extension. Every failure is one of our errors, and
-leaves no process.
+`Starter` holds what all starts of an extension have in common; a `Start` is one of them. Its result
+is an open session, or an ExthostError, and after an error no process is left. Knows no restart
+policy and no other process of the same extension.
 """
 
 import asyncio
@@ -39,31 +40,42 @@ _log = logging.getLogger("exthost.extension")
 _ASSUMED = "its entry names no dialect, so {} was assumed: if it speaks another, add dialect = …"
 
 
-# Executes a launch plan for the extension of this id, here or elsewhere.
+# Executes a launch plan for the extension of this id, on this machine or on another node.
 Spawn = Callable[[LaunchPlan, str], ChildProcess | Awaitable[ChildProcess]]
 
 
 class Starter:
-    """Starts processes of one extension; each `Start` is one of them."""
+    """What every start of one extension needs.
+
+    handlers, vet, objection, attend, environ, spawn and traffic are parameters of `Extension`.
+
+    admission        the result of the checks before the start; None until `admit` was called
+    argv             the command line of the last start, or of the next one
+    tools_digest     the digest of the first offer's tools if they are pinned, else ""
+    uses_fallback    whether the dialect's usual handshake made a process exit, so that its fallback
+                     handshake is used
+    on_tools_listed  called with the tools of a running process whenever they have changed
+    on_new_process   functions of facets; each returns the steps that run after a handshake
+    """
 
     __slots__ = (
         "_environ",
         "_objection",
         "_traffic",
-        "_weaker",
+        "_weaknesses",
         "admission",
         "argv",
         "attend",
         "dialect",
-        "falls_back",
         "handlers",
-        "known_tools",
         "limits",
         "on_new_process",
         "on_tools_listed",
         "queue",
         "spawn",
         "spec",
+        "tools_digest",
+        "uses_fallback",
         "vet",
     )
 
@@ -94,25 +106,21 @@ class Starter:
         if traffic is not None:
             traffic.dialects[spec.id] = dialect.name
         self.argv = spec.argv
-        # The decision of the admission; None before it.
         self.admission: Admission | None = None
-        self.known_tools = ""  # the digest of the first offer, if it is pinned
-        self.falls_back = False  # the dialect's usual handshake killed it once
-        # Called with the tools that a running process lists, whenever they have changed.
+        self.tools_digest = ""
+        self.uses_fallback = False
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = _ignore
-        # From the facets: each returns the steps that a new process needs.
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
         self._environ = environ
         self._objection = objection
-        self._weaker: tuple[tuple[str, str], ...] = ()
+        self._weaknesses: tuple[tuple[str, str], ...] = ()
 
     def environ(self) -> Mapping[str, str]:
-        """Return the host's own variables."""
+        """Return the host's own environment variables."""
         return host_environ() if self._environ is None else self._environ
 
     def admit(self) -> None:
-        """Raise Refused if a requirement of the extension is missing, or if that cannot be
-        checked."""
+        """Run the checks that come before a start. Raises Refused if one fails or cannot be run."""
         objection = self._objection() if self._objection is not None else None
         if objection is not None:
             raise objection
@@ -120,7 +128,7 @@ class Starter:
             self.admission = admit(self.spec, self.dialect, self.environ())
         except ExthostError:
             raise
-        except Exception as error:  # a folder that disappears during the check, or a bug of ours
+        except Exception as error:  # a folder that disappears during the check, or a bug in exthost
             _log.exception("%s could not be checked", self.spec.id)
             raise Refused(
                 "X0389",
@@ -129,17 +137,18 @@ class Starter:
                 help="restart it; if that does not help, this is a bug here: report it",
             ) from error
 
-    def report_weaker(self, found: tuple[tuple[str, str], ...]) -> None:
-        """Log and publish what is weaker than usual or than configured: once, until it changes."""
-        if found != self._weaker:
-            for what, reason in found:
+    def report_weaker(self, weaknesses: tuple[tuple[str, str], ...]) -> None:
+        """Log and publish in which respects the containment is weaker than usual or than
+        configured, as pairs of respect and reason. The same weaknesses are reported once."""
+        if weaknesses != self._weaknesses:
+            for what, reason in weaknesses:
                 _log.warning("[%s] weaker %s: %s", self.spec.id, what, reason)
                 self.queue.bus.publish(ContainmentWeakened(self.spec.id, what, reason))
-        self._weaker = found
+        self._weaknesses = weaknesses
 
     def traffic(self) -> Traffic:
-        """Return the messages of its sessions, or of all extensions of its host. An extension
-        without a host has none until somebody asks."""
+        """Return the recorder of messages, which the extensions of a host share. For an extension
+        without a host it is made here, at the first use."""
         if self._traffic is None:
             self._traffic = Traffic(self.queue.bus)
             self._traffic.dialects[self.spec.id] = self.dialect.name
@@ -148,27 +157,27 @@ class Starter:
         return self._traffic
 
     def follow(self, session: Session) -> None:
-        """Show the messages of a new session to those who want to see them."""
+        """Let the recorder, if there is one, see the messages of a new session."""
         if self._traffic is not None:
             self._traffic.follow(session, self.secrets)
 
     def secrets(self) -> Iterator[str]:
-        """Yield the secrets that its processes get, and those of the host."""
-        spec, host = self.spec, self.environ()
+        """Yield the secret values that the processes get, and those of the host's own variables."""
+        spec, host_env = self.spec, self.environ()
         launch = self.prepared()
         secret_names = [name for name, value in spec.env.items() if isinstance(value, HostEnvRef)]
         secret_names += [setting.secret for setting in spec.settings]
         yield from find_secrets(launch.plan.env or {}, secret_names, launch.context.config)
-        yield from find_secrets(host, (), None)
+        yield from find_secrets(host_env, (), None)
 
     def prepared(self) -> Launch:
-        """Return what the next start would execute."""
-        handles = frozenset(self.handlers)
-        return prepare(self.spec, self.dialect, self.environ(), handles, self.admission)
+        """Return the launch plan of the next start, and what belongs to it."""
+        handled_methods = frozenset(self.handlers)
+        return prepare(self.spec, self.dialect, self.environ(), handled_methods, self.admission)
 
 
 class Start:
-    """One process that starts. `session` is set from its spawn on."""
+    """One start of a process, as a task. `session` is set when the process was spawned."""
 
     __slots__ = (
         "_launch",
@@ -186,8 +195,8 @@ class Start:
     def __init__(
         self, starter: Starter, first_id: int | None, *, replaces: bool, done: Callable[[], None]
     ) -> None:
-        """`replaces`: the process replaces those that serve. `done` is called when the start has
-        finished."""
+        """`first_id`: the id of its first request; None means the dialect's own. `replaces`: the
+        process replaces the ready ones. `done` is called when the start has succeeded or failed."""
         self._starter = starter
         self.session: Session | None = None
         self._launch: Launch | None = None
@@ -207,7 +216,7 @@ class Start:
         return self._task.result()
 
     async def cancel(self) -> None:
-        """Cancel the start, and return when nothing of it is left."""
+        """Cancel the start, and return when its process is gone."""
         if not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -220,7 +229,7 @@ class Start:
         try:
             async with asyncio.timeout(limit) as self._limit:
                 return await self._start_process(first_id)
-        except ExthostError:  # first: CallTimeout is a TimeoutError, SpawnFailed an OSError
+        except ExthostError:  # first, because CallTimeout is a TimeoutError
             raise
         except TimeoutError:
             if self.session is not None:
@@ -232,7 +241,7 @@ class Start:
                 extension=starter.spec.id,
                 help="raise limits.start if it is merely slow to start",
             ) from None
-        except Exception as error:  # the working directory is gone, the code of a dialect raised, …
+        except Exception as error:  # no working directory, an exception in a dialect's code, …
             _log.exception("%s could not be started", starter.spec.id)
             raise SpawnFailed(
                 "X0406",
@@ -243,24 +252,25 @@ class Start:
 
     async def _start_process(self, first_id: int | None) -> Session:
         starter = self._starter
-        if starter.dialect.fallback is None or starter.falls_back:
+        if starter.dialect.fallback is None or starter.uses_fallback:
             return await self._spawn_and_shake_hands(first_id)
         try:
             return await self._spawn_and_shake_hands(first_id)
         except HandshakeFailed as error:
-            # Only a process that died of the handshake gets a second chance: it has read it.
+            # The fallback handshake is for programs that exit when they read the usual one. One
+            # that exited without reading it had another reason.
             if not (error.process_ended and error.has_read) or self.was_killed:
                 raise
-        starter.falls_back = True
+        starter.uses_fallback = True
         try:
             return await self._spawn_and_shake_hands(first_id)
         except BaseException:
-            starter.falls_back = False
+            starter.uses_fallback = False
             raise
 
     def _with_advice(self, error: HandshakeFailed) -> HandshakeFailed:
-        """Return the error with another help if the sandbox, or a variable that the child does not
-        get, is the likely cause."""
+        """Return the error, with help that names the sandbox or a missing environment variable if
+        that is the likely cause."""
         launch = self._launch
         if launch is not None:
             stderr = error.evidence.stderr
@@ -272,9 +282,9 @@ class Start:
             )
         return error
 
-    async def _placed(self, spawned: Awaitable[ChildProcess]) -> ChildProcess:
-        """Wait for a process on another node. Its time limit begins when it runs; the time to place
-        it is limited by a setting of the cluster."""
+    async def _wait_for_node(self, spawned: Awaitable[ChildProcess]) -> ChildProcess:
+        """Wait for a process on another node. The time limit of the start begins when the process
+        runs; a setting of the cluster limits the time to find a node."""
         self._limit.reschedule(None)
         child = await spawned
         if (seconds := self._starter.limits.start) is not None:
@@ -285,21 +295,22 @@ class Start:
         starter, queue = self._starter, self._starter.queue
         if not is_machine_probed(starter.spec):
             await asyncio.to_thread(probe_machine, starter.spec)
-        is_here = starter.spec.pool.engine is None  # else its node checks its files
-        if is_here and has_package_pin(starter.spec):
+        is_local = starter.spec.pool.engine is None  # otherwise its node checks its files
+        if is_local and has_package_pin(starter.spec):
             await asyncio.to_thread(check_package, starter.spec, starter.environ())
-        async with spawn_turn(queue.loop):  # nothing in here waits
+        async with spawn_turn(queue.loop):  # the block must not wait for anything
             launch = self._launch = make_state_folder(starter.prepared())
             starter.report_weaker(launch.weaker)
-            if is_here:
+            if is_local:
                 check_files(starter.spec, launch.plan)
             starter.argv = launch.plan.argv
             spawned = starter.spawn(launch.plan, starter.spec.id)
-        child = await self._placed(spawned) if isinstance(spawned, Awaitable) else spawned
+        child = await self._wait_for_node(spawned) if isinstance(spawned, Awaitable) else spawned
         child.start_watchdog(queue.loop.call_soon_threadsafe)
         if Spawned in queue.bus.kinds:
-            refused = launch.plan.group is not None and not child.has_cgroup
-            enforced = (starter.prepared() if refused else launch).enforced
+            # The system may have refused the planned cgroup: what is enforced is then less.
+            lacks_cgroup = launch.plan.group is not None and not child.has_cgroup
+            enforced = (starter.prepared() if lacks_cgroup else launch).enforced
             argv = launch.plan.argv
             queue.bus.publish(Spawned(starter.spec.id, child.pid, argv, enforced, child.node))
         handlers = dict(starter.handlers) if starter.attend is not None else starter.handlers
@@ -319,15 +330,15 @@ class Start:
             )
         starter.follow(session)
         if starter.attend is not None and isinstance(handlers, dict):
-            # Before a byte is read: the first message may be a request.
+            # Before the loop reads any byte, because the first message may be a request.
             handlers |= {**starter.attend(session), **starter.handlers}
         self.session = session
         self.tool_refresh = ToolRefresh(session, starter.on_tools_listed)
         session.on_stale = self.tool_refresh.request
         began = queue.loop.time()
         try:
-            self.offer = await shake_hands(session, launch.context, fallback=starter.falls_back)
-            tools_digest = check_tools(starter.spec, self.offer.tools, starter.known_tools)
+            self.offer = await shake_hands(session, launch.context, fallback=starter.uses_fallback)
+            tools_digest = check_tools(starter.spec, self.offer.tools, starter.tools_digest)
             if starter.vet is not None:
                 starter.vet(self.offer)
             for steps in starter.on_new_process:
@@ -339,7 +350,7 @@ class Start:
                 if starter.spec.is_dialect_assumed:
                     error.help = f"{_ASSUMED.format(starter.dialect.name)}; {error.help}"
             raise
-        starter.known_tools = tools_digest
+        starter.tools_digest = tools_digest
         self.seconds = queue.loop.time() - began
         return session
 

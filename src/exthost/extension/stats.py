@@ -1,8 +1,8 @@
-"""Counts of an extension, as `ext.stats` shows them.
+"""Makes `ext.stats`: the counts of an extension, and facts about its process.
 
-**A reload keeps the counts.** An extension that replaces another one shares its `Totals`: the
-counts of both are added up, and calls that the replaced one still ends are counted, too. So no
-count ever goes back.
+**Counts survive a reload.** A reload makes a new `Extension` object, which shares the `Totals` of
+the one that it replaces. The counts of both are added up, those of calls that the old one still
+ends included, so no count ever decreases.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ class Stats:
     ends in exactly one of them, and is in `in_flight` or `waiting` until then. A result that is
     marked as an error, and a stream whose last event says that it failed, are in `error`. `dropped`
     counts what the current process sent that was no message. `nodes` counts the processes that run
-    on other machines, by the names of those.
+    on other machines, by the name of the machine. `uptime` is in seconds.
     """
 
     calls: int
@@ -61,7 +61,7 @@ class Stats:
 
 
 class Counts:
-    """The counts of one instance of an extension."""
+    """Reads the counts of one `Extension` object."""
 
     __slots__ = ("_queue", "_supervisor")
 
@@ -86,7 +86,7 @@ class Counts:
 
 
 class Totals:
-    """The counts of one extension over all instances of it that reloads have made."""
+    """The sums of the counts of all `Extension` objects that reloads have made of one extension."""
 
     __slots__ = ("_ended", "_instances")
 
@@ -95,11 +95,11 @@ class Totals:
         self._ended: Mapping[str, int] = EMPTY_MAPPING
 
     def add(self, counts: Counts) -> None:
-        """Count one more instance: it replaces the others."""
+        """Add the counts of the object that replaces the present one."""
         self._instances += (counts,)
 
     def remove(self, counts: Counts) -> None:
-        """Keep the last counts of an instance that has ended, if another one replaced it."""
+        """Keep the last counts of an object that was closed, if another one replaced it."""
         if len(self._instances) > 1 and counts in self._instances:
             self._instances = tuple(
                 instance for instance in self._instances if instance is not counts

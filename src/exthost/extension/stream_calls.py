@@ -1,8 +1,9 @@
-"""Streams: the call behind `async with ext.stream(…)`, how it is opened and how it is left.
+"""Opens and leaves streams: makes the call behind `async with ext.stream(…)`.
 
-If the reply ends the stream, the call ends with the reply. If a last event ends it, the reply is
-only an acknowledgement, and the call ends with the last event. Either way the call is counted when
-the stream ends: as a result, an error, a timeout, cancelled or gone.
+In some dialects the reply ends the stream, and the call ends with the reply. In others the reply
+only acknowledges the stream; the call then ends with the last event. In both cases the call is
+counted when the stream ends, with one of the usual outcomes (result, error, timeout, cancelled,
+gone).
 """
 
 import uuid
@@ -15,14 +16,23 @@ from exthost.extension.call_queue import CallQueue
 from exthost.session.stream import EventStream, StreamCall
 from exthost.session.stream_queue import StreamQueue
 
+# The reason that is sent to the extension with the cancellation.
 _LEFT = "the consumer left"
 
 
 def make_stream(
-    queue: CallQueue, dialect: Dialect, method: str, params: Any, limit: float, whole: float | None
+    queue: CallQueue,
+    dialect: Dialect,
+    method: str,
+    params: Any,
+    reply_seconds: float,
+    stream_seconds: float | None,
 ) -> EventStream:
-    """Return a stream that opens when it is entered. `limit` is for one reply of the method,
-    `whole`, where the caller gave it, for the whole stream."""
+    """Return a stream that opens when its `async with` block is entered.
+
+    `reply_seconds` limits the time until the reply. `stream_seconds` limits the whole stream, from
+    the call to the last event; None if the caller set no timeout.
+    """
     kind = dialect.streams.get(method)
     if kind is None:
         known = ", ".join(dialect.streams) or "none"
@@ -36,16 +46,24 @@ def make_stream(
     if kind.key is not None:
         params = _with_key(params, kind.key, method, queue.extension)
         key = params[kind.key]
-    # The dialect's own limit is for what an acknowledged stream does; a start is not part of that.
-    own = kind.limit(params) if whole is None and kind.limit is not None else None
+    # Without a timeout of the caller, the dialect may limit a stream by its params. That limit
+    # begins with the acknowledgement, so that it does not include the start of a process.
+    dialect_seconds = None
+    if stream_seconds is None and kind.limit is not None:
+        dialect_seconds = kind.limit(params)
 
     def open(stream: EventStream) -> None:
-        first = limit if whole is None else whole
+        timeout = reply_seconds if stream_seconds is None else stream_seconds
         if kind.ends == "terminal":  # an acknowledgement has no more time than any other reply
-            first = min(limit, first)
-        seconds = own if whole is None else whole
+            timeout = min(reply_seconds, timeout)
         call = StreamCall(
-            method, params, stream, first, queue.now(), seconds, from_acknowledgement=whole is None
+            method,
+            params,
+            stream,
+            timeout,
+            queue.now(),
+            dialect_seconds if stream_seconds is None else stream_seconds,
+            from_acknowledgement=stream_seconds is None,
         )
         queue.submit(call)
 
@@ -53,7 +71,7 @@ def make_stream(
 
 
 def _leave(queue: CallQueue, stream: StreamQueue) -> None:
-    """Give up the call of a stream whose consumer left early."""
+    """Cancel the call of a stream whose consumer left early."""
     call = stream.call
     if call is None or call.ended:
         return
@@ -61,15 +79,16 @@ def _leave(queue: CallQueue, stream: StreamQueue) -> None:
     if session is None or not stream.kind.nameless:
         queue.cancel(call, _LEFT)
         return
-    # Its events carry no name: what the child still sends would pass for the next call's. So the
-    # call keeps its place until the reply comes.
+    # The events carry no stream name, so events that the child still sends would be taken for those
+    # of the next stream. Therefore the request stays pending until its reply comes.
     call.ended = True
     queue.outcomes.record_unsuccessful(call, "cancelled")
     session.leave_stream(stream, _LEFT)
 
 
 def _with_key(params: Any, key: str, method: str, extension: str) -> dict[str, Any]:
-    """Return the params with the name that the events carry: the caller's, or one of ours."""
+    """Return the params with the stream's name under `key`, by which its events are recognised. A
+    caller who gives no name gets a random one."""
     params_with_key = {key: str(uuid.uuid4()), **params} if isinstance(params, Mapping) else {}
     if type(params_with_key.get(key)) not in (str, int):
         raise UsageError(

@@ -1,19 +1,19 @@
-"""The one task that owns an extension for its life, and every decision about its processes.
+"""The supervisor of one extension: the task that starts, restarts and ends its processes.
 
-Calls never pass through here: they go to their queue, and the queue gives them to a session. The
-supervisor sleeps until a command, the end of a start or of a process, or its one timer wakes it.
-Then `reconcile` checks everything once, without waiting, and starts and ends processes. Only a stop
-waits for processes to end.
+Calls do not pass through here: the call queue gives them to a session. The supervisor's task sleeps
+until a command, the end of a start or of a process, or its timer wakes it. Then `reconcile`
+compares the commands with the processes, without waiting, and starts and ends processes. Only a
+stop waits for processes to end.
 
-**State is true when the error is.** A session reports its end before its calls fail, and a breaker
-reports that it opens before the last failure is delivered. `Recovery` decides in that very step:
-when a caller catches the error, state, health, stats and tools have changed already. The next
-process is started after the one that ended is reaped.
+**State changes before errors are delivered.** A session reports its end before its calls fail, and
+the breaker reports that it opens before the last failure is delivered. `Recovery` decides
+synchronously, so when a caller catches the error, state, health, stats and tools have changed
+already. The next process is started after the one that ended is reaped.
 
-**A fresh process beside the old one.** A restart of an extension that is ready starts a process
-beside those that serve. If it gets ready, it takes their place in one step, and they end when
-their calls are answered. If it does not, they go on, and the restart raises the error. No call is
-lost either way, and the extension is `ready` all the time.
+**A restart loses no call.** A restart of an extension that is ready starts a process beside the
+running ones. If it gets ready, it replaces them in one step, and they end when their calls are
+answered. If it does not, they stay in use, and the restart raises the error. The extension is
+`ready` all the time.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _log = logging.getLogger("exthost.extension")
 
 
 class Supervisor:
-    """Keeps one extension in the wanted state."""
+    """Starts and ends the processes of one extension."""
 
     __slots__ = (
         "_commands",
@@ -78,7 +78,7 @@ class Supervisor:
     # -- commands ----------------------------------------------------------------------------
 
     def admit(self) -> None:
-        """Check what the extension requires, and refuse it if that is not there."""
+        """Run the checks that come before a start, and refuse the extension if one fails."""
         status = self._status
         if status.state is not State.DISCOVERED:
             return
@@ -90,34 +90,35 @@ class Supervisor:
             status.apply_event(Event.ADMIT)
 
     def request_start(self) -> None:
-        """Start the extension for a caller, unless it runs or was given up."""
+        """Start the extension because a caller needs it, unless it runs or was given up."""
         state = self._status.state
-        waits = state in (State.DISCOVERED, State.ADMITTED)
-        probes = state is State.OPEN and self.recovery.gate.may_probe()
-        if not self._commands.stop and (waits or probes):
+        is_unstarted = state in (State.DISCOVERED, State.ADMITTED)
+        may_probe = state is State.OPEN and self.recovery.gate.may_probe()
+        if not self._commands.stop and (is_unstarted or may_probe):
             self._commands.start = True
             self._carry_out()
 
     def request_probe(self) -> None:
-        """Start a probe if the breaker's time is over, for a caller who does not wait for it."""
+        """Start a process for a probe if the open time of the breaker is over. The caller does not
+        wait for it."""
         if self._status.state is State.OPEN:
             self.request_start()
 
     def restart(self) -> "asyncio.Future[ExthostError | None]":
-        """Have a fresh process, whatever the state is. The future is done when it serves; its
-        result is an error if the fresh process failed and the old one goes on."""
+        """Start a fresh process, in any state. The future is done when it is ready; its result is
+        an error if the fresh process failed and the old one stays in use."""
         future = self._commands.request_restart()
         self._carry_out()
         return future
 
     async def wait_until_settled(self) -> None:
-        """Wait until the extension is ready, or will not change by itself."""
+        """Wait until the extension is ready, or its state will not change by itself."""
         if not self._is_settled():
             await self._commands.wait_settled()
 
     async def stop(self, patience: float = 0.0) -> None:
-        """End the extension with the shutdown steps of its dialect. Calls under way have `patience`
-        seconds to end before. Returns when no process is left."""
+        """End the extension with the shutdown steps of its dialect. Calls in flight get `patience`
+        seconds to end first. Returns when no process is left."""
         if self._queue.is_forked:
             return
         self._commands.request_stop(patience)
@@ -129,7 +130,7 @@ class Supervisor:
         await stopped
 
     def not_running_error(self, what: str) -> ExthostError:
-        """Return why the extension cannot serve this now."""
+        """Return the error that says why `what` (a method or tool) cannot be called now."""
         status = self._status
         if status.state is State.OPEN:
             return self.recovery.gate.open_error(what)
@@ -142,7 +143,7 @@ class Supervisor:
     # -- the task ----------------------------------------------------------------------------
 
     def _carry_out(self) -> None:
-        """Wake the task for its commands; start it if it does not run."""
+        """Wake the task, which carries out the commands; create it if it does not run."""
         if self._task is None:
             name = f"supervisor of {self._starter.spec.id}"
             self._task = self._loop.create_task(self._run(), name=name)
@@ -175,7 +176,7 @@ class Supervisor:
 
     def _next_due(self) -> float:
         if self.processes.has_exiting:
-            return math.inf  # the reaped process wakes us
+            return math.inf  # the end of that process wakes the task
         due = self.recovery.due
         if self.recovery.gate.is_open and self._queue.make_closed_error is not None:
             due = min(due, self.recovery.gate.circuit.open_until)
@@ -192,15 +193,15 @@ class Supervisor:
         return at_rest and not pending
 
     def reconcile(self) -> None:
-        """Check everything that may have happened, and act on it."""
+        """Act on the commands, and on everything that has happened since the last time."""
         status, commands, queue = self._status, self._commands, self._queue
         self._on_starts_finished(self.processes.take_finished_starts())
         if self.recovery.gate.is_open and status.state in (State.READY, State.STARTING):
             self.recovery.open_breaker()
-        if queue.make_closed_error is not None:  # a call that was to be sent again has no process
+        if queue.make_closed_error is not None:  # a call may wait that was to be sent a second time
             queue.fail_waiting(queue.make_closed_error)
         if self.processes.has_exiting:
-            return  # nothing starts before they are reaped
+            return  # no process starts before they are reaped
         if status.state is State.ADMITTED and queue.waiting:
             commands.start = True
         if commands.restart:
@@ -211,9 +212,9 @@ class Supervisor:
         if now >= self.recovery.due:
             self.recovery.due = math.inf
             status.apply_event(Event.RETRY_DUE)
-            self._launch()  # one process for one retry; a pool grows again as it is used
+            self._launch()  # one process per retry; a pool grows again when it is busy
         if self.recovery.gate.may_probe():
-            queue.make_closed_error = None  # the next call brings a fresh process, and waits for it
+            queue.make_closed_error = None  # the next call waits for the process of its probe
         if status.state is State.READY:
             self._fit_pool(now)
 
@@ -229,7 +230,7 @@ class Supervisor:
             self._launch_all()
             return
         if self._status.state not in (State.DISCOVERED, State.ADMITTED):
-            return  # given up, or ready, since the command was given
+            return  # the state has changed since the command was given
         self._queue.make_closed_error = None
         self.admit()
         if self._status.state is State.ADMITTED:
@@ -237,7 +238,7 @@ class Supervisor:
             self._launch_all()
 
     def _restart(self) -> None:
-        """Carry out a restart. Files may have changed, so the extension is checked again."""
+        """Carry out a restart. Files may have changed, so the checks before a start run again."""
         status = self._status
         self._commands.restart = False
         self.processes.cancel_starts()
@@ -269,8 +270,8 @@ class Supervisor:
         self.processes.start(replaces=replaces)
 
     def _on_starts_finished(self, starts: list[Start]) -> None:
-        """Handle starts that ended in the same step: first those that succeeded, because what
-        follows from a failure depends on whether a process serves."""
+        """Handle starts that are done: first those that succeeded, because what follows from a
+        failure depends on whether another process is ready."""
         failed: list[tuple[Start, ExthostError]] = []
         for start in starts:
             try:
@@ -284,7 +285,7 @@ class Supervisor:
 
     def _add_worker(self, start: Start, session: Session) -> None:
         now = self._loop.time()
-        old = self.processes.replaced_by(start)
+        old_workers = self.processes.replaced_by(start)
         self.processes.add(session, now)
         self.recovery.restarts.ready()
         self._status.record_process_ready(now, start.seconds)
@@ -292,7 +293,7 @@ class Supervisor:
         start.tool_refresh.begin()
         if self._status.state is State.STARTING:
             self._status.apply_event(Event.SHOOK_HANDS)
-        for worker in old:  # in this very step: the next call finds the fresh one
+        for worker in old_workers:  # now, so that the next call goes to the fresh process
             self.processes.dismiss(worker)
         if self.processes.leaving_workers:
             self.recovery.growth.request()
@@ -304,7 +305,7 @@ class Supervisor:
                 self._launch()
         if session.cause is None:
             self._queue.attach(session)
-        else:  # it ended before it could serve
+        else:  # the process ended just after its handshake
             self._on_session_ended(session)
 
     def _on_start_failed(self, start: Start, error: ExthostError, *, is_last: bool) -> None:
@@ -322,8 +323,8 @@ class Supervisor:
             self.recovery.on_last_ended(error)
 
     def _on_session_ended(self, session: Session) -> None:
-        """Decide what follows from the end of a process. The session calls this in the step in
-        which it ends, before its calls fail."""
+        """Decide what follows from the end of a process. The session calls this synchronously when
+        it ends, before its calls fail."""
         worker = self.processes.on_exit(session)
         if worker is not None:
             if self._status.state is not State.DRAINING:
@@ -333,19 +334,19 @@ class Supervisor:
     # -- pool and idle time ------------------------------------------------------------------
 
     def _on_busy(self) -> None:
-        """Every process of the pool is busy."""
+        """Request one more process, because every process of the pool is busy."""
         if self.processes.count < self.recovery.growth.size.max:
             self.recovery.growth.request()
             self._wakeup.set()
 
     def _fit_pool(self, now: float) -> None:
-        """Have as many processes as are needed, and no idle ones."""
+        """Start one more process if it is due, or dismiss processes that were idle too long."""
         processes, size = self.processes, self.recovery.growth.size
         is_idle = self.idle.is_over(now, processes.serving)
-        wants_more = not processes.starting and self.recovery.growth.take_due(now)
+        is_one_due = not processes.starting and self.recovery.growth.take_due(now)
         staying = len(processes.serving) - len(processes.leaving_workers)
         has_room = staying < size.max and not self.recovery.gate.is_half_open
-        if wants_more and has_room:
+        if is_one_due and has_room:
             self._launch()
             return
         if processes.starting or not is_idle:

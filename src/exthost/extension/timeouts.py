@@ -1,4 +1,4 @@
-"""The error of a call whose time is over: what was missing, and what to do next."""
+"""Makes the error of a call that timed out: what it was waiting for, and what to do next."""
 
 from exthost.errors import NO_EVIDENCE, CallTimeout, ExthostError
 from exthost.session.call import Call
@@ -9,7 +9,8 @@ _LOOK_AT_EXTENSION = "give the call a longer timeout, or look at what the extens
 
 
 def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeout:
-    """Return the error. `has_process`: some process of the extension accepts calls."""
+    """Return the error of a call that timed out. `has_process`: a process of the extension is
+    ready."""
     if isinstance(call, StreamCall) and call.stream.acknowledged:
         return CallTimeout(
             "X0840",
@@ -18,9 +19,9 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
             help="give the stream a longer timeout, or look at what the extension is doing",
         )
     session = call.session
-    unreadable = call.unreadable_reply
+    unreadable = call.unreadable_reply  # the id and the bytes of a reply that is not a message
     if unreadable is not None and unreadable[0] != call.id:
-        unreadable = None
+        unreadable = None  # it belongs to an earlier request of this call
     help = _LOOK_AT_EXTENSION
     if unreadable is not None:
         state = f"what it answered is no message ({unreadable[1].why})"
@@ -35,9 +36,9 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
             help = "the extension must copy `id` from the request into its reply"
         elif stray := session.diagnostics.counts.get(STRAY, 0):
             help = f"its answer may be among the {stray} {STRAY}: the log has them"
-        elif (first := next(iter(session.pending.values()), call)) is not call:
-            waited = call.deadline - first.started_at
-            help = f"it has not answered {first.method} either ({waited:.0f} s); {help}"
+        elif (oldest := next(iter(session.pending.values()), call)) is not call:
+            waited = call.deadline - oldest.started_at
+            help = f"it has not answered {oldest.method} either ({waited:.0f} s); {help}"
     elif has_process:
         state = "it was still waiting for its turn"
     else:
@@ -49,8 +50,8 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
         help=help,
     )
     if session is not None:
-        shown = b"" if unreadable is None else unreadable[1].data
-        error.evidence = session.diagnostics.evidence_since(call.started_at, shown)
+        offending = b"" if unreadable is None else unreadable[1].data
+        error.evidence = session.diagnostics.evidence_since(call.started_at, offending)
     return error
 
 

@@ -1,8 +1,8 @@
-"""Requests the tools of a running process again, after it reported that they have changed.
+"""Requests the list of tools again after a running process reported that its tools have changed.
 
-One request at a time: reports that come while it is under way lead to one more request after it. No
+At most one request is in flight; reports that come meanwhile lead to one more request after it. No
 request is sent before the handshake is done. If the reply is an error, the extension keeps its
-offer, and the log says why. A refresh ends with its session.
+tools, and a warning is logged. No request is sent after the session has ended.
 """
 
 import asyncio
@@ -18,44 +18,44 @@ _log = logging.getLogger("exthost.extension")
 
 
 class ToolRefresh:
-    """Keeps the tools of one session up to date."""
+    """Keeps the tools of one session up to date. `on_listed` is called with each new list."""
 
-    __slots__ = ("_begun", "_busy", "_on_listed", "_session", "_wanted")
+    __slots__ = ("_is_allowed", "_is_in_flight", "_is_requested", "_on_listed", "_session")
 
     def __init__(self, session: Session, on_listed: Callable[[tuple[Tool, ...]], None]) -> None:
         self._session = session
         self._on_listed = on_listed
-        self._begun = False
-        self._busy = False
-        self._wanted = False
+        self._is_allowed = False
+        self._is_in_flight = False
+        self._is_requested = False
 
     def begin(self) -> None:
-        """Allow requests: the handshake is done, and the offer is known."""
-        self._begun = True
-        self._ask_if_wanted()
+        """Allow requests, because the handshake is done."""
+        self._is_allowed = True
+        self._send_if_requested()
 
     def request(self) -> None:
-        """Request the tools: the process reported that they have changed."""
-        self._wanted = True
-        self._ask_if_wanted()
+        """Request the tools, because the process reported that they have changed."""
+        self._is_requested = True
+        self._send_if_requested()
 
-    def _ask_if_wanted(self) -> None:
-        if not (self._begun and self._wanted) or self._busy:
+    def _send_if_requested(self) -> None:
+        if not (self._is_allowed and self._is_requested) or self._is_in_flight:
             return
-        self._wanted = False
+        self._is_requested = False
         session = self._session
         operation = session.dialect.operations.get("list_tools")
         if operation is None or isinstance(operation, OneRequest | OneRequestOrMore):
             return
         limit = session.limits.call
         assert limit is not None
-        self._busy = True
+        self._is_in_flight = True
         call = session.internal.run_operation("list_tools", operation(None), limit)
         call.future.add_done_callback(self._on_answer)
 
-    def _on_answer(self, answered: "asyncio.Future[Any]") -> None:
-        self._busy = False
-        error = answered.exception()
+    def _on_answer(self, reply: "asyncio.Future[Any]") -> None:
+        self._is_in_flight = False
+        error = reply.exception()
         if self._session.cause is not None:
             return
         if error is not None:
@@ -63,5 +63,5 @@ class ToolRefresh:
                 "[%s] its new tools are not known: %s", self._session.diagnostics.extension, error
             )
         else:
-            self._on_listed(answered.result())
-        self._ask_if_wanted()
+            self._on_listed(reply.result())
+        self._send_if_requested()

@@ -1,9 +1,10 @@
-"""`ext.tools`: an extension's tools by their own names, and a call that answers instead of raising.
+"""`ext.tools`: a mapping of an extension's tools by their own names, with a `call` that does not
+raise.
 
-A live view: what it shows is what the extension offers now. `call` is for programs that hand
-every outcome to a model: a failure of any kind (an error reply, a timeout, a program that does
-not start, a malformed answer) is returned as a result that is marked as an error, in the format
-of the dialect. Dialects without such results have no such call.
+The mapping is a live view of the tools that the extension offers now. `call` is for programs that
+pass every outcome to a language model: a failure of any kind (an error reply, a timeout, a program
+that does not start, a malformed reply) is returned as a result that is marked as an error, in the
+format of the dialect. In dialects without such results, `call` raises UsageError.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -54,9 +55,9 @@ class Toolbox(Mapping[str, Tool]):
         timeout: float | None = None,
         context: Mapping[str, Any] = EMPTY_MAPPING,
     ) -> ToolResult:
-        """Call a tool; what fails is returned as an error result. Only cancelling raises."""
-        word = self._dialect.error_result
-        if word is None:
+        """Call a tool. A failure is returned as an error result; only a cancellation raises."""
+        make_error_result = self._dialect.error_result
+        if make_error_result is None:
             raise UsageError(
                 "X1341",
                 f"the {self._dialect.name} dialect has no results that are errors",
@@ -67,7 +68,7 @@ class Toolbox(Mapping[str, Tool]):
                 name, arguments, timeout=timeout, context=context, check=False
             )
         except ExthostError as error:
-            return ToolResult(word(error), self._dialect.result_reader)
+            return ToolResult(make_error_result(error), self._dialect.result_reader)
         if result.error_reply is not None:
-            return ToolResult(word(result.error_reply), self._dialect.result_reader)
+            return ToolResult(make_error_result(result.error_reply), self._dialect.result_reader)
         return result

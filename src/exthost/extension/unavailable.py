@@ -1,11 +1,12 @@
-"""The errors of an extension that cannot serve: stopped, given up, not ready, not replaced."""
+"""The errors of calls and restarts while no (new) process of the extension is ready."""
 
 from exthost.errors import ExtensionGone, ExthostError
 from exthost.session.failures import copy_error
 
 
 def not_ready_error(extension: str, what: str, state: str) -> ExthostError:
-    """Return the error of a use that found no process."""
+    """Return the error for a caller who does not wait, while no process is ready. `what` is the
+    method or tool."""
     return ExtensionGone(
         "X1007",
         f"{what} is not available: the extension is {state}",
@@ -15,7 +16,7 @@ def not_ready_error(extension: str, what: str, state: str) -> ExthostError:
 
 
 def stopped_error(extension: str, method: str) -> ExthostError:
-    """Return the error of a call that came after the stop."""
+    """Return the error of a call after the extension was stopped."""
     return ExtensionGone(
         "X1006",
         f"{method} was not sent: the extension was stopped",
@@ -25,7 +26,8 @@ def stopped_error(extension: str, method: str) -> ExthostError:
 
 
 def given_up_error(cause: ExthostError, reason: str) -> ExthostError:
-    """Return the cause for a call that came too late, with the reason for no further start."""
+    """Return the error of a call after the extension was given up: a copy of the cause, whose help
+    says why no process is started any more."""
     error = copy_error(cause)
     if reason and isinstance(cause, ExtensionGone):
         again = f"restart(), or `exthost restart {cause.extension}`, starts it"
@@ -34,7 +36,8 @@ def given_up_error(cause: ExthostError, reason: str) -> ExthostError:
 
 
 def kept_old_process_error(cause: ExthostError) -> ExthostError:
-    """Return why there is no fresh process, for whoever requested one."""
+    """Return the error of a restart whose fresh process failed, so that the old one stays in
+    use."""
     error = copy_error(cause)
     error.help = f"the old process goes on as before; {cause.help}".rstrip("; ")
     return error

@@ -1,7 +1,7 @@
-"""Wakes one task: by a call, or when a time is due.
+"""Wakes one waiting task, on request or at a given time.
 
-An asyncio.Event with a timer would do the same in ten times the memory, and a host may have
-hundreds of extensions that sleep.
+An `asyncio.Event` with a timer would do the same, but needs ten times the memory, and a host may
+have hundreds of extensions whose supervisors sleep.
 """
 
 import asyncio
@@ -9,7 +9,8 @@ import math
 
 
 class Wakeup:
-    """Set it from the loop's thread; one task waits for it."""
+    """An event with an optional time. Only one task may wait, and only the loop's thread sets
+    it."""
 
     __slots__ = ("_is_set", "_loop", "_sleeper")
 
@@ -29,7 +30,7 @@ class Wakeup:
         self._is_set = False
 
     def wait_until(self, when: float) -> "asyncio.Future[None]":
-        """Return a future that is done when it is set, or at the time `when` of the loop."""
+        """Return a future that is done when this is set, or at the loop time `when`."""
         self._sleeper = sleeper = self._loop.create_future()
         if self._is_set:
             sleeper.set_result(None)
