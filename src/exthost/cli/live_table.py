@@ -21,7 +21,7 @@ from exthost.cli.nonblocking_writer import STDERR, NonblockingWriter
 from exthost.cli.top_layout import arrange
 from exthost.cli.top_rates import Rates
 from exthost.control.measurements import Measurements
-from exthost.control.status_report import StatusReport, pids_here
+from exthost.control.status_report import StatusReport, local_pids
 from exthost.events import Exited, LogLine, ManifestChanged, StateChanged
 from exthost.host.host import Host
 
@@ -137,7 +137,7 @@ class LiveTable:
             self._measured_at = now
             self._measurements.keep_measuring()
             measured = [
-                row | self._measurements.measure(row["id"], pids_here(row))
+                row | self._measurements.measure(row["id"], local_pids(row))
                 for row in self._report.rows()
             ]
             self._rows = self._rates.add(measured, now)

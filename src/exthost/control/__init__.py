@@ -1,21 +1,23 @@
-"""The local socket of a running host: how other processes observe it, control it and call it.
+"""The control socket of a running host: other processes observe it, control it and make calls with
+it.
 
-There is one socket per config, and only this user can connect. In reading order:
+It is a Unix socket, one for each config, and only the user who runs the host can connect. In
+reading order:
 
     protocol           the messages on the socket: lines of JSON
-    address            where the socket is
-    peer_credentials   which user is at the other end
-    served_host        the interface of the host behind the socket
-    line_connection    one end of the socket on an event loop: lines in, lines out
-    server             the host's end: one host for a config
-    server_connection  one client of the host
-    requests           what each verb does
-    measurements       durations of calls, processor time and memory, while a client reads them
-    status_report      the state of each extension, as rows
-    description        what an extension is and offers, as data
-    as_data            values of a dialect as data
-    client             the command line's end, blocking
-    async_client       the same for asyncio, many requests at a time
-    attached_host      a host of another process, used like one of this process
-    attached_stream    its streams
+    address            the path of the socket
+    peer_credentials   checks which user is at the other end
+    served_host        the interface of the host that the server uses
+    line_connection    one end of the socket on an event loop: reads and writes lines
+    server             the server in the host's process; ensures that a config has one host only
+    server_connection  the server's end of one connection
+    requests           performs the requests
+    measurements       measures durations of calls, processor time and memory, while a client asks
+    status_report      the state of each extension, as rows of data
+    description        describes an extension and its tools as data
+    as_data            converts values of a dialect to JSON data
+    client             the blocking client of the command line
+    async_client       the asyncio client, with many requests at a time
+    attached_host      `exthost.attach`: uses the host of another process like one's own
+    attached_stream    a stream of events that such a host reads
 """

@@ -1,12 +1,12 @@
-"""The path of the socket of a running host: one per config, in a folder for this user only.
+"""Computes the path of a host's control socket from the path of its config.
 
 The path is `$XDG_RUNTIME_DIR/exthost/<hash of the config's path>.sock`. If that folder is missing
-or another user's, or if the path is too long for the address of a socket, the socket is in `run/`
-in the state folder, or else in `/tmp/exthost-<uid>`. Host and client both compute the path from
-that of the config.
+or belongs to another user, or if the path is too long for a socket address, the socket is in `run/`
+in the state folder, or else in `/tmp/exthost-<uid>`. The host and its clients compute the path in
+the same way.
 
-A folder is used only if it is a real folder that this user owns: in /tmp, another user may have
-created a link or a folder of the same name. Others are then denied access to it.
+A folder is used only if it is not a symlink and this user owns it, because another user may have
+created a symlink or a folder of that name in /tmp. The mode of the folder is then set to 0700.
 """
 
 import hashlib
@@ -22,28 +22,30 @@ from exthost.process.state_dirs import state_root
 
 __all__ = ["config_key", "is_own_folder", "lock_folder", "make_private_folder", "socket_paths"]
 
-# The longest address of a socket, with its closing zero byte.
-_ADDRESS_BYTES = 104 if sys.platform == "darwin" else 108
+# The maximum length of a socket address in bytes, with its terminating NUL.
+_MAX_ADDRESS_BYTES = 104 if sys.platform == "darwin" else 108
 
-_PRIVATE = 0o700
+_PRIVATE_MODE = 0o700
 
 
 def config_key(config: str | os.PathLike[str]) -> str:
-    """Return a short hash of the config's real path, which names its socket, lock and logs."""
-    real = os.path.realpath(config)
-    return hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
+    """Return a short hash of the config's real path. It is part of the names of its socket, lock
+    and logs."""
+    real_path = os.path.realpath(config)
+    return hashlib.sha256(os.fsencode(real_path)).hexdigest()[:16]
 
 
 def socket_paths(config: str | os.PathLike[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the paths where the socket of this config may be, the preferred one first."""
     name = f"{config_key(config)}.sock"
-    found = (folder / name for folder in _folders(environ))
-    return tuple(path for path in found if len(os.fsencode(path)) < _ADDRESS_BYTES)
+    paths = (folder / name for folder in _candidate_folders(environ))
+    return tuple(path for path in paths if len(os.fsencode(path)) < _MAX_ADDRESS_BYTES)
 
 
-def _folders(environ: Mapping[str, str]) -> Iterator[Path]:
+def _candidate_folders(environ: Mapping[str, str]) -> Iterator[Path]:
     runtime = environ.get("XDG_RUNTIME_DIR", "")
-    # After `sudo` the variable may name another user's folder, where our files would be in the way.
+    # After `sudo` the variable may name the folder of another user, where no files of this user
+    # should be created.
     if runtime.startswith("/") and is_own_folder(Path(runtime)):
         yield Path(runtime, "exthost")
     yield Path(state_root(environ), "run").absolute()
@@ -51,27 +53,27 @@ def _folders(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def lock_folder() -> Path:
-    """Return the folder for locks, and the last choice for sockets. It depends on no environment
-    variable, so a shell and a service of the same user get the same folder."""
+    """Return the folder for locks, which is also the last choice for sockets. It depends on no
+    environment variable, so that a shell and a service of the same user get the same folder."""
     return Path(f"/tmp/exthost-{os.geteuid()}")
 
 
 def is_own_folder(folder: Path) -> bool:
-    """Return whether the path is a real folder that this user owns."""
+    """Return whether the path is a folder, and not a symlink, that this user owns."""
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
 
 
 def make_private_folder(folder: Path) -> None:
     """Create the folder with access for this user only. Raises Refused if another user owns it."""
     try:
         make_shared_root(folder.parent)
-        folder.mkdir(mode=_PRIVATE, exist_ok=True)
+        folder.mkdir(mode=_PRIVATE_MODE, exist_ok=True)
         if is_own_folder(folder):
-            folder.chmod(_PRIVATE)
+            folder.chmod(_PRIVATE_MODE)
             return
         why = "it is not a folder of this user's"
     except OSError as error:

@@ -1,36 +1,43 @@
-"""Values of a dialect as data: what `exthost call` prints, and what crosses the socket. Pure."""
+"""Converts values of a dialect, such as dataclasses, to JSON data. Pure.
+
+`exthost call` prints this data, and it is sent over the control socket.
+"""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-# What is data already: most of what a dialect decodes.
-_PLAIN = frozenset({str, int, float, bool, type(None)})
-_NAMES = frozenset({str})
+# Types that need no conversion.
+_PLAIN_TYPES = frozenset({str, int, float, bool, type(None)})
+_KEY_TYPES = frozenset({str})
 
 
 def as_data(value: Any) -> Any:
-    """Return a value as JSON has it: one that the dialect has a type for, with all its members."""
-    kind = type(value)
-    if kind in _PLAIN:
+    """Return a value as JSON data. A dataclass becomes a dict of its fields, to which the items of
+    its field `extra` are added. A value that already is JSON data may be returned unchanged."""
+    cls = type(value)
+    if cls in _PLAIN_TYPES:
         return value
-    if kind is dict:
-        if _PLAIN.issuperset(map(type, value.values())) and _NAMES.issuperset(map(type, value)):
+    if cls is dict:
+        # Most dicts need no conversion, and need no copy then.
+        if _PLAIN_TYPES.issuperset(map(type, value.values())) and _KEY_TYPES.issuperset(
+            map(type, value)
+        ):
             return value
         return {str(key): as_data(item) for key, item in value.items()}
-    if kind is list:
+    if cls is list:
         return [as_data(item) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        members = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        more = members.pop("extra", {})
-        return {name: as_data(item) for name, item in {**members, **more}.items()}
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        extra = fields.pop("extra", {})
+        return {name: as_data(item) for name, item in {**fields, **extra}.items()}
     if isinstance(value, Mapping):
         return {str(key): as_data(item) for key, item in value.items()}
     return [as_data(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def event_as_data(event: Any) -> Any:
-    """Return an event of a stream as data; members of a named tuple keep their names."""
+    """Return an event of a stream as JSON data. A named tuple becomes a dict, and not a list."""
     if isinstance(event, tuple) and hasattr(event, "_asdict"):
         return as_data(event._asdict())
     return as_data(event)

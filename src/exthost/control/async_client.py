@@ -1,4 +1,4 @@
-"""The asyncio end of the socket: many requests at the same time on one connection."""
+"""The asyncio client of the control socket: many requests at the same time on one connection."""
 
 import asyncio
 import socket
@@ -18,10 +18,10 @@ OnEvent = Callable[[Mapping[str, Any]], None]
 
 
 class _Pending:
-    """A request without an answer yet. Its task awaits it directly, and the callback that reads the
-    answer resumes the task. `session/awaitable_call.py` explains what a task needs for that."""
+    """A request that was sent, for its task to await. The callback that reads the answer resumes
+    the task directly, without a future. `session/awaitable_call.py` explains how."""
 
-    # Defaults on the class: most are never set, and one of these is made for each call.
+    # Defaults are on the class, because most are never set and an object is created for each call.
     _asyncio_future_blocking = True
     _resume: Callable[["_Pending"], object]
     _context: Context | None = None
@@ -36,15 +36,16 @@ class _Pending:
         self.on_event = on_event
 
     def end(self, value: Any, error: BaseException | None = None) -> None:
-        """Take the outcome; `wake` then resumes the task."""
+        """Store the outcome; `wake` then resumes the task."""
         self.value, self.error, self.ended = value, error, True
 
     def wake(self) -> None:
-        """Resume the task. Only from a callback of the loop."""
+        """Resume the task. Call this only from a callback of the event loop."""
         if self._context is not None:
             self._context.run(self._resume, self)
 
-    # -- from the task -------------------------------------------------------------------------
+    # -- what asyncio.Task calls
+    # -------------------------------------------------------------------------
 
     def __await__(self) -> Generator["_Pending", None, Any]:
         if not self.ended:
@@ -67,7 +68,7 @@ class _Pending:
         if self.ended:
             return False
         self.end(None, asyncio.CancelledError() if msg is None else asyncio.CancelledError(msg))
-        self._client.give_up(self)
+        self._client.cancel_request(self)
         return True
 
 
@@ -79,7 +80,7 @@ class AsyncHostClient(LineConnection):
         super().__init__(connected, REPLY_BYTES)
         self._pending: dict[int, _Pending] = {}
         self._last_id = 0
-        self._lost: ExthostError | None = None
+        self._connection_error: ExthostError | None = None  # why the connection is lost
         self.resume_reading()
 
     def send(
@@ -89,9 +90,10 @@ class AsyncHostClient(LineConnection):
         params: Mapping[str, Any] = EMPTY_MAPPING,
         on_event: OnEvent | None = None,
     ) -> _Pending:
-        """Send a request, and return an awaitable for its answer."""
-        if self._lost is not None:
-            raise self._lost
+        """Send a request, and return an awaitable for its answer. `on_event` is called with each
+        event that comes before the answer."""
+        if self._connection_error is not None:
+            raise self._connection_error
         self._last_id = id = self._last_id + 1
         line = protocol.encode_request((verb, name, params, id))
         pending = self._pending[id] = _Pending(self, id, on_event)
@@ -105,12 +107,12 @@ class AsyncHostClient(LineConnection):
         params: Mapping[str, Any] = EMPTY_MAPPING,
         on_event: OnEvent | None = None,
     ) -> Any:
-        """Return the answer to a request, after its events; raise the error in it. If the task is
-        cancelled, the request is cancelled at the host, too."""
+        """Send a request, and return its answer or raise the error in it. `on_event` is called with
+        each event that comes before. If the task is cancelled, the host cancels the request."""
         return await self.send(verb, name, params, on_event)
 
-    def give_up(self, pending: _Pending) -> None:
-        """Cancel a request at the host."""
+    def cancel_request(self, pending: _Pending) -> None:
+        """Make the host cancel a request."""
         self._pending.pop(pending.id, None)
         self.write(protocol.encode_request(Request("cancel", id=pending.id)))
         self.loop.call_soon(pending.wake)
@@ -124,7 +126,7 @@ class AsyncHostClient(LineConnection):
                 pending.end(answer[1])
                 pending.wake()
                 return
-        ended = []
+        ended = []  # woken after all items are handled: a woken task may send requests at once
         try:
             for item in items:
                 answer = protocol.read_plain_answer(item)
@@ -134,21 +136,21 @@ class AsyncHostClient(LineConnection):
                     ended.append(pending)
                     continue
                 head = item.head if isinstance(item, Skipped | Broken) else item
-                pending = self._take(protocol.read_line(bytes(head)))
+                pending = self._handle_line(protocol.read_line(bytes(head)))
                 if pending is not None:
                     ended.append(pending)
         except ExthostError as error:
-            self._lose(error)
+            self._fail(error)
         for pending in ended:
             pending.wake()
 
     def connection_lost(self) -> None:
-        self._lose(host_gone_error())
+        self._fail(host_gone_error())
 
-    def _take(self, line: HostLine) -> _Pending | None:
-        """Return the request that this line ends."""
+    def _handle_line(self, line: HostLine) -> _Pending | None:
+        """Handle an event or an answer. Return the request, if the line ends one."""
         if line.id is None and line.error is not None:  # the host refuses this connection
-            self._lose(line.error)
+            self._fail(line.error)
             return None
         pending = self._pending.get(line.id or 0)
         if pending is None:
@@ -161,11 +163,12 @@ class AsyncHostClient(LineConnection):
         pending.end(line.value, line.error)
         return pending
 
-    def _lose(self, error: ExthostError) -> None:
-        if self._lost is None:
-            self._lost = error
+    def _fail(self, error: ExthostError) -> None:
+        """Close the connection, and end every request with this error."""
+        if self._connection_error is None:
+            self._connection_error = error
         self.abort()
-        lost, self._pending = self._pending, {}
-        for pending in lost.values():
-            pending.end(None, self._lost)
+        unanswered, self._pending = self._pending, {}
+        for pending in unanswered.values():
+            pending.end(None, self._connection_error)
             self.loop.call_soon(pending.wake)

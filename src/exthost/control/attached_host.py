@@ -1,11 +1,11 @@
-"""A running host of another process, used as if it were our own: `exthost.attach()`.
+"""Uses the running host of another process like one's own: `exthost.attach()`.
 
     async with exthost.attach("exthost.toml") as host:
         await host.call_tool("ext_weather_forecast", {"city": "Lima"})
 
-Calls have the names, parameters, results and errors of `Host`. `tools` and what an extension says
-of itself (`state`, `health`) are those of the last `refresh`, which entering does. Leaving cancels
-the calls that are under way here, and ends no process.
+Calls have the names, parameters, results and errors of `Host`. `tools`, and the state and health of
+an extension, are those of the last `refresh`; entering the block refreshes them. Leaving the block
+cancels the calls in flight of this program. The host and its processes go on.
 """
 
 import os
@@ -30,7 +30,7 @@ from exthost.tool_result import ResultReader, ToolResult, tool_error
 
 __all__ = ["AttachedExtension", "AttachedHost", "attach"]
 
-# The limit for connecting; a live host accepts at once.
+# The timeout for connecting. A running host accepts at once.
 _CONNECT_SECONDS = 10.0
 
 
@@ -50,7 +50,7 @@ class AttachedHost:
         self._environ = environ
         self._client: AsyncHostClient | None = None
         self._tools: Mapping[str, RegisteredTool] = {}
-        self._rows: dict[str, Mapping[str, Any]] = {}
+        self._rows: dict[str, Mapping[str, Any]] = {}  # the state of each extension, by its id
         self._readers: dict[str, ResultReader] = {}
         self.pid = 0
 
@@ -99,12 +99,12 @@ class AttachedHost:
     def __getitem__(self, name: str) -> "AttachedExtension":
         if name in self._rows:
             return AttachedExtension(self, name)
-        near = nearest(name, self._rows)
+        nearest_id = nearest(name, self._rows)
         advice = f"the extensions here are: {', '.join(self._rows) or 'none'}"
         raise NotFound(
             "X1205",
             f"there is no extension {name!r}",
-            help=f"did you mean {near!r}?" if near else advice,
+            help=f"did you mean {nearest_id!r}?" if nearest_id else advice,
         )
 
     def __contains__(self, name: object) -> bool:
@@ -124,8 +124,8 @@ class AttachedHost:
     async def refresh(self) -> None:
         """Read the extensions, their states and their tools again."""
         await self.status()
-        shown = await self.ask("tools")
-        self._tools = {tool["name"]: _registered(tool) for tool in shown["tools"]}
+        answer = await self.ask("tools")
+        self._tools = {tool["name"]: _read_tool(tool) for tool in answer["tools"]}
 
     async def status(self) -> list[Mapping[str, Any]]:
         """Return the state of each extension, as `exthost status --json` prints it."""
@@ -154,16 +154,17 @@ class AttachedHost:
 
     @property
     def tools(self) -> Mapping[str, RegisteredTool]:
-        """What could be called at the last refresh: registered name → tool."""
+        """The tools that could be called at the last refresh, by their registered names."""
         return MappingProxyType(dict(self._tools))
 
     async def find_tool(self, name: str, *, capability: str = "") -> tuple[str, str]:
-        """Return the extension and the own name of a tool. Starts extensions if that is needed."""
+        """Return the extension and the own name of a tool. The host starts extensions if that is
+        needed to find it."""
         tool = self._tools.get(name)
         if tool is not None and not capability:
             return tool.extension, tool.tool
-        found = await self.ask("find", params={"tool": name, "capability": capability})
-        return found["extension"], found["tool"]
+        answer = await self.ask("find", params={"tool": name, "capability": capability})
+        return answer["extension"], answer["tool"]
 
     def call_tool(
         self,
@@ -178,16 +179,16 @@ class AttachedHost:
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
         The parameters are those of `Host.call_tool`."""
-        known = self._tools.get(name)
-        if known is None:
+        tool = self._tools.get(name)
+        if tool is None:
             return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
         return self.call_own_tool(
-            known.extension, known.tool, arguments, timeout, context, wait, on_progress, check
+            tool.extension, tool.tool, arguments, timeout, context, wait, on_progress, check
         )
 
-    async def _find_and_call(self, name: str, *how: Any) -> ToolResult:
+    async def _find_and_call(self, name: str, *arguments: Any) -> ToolResult:
         extension, tool = await self.find_tool(name)
-        return await self.call_own_tool(extension, tool, *how)
+        return await self.call_own_tool(extension, tool, *arguments)
 
     async def call_own_tool(
         self,
@@ -201,19 +202,19 @@ class AttachedHost:
         check: bool,
     ) -> ToolResult:
         """Call a tool of an extension by the tool's own name."""
-        wanted = {"tool": name, "arguments": arguments}
+        params = {"tool": name, "arguments": arguments}
         if timeout is not None:
-            wanted["timeout"] = timeout
+            params["timeout"] = timeout
         if context:
-            wanted["context"] = dict(context)
+            params["context"] = dict(context)
         if not wait:
-            wanted["wait"] = False
+            params["wait"] = False
         forward = None
         if on_progress is not None:
-            wanted["progress"] = True
+            params["progress"] = True
             forward = partial(_forward_progress, on_progress)
         client = self._client or self._connected()
-        answer = await client.send("call", extension, wanted, forward)
+        answer = await client.send("call", extension, params, forward)
         if "error_reply" in answer:
             error = read_error(answer["error_reply"])
             if check or not isinstance(error, CallFailed):
@@ -227,7 +228,7 @@ class AttachedHost:
 
 
 class AttachedExtension:
-    """One extension of an attached host."""
+    """One extension of an attached host. Its state is that of the last refresh."""
 
     def __init__(self, host: AttachedHost, id: str) -> None:
         self._host = host
@@ -260,8 +261,8 @@ class AttachedExtension:
         self, method: str, params: Any = None, *, timeout: float | None = None, wait: bool = True
     ) -> Any:
         """Call a method of the dialect, and return its result as data."""
-        wanted = {"method": method, "arguments": params, "timeout": timeout, "wait": wait}
-        return (await self._host.ask("call", self.id, params=wanted))["raw"]
+        request = {"method": method, "arguments": params, "timeout": timeout, "wait": wait}
+        return (await self._host.ask("call", self.id, params=request))["raw"]
 
     def call_tool(
         self,
@@ -283,25 +284,27 @@ class AttachedExtension:
     async def stream(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> AsyncIterator[AttachedStream]:
-        """Call a method that answers in events. An event is data: `{"type": …, "data": …}`."""
-        wanted = {"method": method, "arguments": params, "timeout": timeout, "stream": True}
+        """Call a method that replies with a stream of events. Each event is data: `{"type": …,
+        "data": …}`."""
+        request = {"method": method, "arguments": params, "timeout": timeout, "stream": True}
         stream = AttachedStream()
-        stream.start(self._host.ask("call", self.id, params=wanted, on_event=stream.push))
+        stream.start(self._host.ask("call", self.id, params=request, on_event=stream.push))
         try:
             yield stream
         finally:
             await stream.close()
 
     async def start(self) -> None:
-        """Start it and wait until it is ready; raises why it did not get ready."""
+        """Start the extension and wait until it is ready. Raises the error that prevented it."""
         await self._host.run_verb("start", self.id)
 
     async def restart(self) -> None:
-        """Give it a fresh process, as `Extension.restart` does."""
+        """Replace its processes by new ones, as `Extension.restart` does."""
         await self._host.run_verb("restart", self.id)
 
     async def drain(self) -> None:
-        """End it when its calls under way have ended, or `limits.stop` is over."""
+        """End the extension after its calls in flight have finished, or after `limits.stop`
+        seconds."""
         await self._host.run_verb("stop", self.id)
 
 
@@ -310,7 +313,7 @@ def _forward_progress(on_progress: OnProgress, event: Mapping[str, Any]) -> None
         on_progress(Progress(None, event["progress"], event["total"], event["message"]))
 
 
-def _registered(tool: Mapping[str, Any]) -> RegisteredTool:
+def _read_tool(tool: Mapping[str, Any]) -> RegisteredTool:
     return RegisteredTool(
         name=tool["name"],
         description=tool["description"],

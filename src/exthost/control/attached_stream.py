@@ -1,4 +1,4 @@
-"""The events of a stream that another process's host reads for us."""
+"""A stream of events that a host in another process reads and passes on over the control socket."""
 
 import asyncio
 from collections import deque
@@ -7,31 +7,32 @@ from typing import Any, Self
 
 from exthost.errors import ExthostError, UsageError
 
-# The same limit as that of a stream in this process.
+# The most events that wait to be read. A stream in the host's own process has the same limit.
 MAX_EVENTS = 4096
 
 
 class AttachedStream:
-    """Iterates over events as data; `result` is that of the stream, after the last of them."""
+    """An asynchronous iterator over events as data. After the last event, `result` is the result of
+    the stream."""
 
     def __init__(self) -> None:
         self.result: Any = None
         self._events: deque[Mapping[str, Any]] = deque()
         self._arrived = asyncio.Event()
         self._call: asyncio.Task[Any] | None = None
-        self._overrun = False
+        self._has_overflowed = False
 
     def start(self, call: Coroutine[Any, Any, Any]) -> None:
-        """Begin with this call, which ends when the stream does."""
+        """Run this call in a task; the call ends when the stream does."""
         self._call = asyncio.get_running_loop().create_task(call)
         self._call.add_done_callback(lambda _: self._arrived.set())
 
     def push(self, event: Mapping[str, Any]) -> None:
-        """Take an event of the host."""
+        """Add an event that the host sent. If too many wait, cancel the stream."""
         if event["kind"] != "stream":
             return
         if len(self._events) >= MAX_EVENTS and self._call is not None:
-            self._overrun = True
+            self._has_overflowed = True
             self._call.cancel()
             return
         self._events.append({"type": event["type"], "data": event["data"]})
@@ -51,7 +52,7 @@ class AttachedStream:
         return self._events.popleft()
 
     def _finish(self, call: "asyncio.Task[Any]") -> None:
-        if self._overrun:
+        if self._has_overflowed:
             raise UsageError(
                 "X1380",
                 f"the stream was given up: {MAX_EVENTS:,} events waited to be read",
@@ -66,4 +67,4 @@ class AttachedStream:
         try:
             await self._call
         except (asyncio.CancelledError, ExthostError):
-            pass  # raised by the iteration already, or of no interest any more
+            pass  # the iteration has raised it already, or the caller left the stream early

@@ -1,6 +1,6 @@
-"""The command line's end of the socket: sends a request to a host, and waits for the answer.
+"""The blocking client of the control socket, for the command line.
 
-Blocking, without asyncio: a verb with one request does not need an event loop.
+It works without asyncio, because a command that sends one request does not need an event loop.
 """
 
 import contextlib
@@ -19,29 +19,30 @@ from exthost.errors import CallTimeout, Evidence, ExtensionGone, NotFound
 from exthost.wire.framing import Broken, Skipped
 from exthost.wire.lines import Lines
 
-# What lies in the kernel's buffers of a local socket.
+# About the size of the kernel's buffers of a Unix socket.
 _READ_BYTES = 256 * 1024
 
 
 def ask(
     config: str, request: Request, *, timeout: float, environ: Mapping[str, str] = os.environ
 ) -> Any:
-    """Return the answer of the host of this config. Raises its error, or NotFound if none runs."""
+    """Send a request to the host of this config, and return its answer. Raises the error in the
+    answer, or NotFound if no host runs. `timeout` is in seconds."""
     with HostClient(config, timeout=timeout, environ=environ) as client:
         return client.ask(request, timeout=timeout)
 
 
 class HostClient:
-    """One connection to the host of a config. One request at a time."""
+    """One connection to the host of a config, for one request at a time."""
 
     def __init__(
         self, config: str, *, timeout: float, environ: Mapping[str, str] = os.environ
     ) -> None:
-        """Connect. Raises NotFound if no host runs."""
+        """Connect. Raises NotFound if no host runs, and CallTimeout after `timeout` seconds."""
         try:
             self._socket = connect_to_host(config, environ, timeout)
         except TimeoutError:
-            raise _too_late(timeout) from None
+            raise _timeout_error(timeout) from None
         self._framing = Lines(REPLY_BYTES)
         self._lines: deque[bytes] = deque()
 
@@ -58,31 +59,31 @@ class HostClient:
         timeout: float | None = None,
         on_event: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> Any:
-        """Return the answer to a request, after its events. Without a timeout this waits as long
-        as the host lives."""
+        """Send a request, and return its answer or raise the error in it. `on_event` is called with
+        each event that comes before. Without a timeout, wait until the host answers or ends."""
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             # A host with too many clients sends an error and closes before it reads a request.
             with contextlib.suppress(BrokenPipeError):
                 self._socket.sendall(protocol.encode_request(request))
             while True:
-                line = protocol.read_line(self._line(deadline))
+                line = protocol.read_line(self._receive_line(deadline))
                 if line.event is None:
                     break
                 if on_event is not None:
                     on_event(line.event)
         except TimeoutError:
-            raise _too_late(timeout or 0) from None
+            raise _timeout_error(timeout or 0) from None
         except OSError:
             raise host_gone_error() from None
         if line.error is not None:
             raise line.error
         return line.value
 
-    def _line(self, deadline: float | None) -> bytes:
+    def _receive_line(self, deadline: float | None) -> bytes:
         while not self._lines:
-            left = None if deadline is None else max(0.001, deadline - time.monotonic())
-            self._socket.settimeout(left)
+            seconds_left = None if deadline is None else max(0.001, deadline - time.monotonic())
+            self._socket.settimeout(seconds_left)
             data = self._socket.recv(_READ_BYTES)
             if not data:
                 raise host_gone_error()
@@ -91,7 +92,7 @@ class HostClient:
         return self._lines.popleft()
 
 
-def _too_late(timeout: float) -> CallTimeout:
+def _timeout_error(timeout: float) -> CallTimeout:
     return CallTimeout(
         "X0875",
         f"the host did not answer within {timeout:g} s",
@@ -114,7 +115,7 @@ def connect_to_host(config: str, environ: Mapping[str, str], timeout: float) -> 
             connection.close()
             raise
         except OSError:
-            pass  # not there, or left by a host that died
+            pass  # there is no socket, or it is left over from a host that crashed
         connection.close()
     raise NotFound(
         "X1275",

@@ -1,4 +1,7 @@
-"""What is known about extensions, as data: for `inspect` and `tools`, here or over the socket."""
+"""Describes extensions and their tools as data, for `exthost inspect` and `exthost tools`.
+
+The data is the same whether the extension runs in this process or is asked for over the socket.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,8 +19,11 @@ from exthost.spec import Limits, Restart, Spec
 def describe_extension(
     extension: Extension, digests: dict[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return everything that is known about a started extension. `digests` are its digests, if
-    the caller has computed them: that reads every file of its package."""
+    """Return everything that is known about a started extension.
+
+    `digests` are its SHA-256 digests, if the caller has computed them already; computing them reads
+    every file of its package.
+    """
     offer, environment = extension.offer, extension.environment
     return {
         "id": extension.id,
@@ -51,19 +57,19 @@ def describe_extension(
     }
 
 
-# The settings of an entry that a host takes over only when it reads its config again.
-_SETTINGS = (
+# The settings of an extension that change in a running host only when it reloads its config.
+_RELOADED_SETTINGS = (
     "argv", "cwd", "env", "config", "options", "limits", "restart", "breaker", "pool",
     "permissions", "sandbox", "retry", "start", "lifetime", "dialect",
 )  # fmt: skip
 
 
 def settings_digests(spec: Spec) -> dict[str, str]:
-    """Return a digest of each setting, so that two processes can compare what they have read. The
-    values themselves, which may be secrets, stay where they are."""
+    """Return a digest of each setting, so that two processes can compare their settings without
+    sending the values, which may be secrets."""
     return {
         name: hashlib.sha256(repr(_comparable(getattr(spec, name))).encode()).hexdigest()[:16]
-        for name in _SETTINGS
+        for name in _RELOADED_SETTINGS
     }
 
 
@@ -72,23 +78,23 @@ def _comparable(value: Any) -> Any:
 
 
 def describe_settings(extension: Extension) -> dict[str, Any]:
-    """Return the settings that an extension runs with: some as they are, each as a digest."""
+    """Return the settings that an extension runs with: some as values, and all as digests."""
     spec, dialect = extension.spec, extension.dialect
     return {
         "argv": list(spec.argv),
-        "limits": _set_members(resolve_limits(spec, dialect)),
-        "restart": _set_members(effective_restart_policy(spec, dialect)),
+        "limits": _without_none(resolve_limits(spec, dialect)),
+        "restart": _without_none(effective_restart_policy(spec, dialect)),
         "digests": settings_digests(spec),
     }
 
 
-def _set_members(settings: Limits | Restart) -> dict[str, Any]:
+def _without_none(settings: Limits | Restart) -> dict[str, Any]:
     return {name: value for name, value in asdict(settings).items() if value is not None}
 
 
 def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
-    """Return the tools that can be called, of one extension or of all, and the extensions that were
-    not started or have failed."""
+    """Return the tools of one extension, or of all (""). Also return the extensions whose tools are
+    not known because they were not started (`not_asked`), and those that have failed."""
     extensions = [host[name]] if name else host.extensions
     return {
         "tools": [

@@ -1,9 +1,11 @@
-"""One end of the socket on a loop: lines in, lines out.
+"""One end of the control socket on an event loop: reads and writes lines.
 
-A subclass handles lines, the end of the other side, and a peer that does not read. There is no
-transport of asyncio between the loop and the socket: a line is read in one call of the loop, and
-written in the step that makes it. That is half of what a transport costs, and it works alike on
-every loop, uvloop among them.
+A subclass handles the lines, the end of the input, and back-pressure (the other side does not
+read).
+
+The socket is read and written directly, without a transport of asyncio: a line is read in one
+callback of the event loop, and written by the call that creates it. That takes half the time of a
+transport, and works in the same way on every event loop, including uvloop.
 """
 
 import asyncio
@@ -18,15 +20,18 @@ from exthost.wire.lines import Lines
 
 __all__ = ["LineConnection"]
 
-# Linux allows 1024 buffers in one writev.
-_MOST_BUFFERS = 512
+# The most buffers in one writev; Linux allows 1024.
+_MAX_BUFFERS = 512
 
-# How many reads discard what a peer sent: more than a local socket holds.
-_MOST_DISCARDS = 16
+# The most reads that discard input: together they read more than a Unix socket can contain.
+_MAX_DISCARD_READS = 16
 
 
 class LineConnection:
-    """One connected socket. Use it on the loop that it was made on."""
+    """One connected socket. Use it only on the event loop on which it was created.
+
+    `max_line` is the maximum length of a line in bytes.
+    """
 
     def __init__(self, connected: socket.socket, max_line: int) -> None:
         connected.setblocking(False)
@@ -36,39 +41,41 @@ class LineConnection:
         self._fd = connected.fileno()
         self._framing = Lines(max_line)
         self._feed = self._framing.feed
-        self._backlog: deque[bytes | memoryview] = deque()  # what the socket has not taken yet
+        self._backlog: deque[bytes | memoryview] = deque()  # what is not written yet
         self._is_reading = False
-        self._has_ended = False  # the other side sends nothing more
+        self._has_ended = False  # whether the other side has closed its output
 
-    # -- what a subclass handles ---------------------------------------------------------------
+    # -- callbacks, which a subclass overrides
+    # ---------------------------------------------------------------
 
     def lines_received(self, items: list[Item]) -> None:
         """Handle the lines that one read completed."""
         raise NotImplementedError
 
     def end_received(self) -> None:
-        """Handle the end of input. The other side may still read."""
+        """Handle the end of the input. The other side may still read."""
         self.abort()
 
     def connection_lost(self) -> None:
-        """Handle the end of the connection. Called once, in a step of its own."""
+        """Handle the end of the connection. Called once, as a callback of its own."""
 
     def pause_writing(self) -> None:
-        """Called when the peer does not read."""
+        """Called when output has to wait because the other side does not read."""
 
     def resume_writing(self) -> None:
-        """Called when the peer has read everything."""
+        """Called when all waiting output is written."""
 
     # -- reading -------------------------------------------------------------------------------
 
     def resume_reading(self) -> None:
-        """Start reading, or go on after a pause."""
+        """Start reading, or continue after `pause_reading`."""
         if not (self._is_reading or self._has_ended or self.is_closing):
             self._is_reading = True
             self.loop.add_reader(self._fd, self._read_now)
 
     def pause_reading(self) -> None:
-        """Leave what the peer sends in the socket, until the peer has to wait."""
+        """Stop reading, so that the other side has to wait when the buffers of the socket are
+        full."""
         if self._is_reading:
             self._is_reading = False
             self.loop.remove_reader(self._fd)
@@ -93,7 +100,7 @@ class LineConnection:
     # -- writing -------------------------------------------------------------------------------
 
     def write(self, line: bytes) -> None:
-        """Write what fits into the socket now, and the rest when there is room."""
+        """Write as much as the socket accepts now, and the rest later."""
         if self.is_closing:
             return
         if self._backlog:
@@ -114,7 +121,7 @@ class LineConnection:
     def _write_backlog(self) -> None:
         backlog = self._backlog
         try:
-            done = os.writev(self._fd, tuple(islice(backlog, _MOST_BUFFERS)))
+            done = os.writev(self._fd, tuple(islice(backlog, _MAX_BUFFERS)))
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -130,33 +137,33 @@ class LineConnection:
             return
         self.loop.remove_writer(self._fd)
         if self.is_closing:
-            self._let_go()
+            self._close_socket()
         else:
             self.resume_writing()
 
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the connection as soon as everything is written."""
+        """Close the connection when all waiting output is written."""
         if not self.is_closing:
             self.pause_reading()
             self.is_closing = True
             self._discard_input()
             if not self._backlog:
-                self._let_go()
+                self._close_socket()
 
     def _discard_input(self) -> None:
-        """Read what is left in the socket. If bytes were left unread, the peer would get an error
-        in place of our last line."""
+        """Read what is in the socket. If bytes were left unread, the other side would get a
+        connection reset instead of our last line."""
         try:
-            for _ in range(_MOST_DISCARDS):
+            for _ in range(_MAX_DISCARD_READS):
                 if not read(self._fd, READ_BYTES):
                     return
         except OSError:
             pass
 
     def abort(self) -> None:
-        """Close the connection at once."""
+        """Close the connection at once, and drop waiting output."""
         if self._fd < 0:
             return
         self.pause_reading()
@@ -164,9 +171,9 @@ class LineConnection:
             self._backlog.clear()
             self.loop.remove_writer(self._fd)
         self.is_closing = True
-        self._let_go()
+        self._close_socket()
 
-    def _let_go(self) -> None:
+    def _close_socket(self) -> None:
         self._fd = -1
         self._socket.close()
         self.loop.call_soon(self.connection_lost)

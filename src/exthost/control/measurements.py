@@ -1,7 +1,7 @@
-"""Durations of calls, and memory and processor time of processes: measured on request.
+"""Measures the duration of calls, and the memory and processor time of processes, on request.
 
-The durations come from the bus, and a subscriber makes each call a little slower. So the
-subscription ends some seconds after the last request.
+The durations come from the event bus. A subscriber makes each call a little slower, so the
+subscription ends some seconds after the last request for measurements.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from exthost.process.procfs import cpu_seconds, descendants, resident_bytes
 
 __all__ = ["Measurements", "percentile"]
 
-# The number of last calls of an extension that are used.
-_CALLS = 512
+# How many of the last calls of an extension are used.
+_MAX_CALLS = 512
 
 # How long to measure after the last request.
-_FORGOTTEN_SECONDS = 10.0
+_KEEP_SECONDS = 10.0
 
 
 class Measurements:
@@ -31,12 +31,12 @@ class Measurements:
         self._timer: asyncio.TimerHandle | None = None
 
     def keep_measuring(self) -> None:
-        """Measure from now on, until some seconds after the last call of this method."""
+        """Start measuring, or continue, until some seconds after the last call of this method."""
         if self._unsubscribe is None:
             self._unsubscribe = self._bus.subscribe(CallEnded, self._on_call)
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(_FORGOTTEN_SECONDS, self.close)
+        self._timer = asyncio.get_running_loop().call_later(_KEEP_SECONDS, self.close)
 
     def close(self) -> None:
         """Stop measuring."""
@@ -51,23 +51,25 @@ class Measurements:
     def _on_call(self, ended: CallEnded) -> None:
         seconds = self._seconds.get(ended.extension)
         if seconds is None:
-            seconds = self._seconds[ended.extension] = deque(maxlen=_CALLS)
+            seconds = self._seconds[ended.extension] = deque(maxlen=_MAX_CALLS)
         seconds.append(ended.seconds)
 
     def measure(self, extension: str, pids: Sequence[int]) -> dict[str, Any]:
-        """Return what was measured of an extension with these processes."""
-        calls = sorted(self._seconds.get(extension, ()))
+        """Return the measurements of an extension with these processes, including the processes
+        that they started. Percentiles are None while no call was measured."""
+        durations = sorted(self._seconds.get(extension, ()))
         tree = descendants(*pids) if pids else []
         return {
-            "p50_ms": percentile(calls, 0.5),
-            "p99_ms": percentile(calls, 0.99),
+            "p50_ms": percentile(durations, 0.5),
+            "p99_ms": percentile(durations, 0.99),
             "cpu_seconds": round(sum(map(cpu_seconds, tree)), 3),
             "memory_bytes": sum(map(resident_bytes, tree)),
         }
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """Return the value in milliseconds below which this share lies; None if there are no values."""
+    """Return the percentile of these sorted seconds, in milliseconds; None if there are none.
+    `share` is between 0 and 1."""
     if not ordered:
         return None
     return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000, 3)

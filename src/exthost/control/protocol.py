@@ -3,16 +3,16 @@
     {"verb": "restart", "name": "weather"}
     {"ok": {…}}   or   {"error": {"code", "kind", "extension", "message", "help", "evidence"}}
 
-A request may have `params`, and an `id`. Requests without an id are answered in their order. Those
-with an id are worked on at the same time, and each line that belongs to one carries its id:
+A request may have `params`, and an `id`. Requests without an id are answered in their order.
+Requests with an id are performed concurrently, and each line that belongs to one has its id:
 
     {"verb": "call", "name": "weather", "id": 7, "params": {"tool": "forecast", "arguments": {…}}}
     {"id": 7, "event": {"kind": "progress", …}}
     {"id": 7, "ok": {…}}
     {"verb": "cancel", "id": 7}            cancels request 7; no further line has its id
 
-Events come before the answer. An error crosses the socket whole and is raised on the other side as
-what it was.
+Events come before the answer. An error is sent with all its fields, and raised by the client as an
+exception of the same class.
 """
 
 from collections.abc import Mapping
@@ -43,27 +43,30 @@ __all__ = [
     "encode_success",
 ]
 
-# As much as a message to an extension may hold: arguments of a call travel in a request.
+# The maximum length of a request: that of a message to an extension, because a request contains the
+# arguments of a call.
 REQUEST_BYTES = 64 * 2**20
 
-# A result of that size, written as JSON once more.
+# The maximum length of a reply: a result of that size can become longer when it is encoded as JSON
+# once more.
 REPLY_BYTES = 256 * 2**20
 
-# Verbs that are about one extension, those that may be, and those that are about the host.
-_OF_ONE = frozenset({"start", "stop", "restart", "inspect"})
+# The verbs that need the name of an extension.
+_VERBS_WITH_NAME = frozenset({"start", "stop", "restart", "inspect"})
 VERBS = (
     "status", "start", "stop", "restart", "reload", "hello", "tools", "inspect", "find", "call",
     "trace", "cancel",
 )  # fmt: skip
 
-# A named tuple is made by this in half the time.
+# Creates a named tuple in half the time of its class.
 _new_tuple = tuple.__new__
 
-_EVIDENCE = frozenset(field.name for field in fields(Evidence))
+_EVIDENCE_FIELDS = frozenset(field.name for field in fields(Evidence))
 
 
 class Request(NamedTuple):
-    """A request of a client; without a name it is about every extension."""
+    """A request of a client. Without a name it is about every extension, or about the host. Without
+    an id it is answered in order."""
 
     verb: str
     name: str = ""
@@ -72,7 +75,8 @@ class Request(NamedTuple):
 
 
 def encode_request(request: tuple[str, str, Mapping[str, Any], int | None]) -> bytes:
-    """Return the line of a request."""
+    """Return the line of a request, which may be a plain tuple with the fields of `Request`. Raises
+    ExthostError if the parameters cannot be encoded."""
     verb, name, params, id = request
     line: dict[str, Any] = {"verb": verb, "name": name}
     if params:
@@ -81,18 +85,21 @@ def encode_request(request: tuple[str, str, Mapping[str, Any], int | None]) -> b
         line["id"] = id
     try:
         return jsontext.encode_fast(line) + b"\n"
-    except Exception:  # a lone surrogate, or a value that is no data: `encode` tells
+    except (
+        Exception
+    ):  # a lone surrogate, or a value of another type: `encode` handles or reports it
         return jsontext.encode(line) + b"\n"
 
 
 def read_plain_call(item: Item) -> Request | None:
-    """Return the request of the most common line, a call with an id; None for every other line."""
+    """Return the request in the most common line, a call with an id. Return None for every other
+    line, which `read_request` has to read."""
     try:
-        members = jsontext.decode_fast(item)  # type: ignore[arg-type] # raises for what is no line
-        if members["verb"] != "call":
+        fields = jsontext.decode_fast(item)  # type: ignore[arg-type] # raises for what is no line
+        if fields["verb"] != "call":
             return None
-        name, params, id = members["name"], members["params"], members["id"]
-    except Exception:  # another request, or no request: `read_request` tells
+        name, params, id = fields["name"], fields["params"], fields["id"]
+    except Exception:  # another request, or an invalid one
         return None
     if type(id) is not int or type(name) is not str or type(params) is not dict:
         return None
@@ -100,27 +107,27 @@ def read_plain_call(item: Item) -> Request | None:
 
 
 def read_request(item: Item) -> Request:
-    """Return the request in this line. Raises UsageError."""
+    """Return the request in this line. Raises UsageError if it is invalid."""
     if isinstance(item, Skipped | Broken):
-        raise _unfit(f"a request is one line of at most {REQUEST_BYTES:,} bytes")
+        raise _invalid_request_error(f"a request is one line of at most {REQUEST_BYTES:,} bytes")
     try:
         document = jsontext.decode(item)
     except jsontext.NotJson as error:
-        raise _unfit(str(error)) from None
+        raise _invalid_request_error(str(error)) from None
     if not isinstance(document, dict) or document.get("verb") not in VERBS:
-        raise _unfit(f"the verbs are: {', '.join(VERBS)}")
+        raise _invalid_request_error(f"the verbs are: {', '.join(VERBS)}")
     verb, name, params = document["verb"], document.get("name", ""), document.get("params", {})
-    if not isinstance(name, str) or (verb in _OF_ONE and not name):
-        raise _unfit("which extension?")
+    if not isinstance(name, str) or (verb in _VERBS_WITH_NAME and not name):
+        raise _invalid_request_error("which extension?")
     if not isinstance(params, dict):
-        raise _unfit("params must be an object")
+        raise _invalid_request_error("params must be an object")
     id = document.get("id")
     if not (id is None or type(id) is int) or (verb == "cancel" and id is None):
-        raise _unfit("an id is a whole number")
+        raise _invalid_request_error("an id is a whole number")
     return Request(verb, name, params, id)
 
 
-def _unfit(why: str) -> UsageError:
+def _invalid_request_error(why: str) -> UsageError:
     return UsageError(
         "X1376",
         f"the host does not understand this request: {why}",
@@ -130,31 +137,33 @@ def _unfit(why: str) -> UsageError:
 
 def encode_success(value: Any, id: int | None = None) -> bytes:
     """Return the line that answers a request."""
-    members = {"ok": value} if id is None else {"id": id, "ok": value}
+    fields = {"ok": value} if id is None else {"id": id, "ok": value}
     try:
-        return jsontext.encode_fast(members) + b"\n"
-    except Exception:  # a lone surrogate, or a value that is no data: `encode` tells
-        return jsontext.encode(members) + b"\n"
+        return jsontext.encode_fast(fields) + b"\n"
+    except (
+        Exception
+    ):  # a lone surrogate, or a value of another type: `encode` handles or reports it
+        return jsontext.encode(fields) + b"\n"
 
 
 def encode_failure(error: ExthostError, id: int | None = None) -> bytes:
     """Return the line that answers a request with an error."""
-    return _line({"error": error.as_dict()}, id)
+    return _encode_line({"error": error.as_dict()}, id)
 
 
 def encode_event(value: Mapping[str, Any], id: int | None = None) -> bytes:
-    """Return the line of something that happened while a request is worked on."""
-    return _line({"event": value}, id)
+    """Return the line of an event, which is sent before the answer to a request."""
+    return _encode_line({"event": value}, id)
 
 
-def _line(members: dict[str, Any], id: int | None) -> bytes:
+def _encode_line(fields: dict[str, Any], id: int | None) -> bytes:
     if id is not None:
-        members["id"] = id
-    return jsontext.encode(members) + b"\n"
+        fields["id"] = id
+    return jsontext.encode(fields) + b"\n"
 
 
 class HostLine(NamedTuple):
-    """A line of the host, read: an event, or the answer with its value or its error."""
+    """The contents of a line of the host: an event, or an answer with its value or its error."""
 
     id: int | None
     event: Mapping[str, Any] | None = None
@@ -163,7 +172,7 @@ class HostLine(NamedTuple):
 
 
 def read_line(line: bytes) -> HostLine:
-    """Return what a line of the host says. Raises ProtocolViolation."""
+    """Return the contents of a line of the host. Raises ProtocolViolation if it is invalid."""
     try:
         document = jsontext.decode(line)
     except jsontext.NotJson:
@@ -185,39 +194,42 @@ def read_line(line: bytes) -> HostLine:
 
 
 def read_plain_answer(line: Item) -> tuple[int, Any] | None:
-    """Return the id and the value of the most common line, an answer without an error; None for
-    every other line."""
+    """Return the id and the value in the most common line, an answer without an error. Return None
+    for every other line, which `read_line` has to read."""
     try:
-        members = jsontext.decode_fast(line)  # type: ignore[arg-type] # raises for what is no line
-        return members["id"], members["ok"]
-    except Exception:  # another line, or no line of the host: `read_line` tells
+        fields = jsontext.decode_fast(line)  # type: ignore[arg-type] # raises for what is no line
+        return fields["id"], fields["ok"]
+    except Exception:  # another line, or an invalid one
         return None
 
 
 def read_outcome(line: bytes) -> Any:
-    """Return the value in an answer; raise the error in it."""
-    read = read_line(line)
-    if read.error is not None:
-        raise read.error
-    return read.value
+    """Return the value in an answer, or raise the error in it."""
+    answer = read_line(line)
+    if answer.error is not None:
+        raise answer.error
+    return answer.value
 
 
-def read_error(members: Mapping[str, Any]) -> ExthostError:
-    """Return the error from the data that its `as_dict` returned."""
-    kind = getattr(errors, str(members.get("kind")), ExthostError)
-    if not (isinstance(kind, type) and issubclass(kind, ExthostError)):
-        kind = ExthostError
-    seen = members.get("evidence")
-    seen = seen if isinstance(seen, dict) else {}
-    evidence = {key: _frozen(value) for key, value in seen.items() if key in _EVIDENCE}
-    error = kind(
-        str(members.get("code", "")),
-        str(members.get("message", "")),
-        extension=str(members.get("extension", "")),
-        help=str(members.get("help", "")),
+def read_error(fields: Mapping[str, Any]) -> ExthostError:
+    """Return the error whose `as_dict` returned this data. The class of an unknown error is
+    ExthostError; unknown fields are ignored."""
+    error_class = getattr(errors, str(fields.get("kind")), ExthostError)
+    if not (isinstance(error_class, type) and issubclass(error_class, ExthostError)):
+        error_class = ExthostError
+    evidence_data = fields.get("evidence")
+    evidence_data = evidence_data if isinstance(evidence_data, dict) else {}
+    evidence = {
+        key: _freeze(value) for key, value in evidence_data.items() if key in _EVIDENCE_FIELDS
+    }
+    error = error_class(
+        str(fields.get("code", "")),
+        str(fields.get("message", "")),
+        extension=str(fields.get("extension", "")),
+        help=str(fields.get("help", "")),
         evidence=Evidence(**evidence),
     )
-    reply = seen.get("answer")
+    reply = evidence_data.get("answer")
     if isinstance(error, CallFailed) and isinstance(reply, dict):
         error.error_code = reply.get("code")
         error.error_message = str(reply.get("message", ""))
@@ -225,5 +237,5 @@ def read_error(members: Mapping[str, Any]) -> ExthostError:
     return error
 
 
-def _frozen(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value

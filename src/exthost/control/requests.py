@@ -1,7 +1,7 @@
 """Performs the requests that come over the control socket.
 
-`perform` runs one request. It may send events through the `EventSender` that it is given. A call
-that is cancelled here is cancelled in its extension, in the words of its dialect, and no other.
+`perform` runs one request, and may send events before it returns the answer. If it is cancelled
+during a call, the call is cancelled in the extension as well, as its dialect defines.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from exthost.control.description import describe_extension, describe_settings, d
 from exthost.control.measurements import Measurements
 from exthost.control.protocol import Request
 from exthost.control.served_host import ServedHost
-from exthost.control.status_report import StatusReport, pids_here
+from exthost.control.status_report import StatusReport, local_pids
 from exthost.dialects.meanings import Progress
 from exthost.dialects.streams import ProgressBar
 from exthost.empty_mapping import EMPTY_MAPPING
@@ -30,17 +30,18 @@ from exthost.tool_result import ToolResult
 from exthost.trace.buffer import TraceBuffer
 from exthost.trace.record import TraceRecord
 
-# In these states `start` needs no new process; in all others it is a restart.
-_ON_ITS_WAY = frozenset({"discovered", "admitted", "starting", "ready"})
+# In these states the verb `start` starts the extension, or waits until it is ready. In all others
+# it is a restart.
+_STARTABLE_STATES = frozenset({"discovered", "admitted", "starting", "ready"})
 
-# The verbs that a host still answers while it ends.
-_ALWAYS = frozenset({"status", "hello"})
+# The verbs that a host still answers while it shuts down.
+_VERBS_WHILE_ENDING = frozenset({"status", "hello"})
 
-# These requests are cancelled when their client leaves; the others are completed.
+# Requests with these verbs are cancelled when their client disconnects; others are completed.
 CANCELLED_WITH_CLIENT = frozenset({"call", "find", "trace"})
 
 
-# Records of a trace in one event.
+# The most records of a trace in one event.
 TRACE_BATCH = 256
 
 
@@ -48,17 +49,17 @@ class EventSender(Protocol):
     """Sends events to the client of one request."""
 
     def offer(self, event: Mapping[str, Any]) -> None:
-        """Send an event, or drop it if the client does not keep up."""
+        """Send an event, or drop it if the client reads too slowly."""
 
     async def send(self, event: Mapping[str, Any]) -> None:
-        """Send an event as soon as the client can take it."""
+        """Wait until the client has read the earlier events, and send this one."""
 
 
-# The parameters of a call that needs no task: nothing is sent before its answer.
-_PLAIN_CALL = frozenset({"tool", "arguments", "timeout", "context", "wait"})
+# A call that has no other parameters than these sends no events, so it needs no task.
+_PLAIN_CALL_PARAMS = frozenset({"tool", "arguments", "timeout", "context", "wait"})
 
 Answer: TypeAlias = Callable[[int | None, Any, BaseException | None], None]
-"""Takes the id of a call's request, and the value or the error of the call."""
+"""Is called with the id of the request, and the value or the error of the call."""
 
 
 class StartedCall(NamedTuple):
@@ -76,8 +77,13 @@ Verb: TypeAlias = Callable[[Request, EventSender], Coroutine[Any, Any, Any]]
 
 
 class Requests:
-    """The verbs of one host. `ending` is set when the host drains, `opened` is not set until each
-    eager extension is ready or has failed."""
+    """The requests to one host, by their verbs.
+
+    config      the absolute path of the config
+    is_program  whether the host is part of another program (see `ControlServer`)
+    ending      set to True by the owner when the host shuts down
+    opened      False until each eager extension is ready or has failed, if the owner sets it
+    """
 
     def __init__(
         self, host: ServedHost, report: StatusReport, config: str, *, is_program: bool = False
@@ -85,7 +91,7 @@ class Requests:
         self._host = host
         self._report = report
         self._config = config
-        self._since = time.monotonic()
+        self._started_at = time.monotonic()
         self._measurements = Measurements(host.events)
         self._is_program = is_program
         self.ending = False
@@ -93,9 +99,9 @@ class Requests:
         self._verbs: Mapping[str, Verb] = {
             "hello": self._hello,
             "status": self._status,
-            "start": self._steer,
-            "stop": self._steer,
-            "restart": self._steer,
+            "start": self._start_or_stop,
+            "stop": self._start_or_stop,
+            "restart": self._start_or_stop,
             "reload": self._reload,
             "inspect": self._inspect,
             "tools": self._tools,
@@ -105,12 +111,12 @@ class Requests:
         }
 
     def close(self) -> None:
-        """Measure no more."""
+        """Stop measuring."""
         self._measurements.close()
 
     async def perform(self, request: Request, events: EventSender) -> Any:
-        """Do what the request asks for, and return the answer. Raises ExthostError."""
-        if self.ending and request.verb not in _ALWAYS:
+        """Perform the request and return the answer. Raises ExthostError."""
+        if self.ending and request.verb not in _VERBS_WHILE_ENDING:
             raise UsageError("X1378", "the host is ending", help="run it again: exthost run")
         return await self._verbs[request.verb](request, events)
 
@@ -121,7 +127,7 @@ class Requests:
             "pid": os.getpid(),
             "version": __version__,
             "config": self._config,
-            "uptime": round(time.monotonic() - self._since, 3),
+            "uptime": round(time.monotonic() - self._started_at, 3),
             "ending": self.ending,
             "opened": self.opened,
             "program": self._is_program,
@@ -137,21 +143,22 @@ class Requests:
             ]
         if request.params.get("measure"):
             self._measurements.keep_measuring()
-            rows = [row | self._measurements.measure(row["id"], pids_here(row)) for row in rows]
+            rows = [row | self._measurements.measure(row["id"], local_pids(row)) for row in rows]
         return {"host": await self._hello(request, events), "extensions": rows}
 
-    async def _steer(self, request: Request, _: EventSender) -> dict[str, Any]:
+    async def _start_or_stop(self, request: Request, _: EventSender) -> dict[str, Any]:
+        """Start, stop or restart an extension, and return its new row."""
         extension = self._host[request.name]
-        before = self._report.row(extension)["pids"]
+        old_pids = self._report.row(extension)["pids"]
         if request.verb == "stop":
             await extension.drain()
-        elif request.verb == "start" and extension.state in _ON_ITS_WAY:
+        elif request.verb == "start" and extension.state in _STARTABLE_STATES:
             await extension.start()
         else:
             await extension.restart()
         row = self._report.row(extension)
-        # The old process may still answer the calls that it has; it is not the one asked for.
-        row["pids"] = [pid for pid in row["pids"] if pid not in before] or row["pids"]
+        # The old process may still run, to finish its calls. The client wants the new one.
+        row["pids"] = [pid for pid in row["pids"] if pid not in old_pids] or row["pids"]
         return row
 
     async def _reload(self, request: Request, _: EventSender) -> dict[str, Any]:
@@ -165,6 +172,7 @@ class Requests:
 
     async def _inspect(self, request: Request, _: EventSender) -> dict[str, Any]:
         extension = await self._host[request.name].start()
+        # In a thread, because that reads every file of the package.
         digests = await asyncio.to_thread(lambda: extension.digests)
         report: dict[str, Any] = as_data(describe_extension(extension, digests))
         return report
@@ -176,27 +184,28 @@ class Requests:
         return describe_tools(self._host, request.name)
 
     async def _trace(self, request: Request, events: EventSender) -> None:
-        """Send the traffic of the extensions, until the client leaves. A client that reads too
-        slowly misses the oldest records, and gets their number."""
+        """Send the messages of the extensions as events, until the client disconnects. A client
+        that reads too slowly misses the oldest records, and gets their number (`dropped`)."""
         if request.name:
-            self._host[request.name]  # it must be there
+            self._host[request.name]  # raises NotFound if there is no such extension
         traffic, buffer, number = self._host.traffic, TraceBuffer(), 0
         unsubscribe = traffic.subscribe(buffer, request.name)
         try:
-            await events.send(_trace_event([], 0, traffic.dialects))
+            await events.send(_make_trace_event([], 0, traffic.dialects))
             while True:
                 await buffer.wait(number)
                 dropped = max(0, buffer.start - number)
                 records = buffer.after(number, TRACE_BATCH)
                 number = max(number, buffer.start) + len(records)
-                await events.send(_trace_event(records, dropped, traffic.dialects))
+                await events.send(_make_trace_event(records, dropped, traffic.dialects))
         finally:
             unsubscribe()
 
     # -- calls -------------------------------------------------------------------------------
 
     async def _find(self, request: Request, _: EventSender) -> dict[str, Any]:
-        """Return the extension and the tool of a name. Starts extensions if that is needed."""
+        """Return the extension and the own name of a tool. Start extensions if that is needed to
+        find it."""
         params = request.params
         tool = str(params.get("tool", ""))
         if request.name:
@@ -205,10 +214,10 @@ class Requests:
                 await extension.start()
             tool = own_tool_name(extension, tool)
         else:
-            found = await self._host.find_tool(
+            registered = await self._host.find_tool(
                 tool, capability=str(params.get("capability") or ""), ask_all=True
             )
-            extension, tool = self._host[found.extension], found.tool
+            extension, tool = self._host[registered.extension], registered.tool
         return {
             "extension": extension.id,
             "tool": tool,
@@ -217,13 +226,14 @@ class Requests:
         }
 
     def start_call(self, request: Request, answer: Answer) -> "StartedCall | None":
-        """Start a plain call of a tool, without a task: `answer` gets its value or its error.
-        Return None for every other request, and where it has to wait: `perform` does it then.
+        """Start a call of a tool without a task; `answer` is called with its outcome.
 
-        Raises ExthostError."""
+        Return None if the request is not a plain call of a tool, or if the call has to wait; then
+        use `perform`. Raises ExthostError.
+        """
         params = request.params
         tool = params.get("tool")
-        if type(tool) is not str or not _PLAIN_CALL.issuperset(params) or self.ending:
+        if type(tool) is not str or not _PLAIN_CALL_PARAMS.issuperset(params) or self.ending:
             return None
         extension = self._host[request.name]
         id = request.id
@@ -232,7 +242,7 @@ class Requests:
             if error is None:
                 answer(id, {"dialect": extension.dialect.name, "raw": as_data(value)}, None)
             elif isinstance(error, CallFailed):
-                answer(id, _tool_answer(extension, ToolResult.from_error_reply(error)), None)
+                answer(id, _make_tool_answer(extension, ToolResult.from_error_reply(error)), None)
             else:
                 answer(id, None, error)
 
@@ -261,7 +271,7 @@ class Requests:
             return await self._call_tool(extension, params, events)
         finally:
             if unsubscribe is not None:
-                extension.calls.flush_log()  # the end of a traceback comes after its reply
+                extension.calls.flush_log()  # the end of a traceback may come after the reply
                 unsubscribe()
 
     async def _call_tool(
@@ -283,7 +293,7 @@ class Requests:
             on_progress=forward if params.get("progress") else None,
             check=False,
         )
-        return _tool_answer(extension, result)
+        return _make_tool_answer(extension, result)
 
     async def _call_method(
         self,
@@ -293,17 +303,17 @@ class Requests:
         events: EventSender,
     ) -> dict[str, Any]:
         arguments, timeout = params.get("arguments"), params.get("timeout")
-        stream_wanted = params.get("stream")  # True, or "if_any": if the method has one
-        if stream_wanted and (stream_wanted is True or method in extension.dialect.streams):
+        stream_mode = params.get("stream")  # True, or "if_any": only if the method has a stream
+        if stream_mode and (stream_mode is True or method in extension.dialect.streams):
             async with extension.stream(method, arguments, timeout=timeout) as stream:
                 async for event in stream:
-                    await events.send(_stream_event(extension, event))
+                    await events.send(_make_stream_event(extension, event))
             result = stream.result
         else:
             wait = params.get("wait", True)
             result = await extension.call(method, arguments, timeout=timeout, wait=wait)
         answer = ToolResult(result, extension.dialect.result_reader)
-        return _tool_answer(extension, answer) | {"is_error": answer.is_error}
+        return _make_tool_answer(extension, answer) | {"is_error": answer.is_error}
 
     def _forward_log(self, extension: Extension, events: EventSender) -> Callable[[], None]:
         def forward(line: LogLine) -> None:
@@ -313,7 +323,7 @@ class Requests:
         return self._host.events.subscribe(LogLine, forward)
 
 
-def _trace_event(
+def _make_trace_event(
     records: list[TraceRecord], dropped: int, dialects: Mapping[str, str]
 ) -> dict[str, Any]:
     names = {record.extension for record in records}
@@ -326,7 +336,8 @@ def _trace_event(
 
 
 def own_tool_name(extension: Extension, name: str) -> str:
-    """Return a tool's own name, also when it was given by its registered one."""
+    """Return the tool's own name for any name of it: its own, its registered one, or
+    `extension:tool`. Return an unknown name unchanged."""
     if name in extension.tools:
         return name
     for tool in extension.tools:
@@ -335,7 +346,8 @@ def own_tool_name(extension: Extension, name: str) -> str:
     return name
 
 
-def _tool_answer(extension: Extension, result: ToolResult) -> dict[str, Any]:
+def _make_tool_answer(extension: Extension, result: ToolResult) -> dict[str, Any]:
+    """Return the answer to a call; an error reply of the extension is in it, and not raised."""
     answer: dict[str, Any] = {"dialect": extension.dialect.name, "raw": as_data(result.raw)}
     error = result.error_reply
     if error is not None:
@@ -343,11 +355,12 @@ def _tool_answer(extension: Extension, result: ToolResult) -> dict[str, Any]:
     return answer
 
 
-def _stream_event(extension: Extension, event: Any) -> dict[str, Any]:
-    """Return an event of a stream as data, and as a person sees it."""
+def _make_stream_event(extension: Extension, event: Any) -> dict[str, Any]:
+    """Return an event of a stream as data, and as the text or progress bar that the command line
+    prints (`shown`)."""
     render = extension.dialect.render_event
-    shown: Any = f"{event!r}\n" if render is None else render(event)
-    if isinstance(shown, ProgressBar):
-        shown = shown._asdict()
+    rendered: Any = f"{event!r}\n" if render is None else render(event)
+    if isinstance(rendered, ProgressBar):
+        rendered = rendered._asdict()
     data = event_as_data(event)
-    return {"kind": "stream", "type": type(event).__name__, "data": data, "shown": shown}
+    return {"kind": "stream", "type": type(event).__name__, "data": data, "shown": rendered}

@@ -1,7 +1,7 @@
-"""The interface of the host behind the socket: what the verbs use of it.
+"""The interface of the host that the control server needs.
 
-`exthost.host.Host` implements it. This package lies below the host, because a host opens its own
-socket.
+`exthost.host.Host` implements it. The server uses this interface, and does not import `Host`,
+because `Host` imports the server to open its own socket.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,8 @@ __all__ = ["ReloadResult", "ServedHost"]
 
 
 class ReloadResult(Protocol):
-    """What a reload did, by ids; `failed` are the errors of extensions that did not get ready."""
+    """The ids that a reload added, changed and removed, and the errors of the extensions that did
+    not get ready (`failed`)."""
 
     @property
     def added(self) -> tuple[str, ...]: ...
@@ -30,7 +31,7 @@ class ReloadResult(Protocol):
 
 
 class ServedHost(Protocol):
-    """A host that a socket serves."""
+    """A host that clients reach by the control socket."""
 
     @property
     def events(self) -> Bus: ...

@@ -1,11 +1,13 @@
-"""The host's end of the socket: accepts clients, and ensures that a config has one host only.
+"""The server of the control socket: accepts clients, and ensures that a config has one host only.
 
-A lock file beside the socket shows whether a host is alive: the kernel releases the lock when the
-host dies. So a socket that a dead host left is replaced, and two hosts that start at the same
-moment cannot both have it. The path of the socket depends on variables, which differ between a
-shell and a service. So there is a second lock, in a folder that depends on the user only.
+A host holds a lock on a file beside the socket. The kernel releases the lock when the host dies. So
+a socket that is left over from a crashed host can be replaced, and two hosts that start at the same
+time cannot both open it.
 
-Each client has a `ServerConnection`; what the verbs do is in `requests.py`.
+The path of the socket depends on environment variables, which may differ between a shell and a
+service. So the host holds a second lock, in a folder that depends on the user only.
+
+Each client has a `ServerConnection`, and `requests` performs what it asks for.
 """
 
 import asyncio
@@ -24,15 +26,15 @@ from exthost.control.server_connection import ServerConnection
 from exthost.control.status_report import StatusReport
 from exthost.errors import Evidence, ExthostError, Refused, UsageError
 
-# Each costs a descriptor; programs and shell loops that call in parallel need some.
+# The most clients at a time. Each needs a file descriptor.
 MAX_CLIENTS = 128
 
-# As asyncio waits when a process has no descriptor left.
-_ACCEPT_AGAIN_SECONDS = 1.0
+# How long to wait if the process has no file descriptor left. asyncio waits as long.
+_ACCEPT_RETRY_SECONDS = 1.0
 
 
 class ControlServer:
-    """One open socket."""
+    """The open control socket of one host."""
 
     def __init__(
         self,
@@ -43,28 +45,30 @@ class ControlServer:
         *,
         is_program: bool = False,
     ) -> None:
-        """Become the host of this config, before anything is started.
+        """Take the locks of this config and create the socket. Call this before extensions start.
 
-        `is_program`: a program has this host, and it does not end with the host.
-        Raises UsageError if a live host has it, Refused if there is no folder for the socket.
+        `is_program`: the host is part of another program, which goes on after the host has ended.
+        Raises UsageError if another running host has the lock, and Refused if there is no folder
+        for the socket.
         """
-        whole = str(Path(config).absolute())
-        self.requests = Requests(host, report, whole, is_program=is_program)
+        absolute = str(Path(config).absolute())
+        self.requests = Requests(host, report, absolute, is_program=is_program)
         self._clients: set[ServerConnection] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.path = _place(config, environ)
+        self.path = _choose_path(config, environ)
         self._locks: dict[Path, int] = {}
         try:
-            for lock in dict.fromkeys((self.path.with_suffix(".lock"), *_shared_lock(config))):
-                self._locks[lock] = _take(lock, whole)
-            self._socket = _bound(self.path)
+            locks = (self.path.with_suffix(".lock"), *_user_lock(config))
+            for lock in dict.fromkeys(locks):  # an ordered set: the two may be the same file
+                self._locks[lock] = _take_lock(lock, absolute)
+            self._socket = _bind(self.path)
         except BaseException:
-            self._let_go()
+            self._release_locks()
             raise
 
     async def serve(self) -> None:
         """Start to accept clients on the running loop."""
-        # With room for clients that are refused: they get the reason.
+        # The backlog has room for clients over the limit, which get the reason as an error.
         self._socket.listen(2 * MAX_CLIENTS)
         self._loop = asyncio.get_running_loop()
         self._accept_clients()
@@ -76,12 +80,12 @@ class ControlServer:
             loop.remove_reader(self._socket)
         clients = tuple(self._clients)
         for client in clients:
-            client.give_up()
+            client.disconnect()
         await asyncio.gather(*(client.finish() for client in clients))
         self.requests.close()
         self._socket.close()
         self.path.unlink(missing_ok=True)
-        self._let_go()
+        self._release_locks()
 
     def _accept_clients(self) -> None:
         if self._loop is not None:
@@ -93,24 +97,24 @@ class ControlServer:
             connected, _ = self._socket.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
-        except OSError:  # no descriptor is left: a client waits until there is one again
+        except OSError:  # no file descriptor is left: clients wait until there is one again
             self._loop.remove_reader(self._socket)
-            self._loop.call_later(_ACCEPT_AGAIN_SECONDS, self._accept_clients)
+            self._loop.call_later(_ACCEPT_RETRY_SECONDS, self._accept_clients)
             return
         client = ServerConnection(connected, self.requests, self._clients)
-        objection = self._objection(connected)
+        objection = self._find_objection(connected)
         if objection is None:
             client.serve()
         else:
             client.refuse(objection)
 
-    def _let_go(self) -> None:
+    def _release_locks(self) -> None:
         for lock, fd in self._locks.items():
             lock.unlink(missing_ok=True)
             os.close(fd)
         self._locks.clear()
 
-    def _objection(self, connected: socket.socket) -> ExthostError | None:
+    def _find_objection(self, connected: socket.socket) -> ExthostError | None:
         """Return the error for a client that is refused; None if it is accepted."""
         if not is_same_user(connected):
             return Refused(
@@ -125,10 +129,10 @@ class ControlServer:
         return None
 
 
-# -- taking the place ------------------------------------------------------------------------
+# -- the locks and the socket -----------------------------------------------------------------
 
 
-def _place(config: str, environ: Mapping[str, str]) -> Path:
+def _choose_path(config: str, environ: Mapping[str, str]) -> Path:
     """Return the first path for the socket whose folder this user owns or can create."""
     refused: Refused | None = None
     for path in socket_paths(config, environ):
@@ -138,20 +142,22 @@ def _place(config: str, environ: Mapping[str, str]) -> Path:
             refused = refused or error
         else:
             return path
-    assert refused is not None  # /tmp is never too long
+    assert refused is not None  # the path in /tmp is always short enough
     raise refused
 
 
-def _shared_lock(config: str) -> Iterator[Path]:
-    """Return the lock that every host of this user takes; None if another user has its folder."""
+def _user_lock(config: str) -> Iterator[Path]:
+    """Yield the path of the lock whose folder depends on the user only; nothing if the folder
+    belongs to another user."""
     folder = lock_folder()
     with contextlib.suppress(Refused):
         make_private_folder(folder)
         yield folder / f"{config_key(config)}.lock"
 
 
-def _take(lock: Path, config: str) -> int:
-    """Take the lock, for the life of this process or until the descriptor is closed."""
+def _take_lock(lock: Path, config: str) -> int:
+    """Take the lock, and return its file descriptor. The lock is held until the descriptor is
+    closed or this process ends. Raises UsageError if another process has it."""
     while True:
         fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -159,22 +165,25 @@ def _take(lock: Path, config: str) -> int:
         except OSError:
             holder = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
             os.close(fd)
-            raise _taken(lock, config, holder) from None
-        if _is_at(fd, lock):
+            raise _lock_taken_error(lock, config, holder) from None
+        if _is_file_at(fd, lock):
             os.ftruncate(fd, 0)
             os.pwrite(fd, b"%d\n" % os.getpid(), 0)
             return fd
-        os.close(fd)  # its holder removed it in this very moment: what we hold is nobody's lock
+        # The previous holder has removed the file between `open` and `flock`, so other processes
+        # would lock another file. Try again.
+        os.close(fd)
 
 
-def _is_at(fd: int, path: Path) -> bool:
+def _is_file_at(fd: int, path: Path) -> bool:
+    """Return whether the descriptor refers to the file that is at this path now."""
     try:
         return os.path.samestat(os.fstat(fd), path.stat())
     except FileNotFoundError:
         return False
 
 
-def _taken(lock: Path, config: str, holder: str) -> UsageError:
+def _lock_taken_error(lock: Path, config: str, holder: str) -> UsageError:
     who = f": process {holder}" if holder.isdigit() else ""
     return UsageError(
         "X1375",
@@ -184,13 +193,14 @@ def _taken(lock: Path, config: str, holder: str) -> UsageError:
     )
 
 
-def _bound(path: Path) -> socket.socket:
+def _bind(path: Path) -> socket.socket:
+    """Return a socket that is bound to this path, in place of one that a crashed host has left."""
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with contextlib.suppress(FileNotFoundError):
-            path.unlink()  # of a host that died: we hold the lock
+            path.unlink()  # left over from a crashed host, because this process has the lock
         bound.bind(str(path))
-        path.chmod(0o600)  # nobody can connect yet: it does not listen before `serve`
+        path.chmod(0o600)  # nobody can connect before this: the socket listens only after `serve`
         bound.setblocking(False)
     except BaseException:
         bound.close()

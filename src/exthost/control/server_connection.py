@@ -1,9 +1,11 @@
-"""One client at the host's socket: its lines, its requests in progress, and their answers.
+"""The server's end of one connection: reads requests, has them performed, and writes the answers.
 
-A client cannot harm the host or another client. It has a bounded line, a bounded number of requests
-in progress, and a bounded time to send its first request and to read what it is sent. A client
-that traces and does not read loses records; it is not disconnected. When a client goes away its
-calls are cancelled; whatever else it began goes on.
+Limits keep a client from harming the host or other clients: the length of a line, the number of
+requests in progress, the time to send a request, and the time to read an answer. A client that
+traces and does not read is not disconnected; it misses records instead.
+
+When a client disconnects, its calls are cancelled. Its other requests, such as a restart, are
+completed.
 """
 
 import asyncio
@@ -23,12 +25,13 @@ from exthost.wire.framing import Item, Skipped
 ASK_SECONDS = 10.0
 READ_SECONDS = 10.0
 
-# Requests of one client in progress at once; at this number its connection is not read.
+# The most requests of one client in progress. While there are that many, its input is not read.
 MAX_REQUESTS = 256
 
 
 class ServerConnection(LineConnection):
-    """The host's end of one connection, which is in `open_connections` until it is over."""
+    """One client. The connection adds itself to `open_connections`, and removes itself at its
+    end."""
 
     def __init__(
         self,
@@ -40,41 +43,44 @@ class ServerConnection(LineConnection):
         self._requests = requests
         self._open_connections = open_connections
         self._tasks: dict[asyncio.Task[None], Request] = {}
-        self._calls: dict[int, StartedCall] = {}  # those without a task, by the id of the request
-        self._waiting: deque[Item] = deque()  # no more than one read of them
+        self._calls: dict[int, StartedCall] = {}  # calls without a task, by the id of the request
+        # Lines that were read and not handled yet, at most those of one read.
+        self._waiting: deque[Item] = deque()
+        # The task of the last request without an id: the next such request waits for it.
         self._last_in_order: asyncio.Task[None] | None = None
+        # None while the client reads; otherwise done when all waiting output is written.
         self._drained: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._keeps_open = False  # also while the client sends nothing
-        self._takes_no_more = False  # requests
+        self._keeps_open = False  # whether an idle client is not disconnected
+        self._is_leaving = False  # whether further requests are ignored
 
         open_connections.add(self)
 
     def serve(self) -> None:
-        """Answer this client."""
+        """Start to read and answer requests."""
         self._start_timer(ASK_SECONDS)
         self.resume_reading()
 
     def refuse(self, error: ExthostError) -> None:
         """Send the error and close the connection."""
         self.write(protocol.encode_failure(error))
-        self._takes_no_more = True
+        self._is_leaving = True
         self.close()
 
     # -- the connection ------------------------------------------------------------------------
 
     def lines_received(self, items: list[Item]) -> None:
-        if self._takes_no_more:
+        if self._is_leaving:
             return
         is_free = not self._waiting and len(self._tasks) + len(self._calls) < MAX_REQUESTS
-        if is_free and len(items) == 1:
+        if is_free and len(items) == 1:  # the common case: one call
             request = protocol.read_plain_call(items[0])
             if request is None or not self._try_start_call(request):
                 self._waiting.extend(items)
-                self._take_waiting()
+                self._handle_waiting()
         else:
             self._waiting.extend(items)
-            self._take_waiting()
+            self._handle_waiting()
 
     def end_received(self) -> None:
         self._leave()  # requests in progress still write their answers
@@ -87,7 +93,7 @@ class ServerConnection(LineConnection):
 
     def pause_writing(self) -> None:
         self._drained = self.loop.create_future()
-        # A tracing client may stop reading: meanwhile records are dropped and counted.
+        # A client that traces may pause reading; records are then dropped and counted.
         if not any(request.verb == "trace" for request in self._tasks.values()):
             self._start_timer(READ_SECONDS)
 
@@ -98,7 +104,7 @@ class ServerConnection(LineConnection):
         self._cancel_timer()
         self._close_or_time_if_idle()
 
-    def give_up(self) -> None:
+    def disconnect(self) -> None:
         """Close the connection at once, and cancel every request of this client."""
         for task in self._tasks:
             task.cancel()
@@ -111,11 +117,11 @@ class ServerConnection(LineConnection):
             await asyncio.wait(self._tasks)
 
     def _leave(self) -> None:
-        """Take no more requests, and cancel the calls. The connection closes after the last of the
-        other requests."""
-        if self._takes_no_more:
+        """Ignore further requests, and cancel the calls. The connection is closed when the other
+        requests are completed."""
+        if self._is_leaving:
             return
-        self._takes_no_more = True
+        self._is_leaving = True
         self._waiting.clear()
         for task, request in self._tasks.items():
             if request.verb in CANCELLED_WITH_CLIENT:
@@ -129,17 +135,18 @@ class ServerConnection(LineConnection):
             call.cancel()
 
     def _close_or_time_if_idle(self) -> None:
-        """If no request is in progress, close the connection or start the timer for the next."""
+        """If no request is in progress, close the connection if the client leaves; otherwise start
+        the timer for its next request."""
         if self._tasks or self._calls or self._drained is not None or self.is_closing:
             return
-        if self._takes_no_more:
+        if self._is_leaving:
             self.close()
         elif not self._keeps_open:
             self._start_timer(ASK_SECONDS)
 
     def _start_timer(self, seconds: float) -> None:
         self._cancel_timer()
-        self._timer = self.loop.call_later(seconds, self.give_up)
+        self._timer = self.loop.call_later(seconds, self.disconnect)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
@@ -148,11 +155,13 @@ class ServerConnection(LineConnection):
 
     # -- requests ----------------------------------------------------------------------------
 
-    def _take_waiting(self) -> None:
-        while self._waiting and self._has_room() and not self._takes_no_more:
+    def _handle_waiting(self) -> None:
+        """Handle the waiting lines, as many as the limit allows. Pause reading while some
+        remain."""
+        while self._waiting and self._has_room() and not self._is_leaving:
             item = self._waiting.popleft()
-            self._take(item)
-            if isinstance(item, Skipped):
+            self._handle_line(item)
+            if isinstance(item, Skipped):  # the line was too long
                 self._leave()
         if self._waiting:
             self.pause_reading()
@@ -162,7 +171,8 @@ class ServerConnection(LineConnection):
     def _has_room(self) -> bool:
         return len(self._tasks) + len(self._calls) < MAX_REQUESTS
 
-    def _take(self, item: Item) -> None:
+    def _handle_line(self, item: Item) -> None:
+        """Start the request in this line, or cancel one."""
         try:
             request = protocol.read_request(item)
         except ExthostError as error:
@@ -179,8 +189,8 @@ class ServerConnection(LineConnection):
             self._start(request)
 
     def _try_start_call(self, request: Request) -> bool:
-        """Start a plain call without a task, if that is possible. Not while the client leaves
-        output unread: only a task can wait for that."""
+        """Start a call without a task, which is faster. Return False if that is not possible: then
+        it needs a task. While output waits to be written, a task is needed to wait for that."""
         id = request.id
         if id is None or id in self._calls or self._drained is not None:
             return False
@@ -204,68 +214,69 @@ class ServerConnection(LineConnection):
         elif isinstance(error, ExthostError):
             self.write(protocol.encode_failure(error, id))
         if self._waiting:
-            self.loop.call_soon(self._take_waiting)
+            self.loop.call_soon(self._handle_waiting)
         if not self._keeps_open:
             self._close_or_time_if_idle()
 
     def _start(self, request: Request, error: ExthostError | None = None) -> None:
+        """Start a task that performs the request, or only answers with `error`."""
         if self._drained is None:
             self._cancel_timer()
         self._keeps_open = self._keeps_open or bool(request.params.get("stay"))
-        before = self._last_in_order if request.id is None else None
-        task = self.loop.create_task(self._work(request, before, error))
+        previous = self._last_in_order if request.id is None else None
+        task = self.loop.create_task(self._perform(request, previous, error))
         if request.id is None:
             self._last_in_order = task
         self._tasks[task] = request
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._on_task_done)
 
-    def _done(self, task: "asyncio.Task[None]") -> None:
+    def _on_task_done(self, task: "asyncio.Task[None]") -> None:
         self._tasks.pop(task, None)
         if self._last_in_order is task:
             self._last_in_order = None
-        self._take_waiting()
+        self._handle_waiting()
         self._close_or_time_if_idle()
         if not task.cancelled():
-            task.result()
+            task.result()  # raises an unexpected error, which the event loop logs
 
-    async def _work(
+    async def _perform(
         self,
         request: Request,
-        before: "asyncio.Task[None] | None",
+        previous: "asyncio.Task[None] | None",
         error: ExthostError | None,
     ) -> None:
-        if before is not None:
-            await asyncio.wait([before])
+        if previous is not None:
+            await asyncio.wait([previous])
         try:
             if error is not None:
                 raise error
             value = await self._requests.perform(request, _Events(self, request.id))
             line = protocol.encode_success(value, request.id)
-        except ExthostError as failed:
-            line = protocol.encode_failure(failed, request.id)
+        except ExthostError as failure:
+            line = protocol.encode_failure(failure, request.id)
         self.write(line)
         await self.until_writable()
 
     # -- writing -----------------------------------------------------------------------------
 
     async def until_writable(self) -> None:
-        """Wait until the client has taken what it was sent, or is gone."""
+        """Wait until all output is written, or the client has disconnected."""
         while self._drained is not None:
             await asyncio.shield(self._drained)
 
     def offer_event(self, event: Mapping[str, Any], id: int | None) -> None:
-        """Send an event, unless the client has not taken what it was sent before."""
+        """Send an event, or drop it if earlier output is not written yet."""
         if self._drained is None:
             self.write(protocol.encode_event(event, id))
 
     async def send_event(self, event: Mapping[str, Any], id: int | None) -> None:
-        """Send an event when the client has taken what it was sent before."""
+        """Send an event when all earlier output is written."""
         await self.until_writable()
         self.write(protocol.encode_event(event, id))
 
 
 class _Events:
-    """The events of one request."""
+    """Sends the events of one request, as an `EventSender`."""
 
     def __init__(self, connection: ServerConnection, id: int | None) -> None:
         self._connection = connection

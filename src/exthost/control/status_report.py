@@ -1,8 +1,9 @@
-"""The state of each extension of a running host, as rows of data: for `status` and the live table.
+"""Reports the state of each extension of a running host as a row of data.
 
-A subscriber of the bus. It remembers what the host does not: which processes each extension has,
-and why it last failed. An extension that runs again has no `cause` any more, but a user still wants
-to know it.
+`exthost status`, the live table and the web page show these rows. The report subscribes to the
+event bus, to remember what the host does not: the processes of each extension, and why it last
+failed. `Extension.cause` is None again when the extension has restarted, but users still need the
+reason.
 """
 
 import time
@@ -13,17 +14,19 @@ from exthost.control.served_host import ServedHost
 from exthost.events import Exited, Spawned, StateChanged
 from exthost.extension.extension import Extension
 
-# The reason of a change to one of these states is an error.
-_TROUBLE = frozenset({"backoff", "failed", "open", "refused"})
+# When an extension enters one of these states, the reason of the change is an error.
+_ERROR_STATES = frozenset({"backoff", "failed", "open", "refused"})
 
 
 class StatusReport:
-    """The rows of one host. Make it before the host starts anything."""
+    """The rows of one host. Create it before the host starts extensions, so that it misses no
+    event."""
 
     def __init__(self, host: ServedHost) -> None:
         self._host = host
-        self._last: dict[str, dict[str, Any]] = {}
-        # By extension: the pids, each with its node, in the order of their starts.
+        self._last_errors: dict[str, dict[str, Any]] = {}
+        # By extension: an ordered set of (pid, node), in the order of their starts. The node is ""
+        # for a process on this machine.
         self._processes: dict[str, dict[tuple[int, str], None]] = {}
         host.events.subscribe(StateChanged, self._on_state_changed)
         host.events.subscribe(Spawned, self._on_spawned)
@@ -39,20 +42,21 @@ class StatusReport:
             self._processes.pop(exited.extension, None)
 
     def _on_state_changed(self, change: StateChanged) -> None:
-        # On demand a crash leads back to `admitted`, with the reason of the crash.
-        trouble = change.after in _TROUBLE or (change.after == "admitted" and change.reason)
-        if not trouble:
+        # An extension that starts at first use returns to `admitted` after a crash, with the
+        # reason.
+        is_error = change.after in _ERROR_STATES or (change.after == "admitted" and change.reason)
+        if not is_error:
             return
-        report: dict[str, Any] = {"message": change.reason, "time": time.time()}
+        last_error: dict[str, Any] = {"message": change.reason, "time": time.time()}
         if change.extension in self._host:
             cause = self._host[change.extension].cause
             if cause is not None:
-                report |= {"message": cause.message, "code": cause.code, "help": cause.help}
-                report["exit"] = cause.evidence.exit
-        self._last[change.extension] = report
+                last_error |= {"message": cause.message, "code": cause.code, "help": cause.help}
+                last_error["exit"] = cause.evidence.exit
+        self._last_errors[change.extension] = last_error
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each extension, in the host's order."""
+        """Return a row for each extension, in the order of the host."""
         return [self.row(extension) for extension in self._host.extensions]
 
     def row(self, extension: Extension) -> dict[str, Any]:
@@ -76,10 +80,10 @@ class StatusReport:
             "waiting": stats.waiting,
             "breaker": stats.breaker,
             "tools": len(extension.tools),
-            "last_error": self._last.get(extension.id),
+            "last_error": self._last_errors.get(extension.id),
         }
 
 
-def pids_here(row: Mapping[str, Any]) -> list[int]:
-    """Return the pids of a row that are on this machine."""
+def local_pids(row: Mapping[str, Any]) -> list[int]:
+    """Return the pids in a row of the processes that run on this machine."""
     return [process["pid"] for process in row["processes"] if not process["node"]]

@@ -1,12 +1,14 @@
-"""What every HTTP service of a host shares: sockets, access checks, limits and metrics.
+"""The code that the HTTP services of a host share: sockets, access checks, limits and metrics.
+
+The services are the web page (`web`) and the MCP gateway (`gateway`).
 
 In reading order:
 
-    listener       sockets, and the names that the Host header may have
-    token          where the bearer token comes from, and which tokens are valid now
-    access         checks of Host, Origin and token for an application
-    server         uvicorn with limits, and without its signal handlers
-    metrics        counts of calls, and the text of `/metrics`
-    trace_context  the W3C Trace Context of a request, which is passed on to the extension
-    probes         `/healthz` and `/metrics`, for the page and for the MCP gateway
+    listener       creates sockets; the names that the Host header may have
+    token          finds or creates the bearer token; checks whether a token is valid
+    access         checks the Host and Origin headers and the token of a request
+    server         runs uvicorn with limits, and without its signal handlers
+    metrics        counts calls, and produces the text of `/metrics`
+    trace_context  reads the W3C Trace Context of a request, to pass it on to the extension
+    probes         answers `/healthz` and `/metrics`
 """

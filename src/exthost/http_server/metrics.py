@@ -1,7 +1,7 @@
-"""The numbers of a host for Prometheus, in the text format that its client package writes.
+"""The metrics of a host for Prometheus, in the text format of the package `prometheus-client`.
 
-`CallSeconds` observes the bus and counts how long calls took; everything else is read from the host
-at each scrape. An extension that was removed has no rows.
+`CallSeconds` subscribes to the event bus, and counts how long calls took. All other metrics are
+read from the host at each scrape. There are no metrics for an extension that was removed.
 """
 
 from bisect import bisect_left
@@ -16,26 +16,27 @@ from exthost.host.host import Host
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-# Upper bounds in seconds: from a fast local call to the usual limit of a slow one.
+# The upper bounds of the histogram's buckets, in seconds: from a fast local call to the usual
+# timeout.
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 _OUTCOMES = ("result", "error", "timeout", "cancelled", "gone")
 
 
 class MetricsText(NamedTuple):
-    """The answer to a scrape."""
+    """The response to a scrape."""
 
     content_type: str
     body: bytes
 
 
 class CallSeconds:
-    """How long the calls of each extension took, as counts by upper bound."""
+    """A histogram of the duration of calls, for each extension. `close` ends the subscription."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._counts: dict[str, list[int]] = {}
-        self._sums: dict[str, float] = {}
+        self._counts: dict[str, list[int]] = {}  # by bucket; the last is above all bounds
+        self._sums: dict[str, float] = {}  # seconds
         self.close = host.events.subscribe(CallEnded, self._on_call_ended)
 
     def _on_call_ended(self, ended: CallEnded) -> None:
@@ -47,7 +48,8 @@ class CallSeconds:
         self._sums[ended.extension] += ended.seconds
 
     def rows(self) -> Iterator[tuple[str, list[tuple[str, float]], float]]:
-        """Return extension, cumulative counts by upper bound, and the sum of seconds."""
+        """Yield for each extension its id, the cumulative counts by upper bound, and the sum of the
+        seconds. Extensions that were removed are forgotten."""
         for extension in [name for name in self._counts if name not in self._host]:
             del self._counts[extension], self._sums[extension]
         for extension, counts in self._counts.items():
@@ -59,7 +61,7 @@ class CallSeconds:
 
 
 class Metrics:
-    """The numbers of one host."""
+    """The metrics of one host."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -70,7 +72,7 @@ class Metrics:
         self._call_seconds.close()
 
     def text(self) -> MetricsText:
-        """Return all numbers as text. Raises ImportError without `prometheus-client`."""
+        """Return all metrics as text. Raises ImportError without `prometheus-client`."""
         from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
         registry = CollectorRegistry()
@@ -78,7 +80,7 @@ class Metrics:
         return MetricsText(CONTENT_TYPE_LATEST, generate_latest(registry))
 
     def collect(self) -> "Iterator[Metric]":
-        """Return each metric, as a registry of the client package requests them."""
+        """Yield each metric. A `CollectorRegistry` calls this method."""
         from prometheus_client.core import (
             CounterMetricFamily,
             GaugeMetricFamily,
@@ -102,7 +104,7 @@ class Metrics:
         calls = CounterMetricFamily(
             "exthost_calls", "Calls that ended, by outcome.", labels=["extension", "outcome"]
         )
-        counted: dict[str, Any] = {
+        from_stats: dict[str, Any] = {  # by the name of the field in `Stats`
             "in_flight": GaugeMetricFamily(
                 "exthost_calls_in_flight", "Calls that were sent and not answered.", labels=label
             ),
@@ -124,14 +126,14 @@ class Metrics:
             ready.add_metric([extension.id], extension.state == "ready")
             for outcome in _OUTCOMES:
                 calls.add_metric([extension.id, outcome], stats[outcome])
-            for name, family in counted.items():
+            for name, family in from_stats.items():
                 family.add_metric([extension.id], stats[name])
         yield ready
         yield calls
-        yield from counted.values()
+        yield from from_stats.values()
         seconds = HistogramMetricFamily(
             "exthost_call_seconds", "How long calls took.", labels=label
         )
-        for name, buckets, total in self._call_seconds.rows():
-            seconds.add_metric([name], buckets, total)
+        for name, buckets, seconds_sum in self._call_seconds.rows():
+            seconds.add_metric([name], buckets, seconds_sum)
         yield seconds

@@ -1,7 +1,7 @@
-"""`/healthz` and `/metrics`, the same beside the page and beside the MCP gateway.
+"""Answers `/healthz` and `/metrics`, on the ports of the web page and of the MCP gateway.
 
-`/healthz` needs no token and reveals no more than one word: `ok` with 200, or `starting` or
-`ending` with 503. `/metrics` needs the token, since names of extensions are in it.
+`/healthz` needs no token. It reveals only the status: `ok` with 200, or `starting` or `ending` with
+503. `/metrics` needs the token, because it contains the names of extensions.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
@@ -20,8 +20,9 @@ HEALTH_PATH = "/healthz"
 METRICS_PATH = "/metrics"
 
 
-class Life(Protocol):
-    """Whether the host has opened, and whether it drains."""
+class HostPhase(Protocol):
+    """Whether each eager extension is ready or has failed (`opened`), and whether the host is
+    shutting down (`ending`)."""
 
     @property
     def opened(self) -> bool: ...
@@ -31,14 +32,15 @@ class Life(Protocol):
 
 
 class Probes:
-    """Answers for programs that watch the host."""
+    """Answers the requests of programs that monitor the host."""
 
-    def __init__(self, life: Life, metrics: Metrics) -> None:
-        self._life = life
+    def __init__(self, phase: HostPhase, metrics: Metrics) -> None:
+        self._phase = phase
         self._metrics = metrics
 
     def wrap(self, app: App, access: Access) -> App:
-        """Return an application that answers the two paths, and leaves all others to `app`."""
+        """Return an ASGI application that answers the two paths, and passes all other requests to
+        `app`."""
 
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http" or scope["path"] not in (HEALTH_PATH, METRICS_PATH):
@@ -49,6 +51,7 @@ class Probes:
         return answer
 
     def _answer(self, scope: Scope, access: Access) -> tuple[int, str, bytes]:
+        """Return the status, the content type and the body of a response."""
         headers = decode_headers(scope)
         objection = access.find_objection(headers)
         if objection is not None:
@@ -67,13 +70,15 @@ class Probes:
         return 200, text.content_type, text.body
 
     def _health(self) -> tuple[int, str, bytes]:
-        life = self._life
-        word = "ending" if life.ending else "ok" if life.opened else "starting"
-        return 200 if word == "ok" else 503, "application/json", jsontext.encode({"status": word})
+        phase = self._phase
+        status = "ending" if phase.ending else "ok" if phase.opened else "starting"
+        body = jsontext.encode({"status": status})
+        return 200 if status == "ok" else 503, "application/json", body
 
 
 def decode_headers(scope: Scope) -> Mapping[str, str]:
-    """Return the headers by name in lower case. Values of a repeated header are joined."""
+    """Return the headers of an ASGI request, by their names in lower case. The values of a header
+    that occurs several times are joined with commas."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")

@@ -1,7 +1,8 @@
-"""uvicorn for every HTTP service: with limits that it lacks, and without its signal handlers.
+"""Runs uvicorn for the HTTP services, with limits that it lacks, and without its signal handlers.
 
-A client without a token must not be able to take every descriptor of the host: the head of a
-request has a deadline, and the number of connections a limit.
+A client without a token must not be able to exhaust the file descriptors of the host. So the number
+of connections is limited, and a client has to send the head of a request (the request line and the
+headers) before a deadline.
 """
 
 import asyncio
@@ -15,22 +16,22 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# How long open streams may last after the server was told to stop.
+# How long open responses may continue after the server was stopped.
 GRACE_SECONDS = 1
 
-# A client that takes longer to send the head of a request is cut off.
+# A client that takes longer to send the head of a request is disconnected.
 HEADER_SECONDS = 10.0
 
 # A connection without a request is closed after this.
 IDLE_SECONDS = 30
 
-# The number of connections at a time, if descriptors allow it; further ones are closed. Half of the
-# descriptors stay for extensions.
+# The most open connections; further ones are closed. With a low limit of file descriptors the
+# number is smaller: half of the descriptors are reserved for extensions.
 MAX_CONNECTIONS = 2048
 
 
 class ServerWithoutSignals(uvicorn.Server):
-    """A server that leaves signals to the command line."""
+    """A server without signal handlers: the command line handles signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -38,7 +39,8 @@ class ServerWithoutSignals(uvicorn.Server):
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP with a deadline for the head of a request and a limit of connections."""
+    """The HTTP protocol of uvicorn, with a deadline for the head of a request and a limit of
+    connections."""
 
     _head_timer: asyncio.TimerHandle | None = None
 
@@ -51,9 +53,9 @@ class LimitedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
+        if self.conn.their_state is not h11.IDLE:  # the head is complete
             self._stop_timer()
-        elif self._head_timer is None:  # the next request on this connection
+        elif self._head_timer is None:  # the next request on this connection begins
             self._head_timer = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -72,7 +74,10 @@ def _max_connections() -> int:
 
 
 async def serve_app(app: Any, listener: socket.socket, *, has_lifespan: bool = False) -> None:
-    """Serve an ASGI application to every client, until cancelled."""
+    """Serve an ASGI application on this listener, until the task is cancelled.
+
+    `has_lifespan`: the application has startup and shutdown code, as ASGI lifespan events.
+    """
     config = uvicorn.Config(
         app,
         log_config=None,

@@ -1,9 +1,9 @@
-"""The bearer token of a service on HTTP: where it comes from, and which tokens are valid now.
+"""Finds or creates the bearer token of an HTTP service, and checks whether a token is valid.
 
-It comes from a file or the environment, or is generated. A file may have several tokens, one per
-line, and may change while the host runs: it is read again before the next request is checked. So a
-token can be replaced without a pause: add the new one, move the clients, delete the old one. If the
-file cannot be used any more, every request is refused.
+The token comes from a file or from an environment variable, or is generated. A file may contain
+several tokens, one per line. It may change while the host runs: a changed file is read again when
+the next request is checked. So a token can be replaced without an interruption: add the new one,
+move the clients, delete the old one. If the file cannot be used any more, every request is refused.
 """
 
 import hmac
@@ -21,13 +21,17 @@ _log = logging.getLogger("exthost.http_server")
 
 VARIABLE = "EXTHOST_GATEWAY_TOKEN"
 
-# Longer than a few tokens.
+# Long enough for many tokens.
 _MAX_FILE_BYTES = 4096
 
 
 class Token(NamedTuple):
-    """The first token, and where the operator finds it; "" if only we know it. `file` is its file,
-    if it is in one."""
+    """A token and where it comes from.
+
+    text    the token; of a file with several, the first
+    source  the name of the file or of the variable; "" if the token was generated
+    file    the absolute path of the file, or None
+    """
 
     text: str
     source: str = ""
@@ -39,26 +43,29 @@ class Tokens:
 
     def __init__(self, token: Token) -> None:
         self._file = token.file
-        # A state that no file is in, so that the file is read before the first request.
-        self._state: object = self
+        # The state of the file when it was last read. This value differs from that of any file, so
+        # that the file is read before the first request.
+        self._file_state: object = self
         self._texts: tuple[str, ...] = (token.text,)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The valid tokens; none if their file cannot be used."""
+        """The valid tokens; empty if their file cannot be used."""
         if self._file is not None:
-            state = _file_state(self._file)
-            if state != self._state:
-                self._state = state
-                self._texts = self._read(self._file)
+            state = _read_file_state(self._file)
+            if state != self._file_state:
+                self._file_state = state
+                self._texts = self._read_or_refuse(self._file)
         return self._texts
 
     def is_valid(self, text: str) -> bool:
         """Return whether this is a valid token."""
-        given = text.encode("utf-8", "replace")
-        return any(hmac.compare_digest(given, valid.encode()) for valid in self.texts)
+        candidate = text.encode("utf-8", "replace")
+        return any(hmac.compare_digest(candidate, valid.encode()) for valid in self.texts)
 
-    def _read(self, file: Path) -> tuple[str, ...]:
+    def _read_or_refuse(self, file: Path) -> tuple[str, ...]:
+        """Return the tokens in the file. If it cannot be used, log a warning and return none, so
+        that every request is refused."""
         try:
             return _read_file(file)
         except ConfigError as error:
@@ -66,7 +73,7 @@ class Tokens:
             return ()
 
 
-def _file_state(path: Path) -> object:
+def _read_file_state(path: Path) -> object:
     """Return a value that changes when the file is written or replaced."""
     try:
         status = path.stat()
@@ -76,24 +83,28 @@ def _file_state(path: Path) -> object:
 
 
 def find_token(file: str | None, environ: Mapping[str, str]) -> Token:
-    """The token in the file, which is made if it is not there; else the variable's; else a new one.
-    Raises ConfigError for one that cannot be used."""
+    """Return the token of a service.
+
+    If `file` is not None, it is the first token in this file, which is created with a new token if
+    it does not exist. Otherwise it is the value of the environment variable, or a new token. Raises
+    ConfigError if the file or the variable cannot be used.
+    """
     if file is not None:
         path = Path(file)
-        return Token(_make_file(path) or _read_file(path)[0], file, path.absolute())
+        return Token(_create_file(path) or _read_file(path)[0], file, path.absolute())
     if environ.get(VARIABLE):
-        return Token(_usable(environ[VARIABLE], VARIABLE), VARIABLE)
+        return Token(_check_token(environ[VARIABLE], VARIABLE), VARIABLE)
     return Token(secrets.token_urlsafe(32))
 
 
-def _make_file(path: Path) -> str | None:
+def _create_file(path: Path) -> str | None:
     """Write a new token to the file and return it; None if the file exists."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
         return None
     except OSError as error:
-        raise _unfit(path, f"it cannot be made: {error.strerror}") from None
+        raise _unusable_token_error(path, f"it cannot be made: {error.strerror}") from None
     token = secrets.token_urlsafe(32)
     with os.fdopen(fd, "w") as file:
         file.write(token + "\n")
@@ -107,21 +118,25 @@ def _read_file(path: Path) -> tuple[str, ...]:
             mode = os.fstat(file.fileno()).st_mode
             text = file.read(_MAX_FILE_BYTES)
     except (OSError, ValueError) as error:
-        raise _unfit(path, f"it cannot be read: {error}") from None
+        raise _unusable_token_error(path, f"it cannot be read: {error}") from None
     if stat.S_IMODE(mode) & 0o077:
-        raise _unfit(path, "others can read it", "chmod 600 it")
+        raise _unusable_token_error(path, "others can read it", "chmod 600 it")
     lines = [line for line in text.splitlines() if line.strip()]
-    return tuple(_usable(line, str(path)) for line in lines or [""])
+    # An empty file is checked as an empty token, which raises.
+    return tuple(_check_token(line, str(path)) for line in lines or [""])
 
 
-def _usable(text: str, source: str) -> str:
+def _check_token(text: str, source: str) -> str:
+    """Return the token without surrounding blanks. Raises ConfigError if it cannot be a token."""
     token = text.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise _unfit(source, "it holds no token: a line of printable ASCII without blanks")
+        raise _unusable_token_error(
+            source, "it holds no token: a line of printable ASCII without blanks"
+        )
     return token
 
 
-def _unfit(source: str | Path, why: str, help: str = "") -> ConfigError:
+def _unusable_token_error(source: str | Path, why: str, help: str = "") -> ConfigError:
     return ConfigError(
         "X0166",
         f"the token of {source} cannot be used: {why}",

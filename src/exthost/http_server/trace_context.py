@@ -1,4 +1,5 @@
-"""W3C Trace Context: what joins the spans of a caller, a host and an extension. Pure."""
+"""Reads a W3C Trace Context, which connects the spans of a caller, a host and an extension.
+Pure."""
 
 import re
 from collections.abc import Mapping
@@ -6,15 +7,18 @@ from typing import Any
 
 __all__ = ["trace_context"]
 
-_MEMBERS = ("tracestate", "baggage")
-_PARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+# Optional headers, which are used only beside a valid `traceparent`.
+_OPTIONAL_HEADERS = ("tracestate", "baggage")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 
 
 def trace_context(headers: Mapping[str, Any]) -> dict[str, str]:
-    """Return the members of a trace context among these headers; none without a `traceparent` that
-    can be used, as its specification has it."""
+    """Return the headers of a trace context among these headers. As its specification demands,
+    return an empty dict if there is no valid `traceparent`."""
     parent = headers.get("traceparent")
-    if not (isinstance(parent, str) and _PARENT.fullmatch(parent)):
+    if not (isinstance(parent, str) and _TRACEPARENT.fullmatch(parent)):
         return {}
-    more = {name: value for name in _MEMBERS if isinstance(value := headers.get(name), str)}
-    return {"traceparent": parent, **more}
+    optional = {
+        name: value for name in _OPTIONAL_HEADERS if isinstance(value := headers.get(name), str)
+    }
+    return {"traceparent": parent, **optional}
