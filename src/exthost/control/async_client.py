@@ -44,8 +44,7 @@ class _Pending:
         if self._context is not None:
             self._context.run(self._resume, self)
 
-    # -- what asyncio.Task calls
-    # -------------------------------------------------------------------------
+    # -- what asyncio.Task calls ------------------------------------------------------------
 
     def __await__(self) -> Generator["_Pending", None, Any]:
         if not self.ended:

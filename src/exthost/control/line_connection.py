@@ -45,8 +45,7 @@ class LineConnection:
         self._is_reading = False
         self._has_ended = False  # whether the other side has closed its output
 
-    # -- callbacks, which a subclass overrides
-    # ---------------------------------------------------------------
+    # -- callbacks, which a subclass overrides ----------------------------------------------
 
     def lines_received(self, items: list[Item]) -> None:
         """Handle the lines that one read completed."""
