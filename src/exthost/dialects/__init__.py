@@ -1,28 +1,33 @@
-"""The dialects: frames ↔ messages, and everything that one system alone says.
+"""The dialects: the protocols that extensions of different systems speak.
 
-A dialect is one importable package. The built-in ones are the packages in here; others are
-installed beside exthost. Nothing outside of its package names a dialect. In reading order:
+A dialect is one importable package. It defines how bytes become messages, and what the messages of
+its protocol mean. The built-in dialects are the subpackages here; other packages can install more.
+No module outside a dialect's package names the dialect. In reading order:
 
-    base               Dialect and Traits: what a dialect supplies
-    steps              operations and handshakes, and what a generator may yield
-    calls              the params and results of the neutral operations
-    streams            calls that are answered in events
-    meanings           what notifications of the child mean to the host
-    host_requests      what an extension may ask of its host
+    base               Dialect and Traits: the parts that a dialect supplies
+    steps              operations and handshakes, and the steps that a generator may yield
+    calls              params and results of operations that are the same in every dialect
+    streams            calls whose answer is a sequence of events
+    meanings           what a notification of an extension makes the host do
+    host_requests      requests that an extension may send to its host
+    handshake_context  the values that a handshake may use
+    caller             the interface through which a facet uses an extension
     codec              the interface of codecs
-    json_codec         what the codecs of JSON messages share
+    json_codec         the parts that codecs of JSON messages have in common
     value_result       tool results that are plain values
-    facet_placeholder  what an extension has in place of a facet that its dialect lacks
+    facet_placeholder  the error for a facet that the dialect of an extension does not have
     facet_attributes   the facets of the built-in dialects, as typed attributes (generated)
     blocking_methods   blocking forms of asynchronous methods, for blocking facets
-    model_provider     facets with models that complete conversations
-    options            the keys of `options` in a config, checked
-    manifest_format    what a manifest format is
-    package            DialectPackage: what the host reads of a dialect before it is used
-    find               the dialects that are installed, by name
-    sniff              what the first bytes of a child look like
-    conformance        what `exthost check` needs to know of a dialect
-    rules              the rules that extensions are held to (`rules.toml`)
-    message_audit      messages of an extension against these rules
-    hostile_peer       what the fault tests need to know of a dialect
+    model_provider     the base class of facets with models that complete conversations
+    options            the checks of `options` in a config
+    manifest_format    the interface of manifest formats
+    package            DialectPackage: what the host reads before it uses a dialect
+    find               finds the installed dialects by name
+    sniff              recognises a dialect by the first bytes of a process's output
+    conformance        how `exthost check` checks extensions of a dialect
+    rules              the rules of `exthost check` (`rules.toml`)
+    message_audit      checks the messages of an extension against these rules
+    hostile_peer       how the hostile extension of the fault tests speaks a dialect
+
+A facet is a group of operations that only extensions of one dialect have, such as `ext.providers`.
 """

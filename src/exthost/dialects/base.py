@@ -1,7 +1,7 @@
-"""What a dialect is: one object, `Dialect`, which a package fills in.
+"""The interface of dialects: `Dialect`, an object that each dialect's package fills in.
 
-The session reads its parts and knows nothing else about any dialect. When a dialect seems to need
-a special case in the session, a part is missing here.
+The session uses the fields of this object and knows nothing else about any dialect. When a dialect
+seems to need a special case in the session, add a field here instead.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,38 +32,40 @@ class Traits:
     """How the extensions of a dialect behave, as data. A config can override some of it.
 
     Wire
-        positional   messages have no ids: only its position says which call a reply answers. So
-                     there is one call at a time, whatever limits.max_in_flight says; a call that is
-                     given up, or a frame that is not a message, ends the session; and the time
-                     limit of a call holds for each exchange of it. A timeout that a caller gives
-                     holds for the whole call in every dialect
-        largest_message  bytes that a message has at most at both ends, whatever limits.max_message
-                     says; None: as limits.max_message says
-        first_id     the first id of a session
-        ids_continue a new process continues with the ids of the one before
-        redact       messages may hold private text: what a child writes shows neither in errors
-                     nor in the log above DEBUG
-        quiet_stderr lines of stderr are logged at DEBUG, and not at INFO
+        positional   replies carry no id and match requests by their order. Therefore only one call
+                     is in flight at a time, whatever limits.max_in_flight is; a call that is
+                     abandoned, or a frame that is not a message, ends the session; and the default
+                     time limit of a call applies to each of its exchanges. A timeout that a caller
+                     sets applies to the whole call in every dialect
+        largest_message  the maximum size of a message in bytes, in both directions; a higher
+                     limits.max_message has no effect. None if the dialect has no such limit
+        first_id     the first request id of a session
+        ids_continue whether a new process continues with the ids of the previous one
+        redact       whether messages may contain private text. If so, the output of an extension
+                     appears neither in errors nor in the log above DEBUG
+        quiet_stderr whether lines of stderr are logged at DEBUG instead of INFO
     Calls
-        method_limits  time limits of single methods, or operations by their neutral names
+        method_limits  time limits in seconds, by wire method or by the name of an operation
         progress_multiplier  each progress report of a call restarts its time limit, until the call
                      has taken this many times the limit; 1 for never. A timeout that a caller
-                     gives is not restarted
-        retry        "once" sends a call again that died with its process
+                     sets is not restarted
+        retry        "once" sends a call a second time if its process ended before the reply
     Host requests
-        quiet_while_asked  nothing else is sent while a request of the child is open: it may take
-                     the next message for our answer
-    Life
-        start        "eager", or "lazy": at first use
-        tools        known from the "handshake", or already from the "manifest"
-        environment  "filtered", "minimal" (with `variables`) or "declared"
-        env_vars     variables that tell a child about itself: name → "extension" (its id),
-                     "host_version" or "state_folder" (its own folder, made before it starts)
-        limits       seconds and sizes
-        unique_name  the name in its handshake must be unique among this dialect's extensions
-        restart, breaker  what follows when a process ends or calls keep failing
-        breaker_name  what errors call the breaker; `{id}` stands for the extension's id
-        shutdown_steps  how a process is asked to exit. SIGKILL to the process tree is always the
+        quiet_while_asked  whether nothing but the answer is sent while a request of the extension
+                     is open, because the extension may take the next message for the answer
+    Life cycle
+        start        "eager" starts an extension with the host, "lazy" at its first use
+        tools        whether the tools are known from the "handshake" or already from the "manifest"
+        environment  which variables of the host an extension inherits: "filtered" (all but
+                     secrets), "minimal" (those in `variables`) or "declared" (only PATH)
+        env_vars     variables that describe the extension to itself: name → "extension" (its id),
+                     "host_version" or "state_folder" (its own folder, created before the start)
+        limits       time limits in seconds, and sizes
+        unique_name  whether the name in the handshake must be unique among this dialect's
+                     extensions
+        restart, breaker  what happens when a process ends, or when calls keep failing
+        breaker_name  the name of the circuit breaker in errors; `{id}` stands for the id
+        shutdown_steps  the steps that end a process. SIGKILL to the process tree is always the
                      last step
     """
 
@@ -91,7 +93,7 @@ class Traits:
 
 
 def method_unknown(request: Request) -> Failure:
-    """Return JSON-RPC's answer to a request that nobody here handles."""
+    """Return JSON-RPC's error reply to a request that the host has no handler for."""
     return Failure(request.id, f"method not found: {request.method}", -32601)
 
 
@@ -100,32 +102,36 @@ class Dialect:
     """One dialect.
 
     Wire
-        framing, codec  bytes ↔ frames ↔ messages, made anew for each session, for either role
-        handshake       a generator (see `steps`) that returns an Offer
-        fallback        the handshake with a fresh process if the first one died of the usual one
-        traits          how its extensions behave, as data
+        framing         returns the framing of a new session, given the maximum size of a message in
+                        bytes
+        codec           returns the codec of a new session, given its role
+        handshake       a generator (see `steps`) that returns an Offer: what an extension announces
+        fallback        another handshake. The host tries it with a new process if the first process
+                        ended during the usual handshake
+        traits          how the extensions of this dialect behave
     Calls
-        operations      by neutral names: call_tool, list_tools, hook, health
-        methods         wire methods that are more than one request, or change their params
-        closed          whether there are no other methods than those in `methods`
-        cancel_message  returns the message that cancels a call that timed out or was cancelled
+        operations      the operations that the host calls by the same names in every dialect:
+                        call_tool, list_tools, hook, health
+        methods         wire methods that take more than one request, or change their params
+        closed          whether extensions have no other methods than those in `methods`
+        cancel_message  returns the message that cancels a call, given its request and the reason
         result_reader   reads tool results
-        error_result    makes a tool result of an error, for `ext.tools.call`
-        files           returns the pieces of files in a result, to be written
-        wants_hook      whether an extension that has a hook wants it for this very event
-        facets          classes over `Caller` for what this dialect alone can do. A facet with a
-                        method `on_new_process` returns steps from it that are run after each
-                        handshake: what a process that replaces another must be told again
+        error_result    returns an error as a tool result of this dialect, for `ext.tools.call`
+        files           returns the file fragments in a result, which the host can write
+        wants_hook      returns whether an extension that has a hook wants it called for this event
+        facets          the facets: name → a class that takes a `Caller`. If a facet has a method
+                        `on_new_process`, its steps are run after each handshake, to restore state
+                        that a new process does not have
     Streams and notifications
-        streams         which methods are answered in events, and how these travel
-        notifications   what a notification of the child means to the host
-        render_event    shows an event of a stream to a person, as progress or as text
-        event_sink      which events of the host an extension wants, if it wants any
+        streams         the methods that are answered with events, and how the events are sent
+        notifications   method of a notification → a function that returns its meaning to the host
+        render_event    returns an event of a stream as a progress bar or as text, for a person
+        event_sink      returns which events of the host an extension receives; None for no events
     Host requests
-        host_requests   what the child may ask of the host, by wire method
-        refuse          returns the answer to a request for which nobody registered a handler
+        host_requests   the requests that an extension may send to the host, by wire method
+        refuse          returns the reply to a request that has no registered handler
     Configuration
-        options         the keys of `options` in a config entry, and what each must be
+        options         the keys of `options` in a config entry, and their valid values
     """
 
     name: str

@@ -1,11 +1,11 @@
-"""Blocking forms of asynchronous methods, with the same parameters.
+"""Makes blocking methods from asynchronous ones, with the same parameters.
 
-`forward(Documents.open)` in a class that has a `target` and a `loop_thread` is a method that runs
-`target.open` on the loop's thread and returns its result. A type checker sees the parameters of the
-original, so no signature is written a second time.
+In a class that has the attributes `target` and `loop_thread`, `open = forward(Documents.open)`
+defines a method that runs `target.open` on the event loop's thread, blocks, and returns the result.
+Type checkers see the parameters of the original, so no signature is written a second time.
 
-A dialect's package writes the blocking forms of its facets with this, as subclasses of `SyncFacet`.
-The loop's thread itself is in `exthost.sync`.
+Each dialect's package defines the blocking forms of its facets with these functions, as subclasses
+of `SyncFacet`. The class of the loop's thread is in `exthost.sync`.
 """
 
 from collections.abc import Callable, Coroutine, Iterator
@@ -31,17 +31,17 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class LoopRunner(Protocol):
-    """A thread that runs an event loop, as other threads use it."""
+    """The interface of a thread that runs an event loop, for calls from other threads."""
 
     def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run the coroutine on the loop's thread and return its result."""
+        """Run the coroutine that `make` returns on the loop's thread, and return its result."""
 
     def run_plain(self, function: Callable[[], T]) -> T:
         """Call a plain function on the loop's thread and return its result."""
 
 
 class _Holder(Protocol):
-    """What a class with forwarded methods has."""
+    """The attributes that a class with forwarded methods must have."""
 
     @property
     def target(self) -> Any: ...
@@ -50,7 +50,7 @@ class _Holder(Protocol):
 
 
 class Forwarded(Protocol, Generic[P, T_co]):
-    """A method with the parameters of another one. At run time it is a plain function."""
+    """The type of a forwarded method, for type checkers. At run time it is a plain function."""
 
     @overload
     def __get__(self, holder: None, owner: type) -> Callable[Concatenate[Any, P], T_co]: ...
@@ -61,7 +61,7 @@ class Forwarded(Protocol, Generic[P, T_co]):
 def forward(
     method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
 ) -> Forwarded[P, T]:
-    """Return the blocking form of a method that returns a coroutine."""
+    """Return the blocking form of an asynchronous method."""
 
     @wraps(method)
     def call(self: _Holder, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -72,7 +72,7 @@ def forward(
 
 
 def forward_plain(method: Callable[Concatenate[Any, P], T]) -> Forwarded[P, T]:
-    """Return the form of a plain method that runs on the loop's thread."""
+    """Return a method that runs a synchronous method on the loop's thread."""
 
     @wraps(method)
     def call(self: _Holder, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -90,14 +90,14 @@ def forward_stream(
     @wraps(method)
     def call(self: _Holder, *args: P.args, **kwargs: P.kwargs) -> "SyncStream":
         target, loop_thread = self.target, self.loop_thread
-        opened = loop_thread.run_plain(lambda: method(target, *args, **kwargs))
-        return SyncStream(opened, loop_thread)
+        stream = loop_thread.run_plain(lambda: method(target, *args, **kwargs))
+        return SyncStream(stream, loop_thread)
 
     return cast("Forwarded[P, SyncStream]", call)
 
 
 class SyncFacet:
-    """The base of blocking facets. `target` is the facet itself."""
+    """The base class of blocking facets. `target` is the asynchronous facet."""
 
     def __init__(self, target: Any, loop_thread: LoopRunner) -> None:
         self.target = target
@@ -145,10 +145,10 @@ class SyncStream:
 
     @property
     def result(self) -> Any:
-        """The result, once the events have ended."""
+        """The result of the call. It is set after the last event."""
         return self._entered.result
 
     @property
     def _entered(self) -> Stream:
-        # A stream that was never entered has the result and the error of its own object.
+        # Without `with`, the stream object itself gives the result, or raises the right error.
         return self._stream if self._stream is not None else cast(Stream, self._context)

@@ -1,4 +1,7 @@
-"""The interface by which a facet of a dialect uses an extension."""
+"""The interface through which a facet uses an extension.
+
+A facet is a group of operations that only extensions of one dialect have, such as `ext.providers`.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
@@ -18,10 +21,7 @@ class Stream(Protocol):
 
 
 class Caller(Protocol):
-    """What a facet may use of an extension: three operations, its id, manifest and offer.
-
-    An extension implements this; so does a scripted peer in a test.
-    """
+    """The part of an extension that a facet may use. Tests implement it without a process."""
 
     @property
     def id(self) -> str:
@@ -29,11 +29,11 @@ class Caller(Protocol):
 
     @property
     def manifest(self) -> Any:
-        """The manifest as the dialect has read it; None for an extension without a manifest."""
+        """The manifest as the dialect parsed it; None for an extension without a manifest."""
 
     @property
     def offer(self) -> Offer:
-        """What the extension offered in its last handshake."""
+        """What the extension announced in its last handshake."""
 
     async def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
         """Send a request and return the result of its reply."""
@@ -41,7 +41,7 @@ class Caller(Protocol):
     def stream(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> AbstractAsyncContextManager[Stream]:
-        """Send a request whose reply is a stream of events."""
+        """Send a request that is answered with a stream of events."""
 
     async def notify(self, method: str, params: Any = None) -> None:
         """Send a notification, which has no reply."""

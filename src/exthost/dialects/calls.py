@@ -1,4 +1,7 @@
-"""The params and results of the neutral operations, which each dialect translates."""
+"""Params and results of the operations that are the same in every dialect.
+
+Each dialect translates them to and from its own messages.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +14,12 @@ from exthost.spec import Spec
 
 
 class ToolCall(NamedTuple):
-    """The params of the operation `call_tool`."""
+    """The params of the operation `call_tool`.
+
+    context  the mapping that the caller passed beside the arguments
+    tool     the tool as the extension announced it; None if unknown
+    spec     the configuration of the extension; None if unknown
+    """
 
     name: str
     arguments: Any
@@ -27,26 +35,30 @@ def tool_as_method(call: ToolCall) -> tuple[str, Any]:
 
 
 class HookCall(NamedTuple):
-    """The params of the operation `hook`: its name, and the event that is about to happen or has
-    happened. The event of a tool call has the members `tool_name`, `tool`, `extension_id`,
-    `arguments` and `context`, and after the call `duration_ms`, and `result` or `error`. `context`
-    is the mapping that the caller passed; a dialect may send parts of it."""
+    """The params of the operation `hook`.
+
+    name   the name of the hook
+    event  the event that is about to happen or has happened. The event of a tool call has the
+           fields `tool_name`, `tool`, `extension_id`, `arguments` and `context`, and after the call
+           `duration_ms`, and `result` or `error`. `context` is the mapping that the caller passed;
+           a dialect may send parts of it
+    """
 
     name: str
     event: Mapping[str, Any]
 
 
 class HookAnswer(NamedTuple):
-    """The result of the operation `hook`. Each dialect with hooks translates its own into this.
+    """The result of the operation `hook`, the same in every dialect.
 
     abort        whether the event must not happen; `reason` says why
-    override     members that replace those of the event, for the hooks that run later
-    decision     what the hook recommends: allow, block, transform
-    replacement  what replaces the body of the event, for transform
-    confirm      a question that a person has to answer before the event may happen
-    inject       text to be added
-    final        whether this is the last hook that is run
-    extra        what else the dialect's answer has, for the program that ran the hooks
+    override     fields that replace those of the event, also for the hooks that run later
+    decision     what the hook recommends: allow, block or transform; None if it does not say
+    replacement  the new body of the event, if the decision is transform
+    confirm      a question that a person must answer before the event may happen; None for none
+    inject       text to be added; None for none
+    final        whether no further hook is run for this event
+    extra        other fields of the dialect's answer, for the program that ran the hooks
     """
 
     abort: bool = False
@@ -62,9 +74,11 @@ class HookAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileFragment:
-    """A piece of a file that an extension wants to be written.
+    """A part of a file that an extension generated, and that the host may write.
 
-    `strategy` says how it is combined with what the file already contains.
+    strategy  how `content` is combined with the contents of the file
+    order     appended fragments of one file are sorted by this number
+    format    the format of the file; "" if unknown
     """
 
     path: str
@@ -75,11 +89,13 @@ class FileFragment:
 
 
 class EventSink(NamedTuple):
-    """An extension that wants the host's events whose kind begins with one of `kinds`.
+    """How an extension receives events of the host.
 
-    `notification` makes the message from an envelope, which has `event_id`, `seq`, `timestamp`,
-    `source`, `kind`, `event`, and `context`: what the caller gave with the call or the event.
-    `limit` bounds the seconds that the extension may take to read one.
+    kinds         an event is sent if its kind begins with one of these
+    notification  returns the message of an event, given its envelope: `event_id`, `seq`,
+                  `timestamp`, `source`, `kind`, `event`, and `context`, the mapping that the caller
+                  passed with the call or the event
+    limit         the time limit, in seconds, for the extension to read one event
     """
 
     kinds: tuple[str, ...]

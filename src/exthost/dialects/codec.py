@@ -1,6 +1,6 @@
-"""The interface of a codec: it turns frames into messages and back, for one session in one role.
+"""The interface of codecs, which convert frames to messages and back.
 
-A codec is made anew for each session, so it may remember what it sent.
+Each session creates its own codec, for one role, so a codec may remember what it sent.
 """
 
 from enum import Enum
@@ -10,7 +10,7 @@ from exthost.messages import Id, Incoming, Message
 
 
 class Role(Enum):
-    """The side of the pipe that a codec works for. The same dialect serves both."""
+    """The end of the pipe that a codec works for: the host, or the extension (GUEST)."""
 
     HOST = "host"
     GUEST = "guest"
@@ -24,27 +24,28 @@ class Codec(Protocol):
     """
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
-        """Return the payload of a request. This is `encode(Request(…))` without the Request,
-        because every call needs it."""
+        """Return the payload of a request. It is the same as `encode(Request(…))`, without the
+        cost of a Request object for each call."""
 
     def forget_last_request(self) -> None:
-        """Forget the last request: it was too large for a frame and was not sent. Only codecs
-        that remember their requests need to do anything."""
+        """Forget the last request, because it was too large for a frame and was not sent. Codecs
+        that do not remember their requests do nothing."""
 
     def encode(self, message: Message) -> bytes:
-        """Return the payload of a message. Raises UsageError for what the dialect cannot say."""
+        """Return the payload of a message. Raises UsageError if the dialect has no such message."""
 
     def decode(self, frame: bytes | bytearray | memoryview) -> Incoming:
-        """Return the message in this frame, a Batch of several, or Noise. Raises ProtocolViolation
-        where such a frame ends the session."""
+        """Return the message in this frame, a Batch of several messages, or Noise for a frame that
+        is ignored. Raises ProtocolViolation for a frame that must end the session."""
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
-        """Return the id of the call that a reply with these first bytes answers, if it shows."""
+        """Return the id in the first bytes of a reply; None if they do not contain one."""
 
 
 @runtime_checkable
 class Positional(Protocol):
-    """A guest's codec that cannot tell from a frame which method it asks for."""
+    """An extension's codec that cannot tell from a frame which method is requested, because the
+    messages of the dialect carry neither ids nor method names."""
 
     def expect(self, method: str) -> None:
-        """Take the next frame for a request of this method."""
+        """Decode the next frame as a request of this method."""

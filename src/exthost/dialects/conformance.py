@@ -1,9 +1,9 @@
-"""What `exthost check` needs to know of a dialect: `Conformance`.
+"""How `exthost check` checks extensions of a dialect: `Conformance`.
 
-The checks are the same for every dialect and are in `exthost.check`. A Conformance names the rule
-of the dialect that each check tests, requests that have no effect, and the form of a message beyond
-what the host needs: the host accepts many mistakes, and an author wants to know of them. A dialect
-without one is checked by the defaults.
+The checks are the same for every dialect and are in `exthost.check`. A Conformance names the
+dialect's requirement that each check tests, requests that have no effect, and the exact form of
+messages. The host itself accepts messages with many mistakes, but an author wants to know of them.
+A dialect without a Conformance is checked with the defaults.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from exthost.empty_mapping import empty_mapping
 from exthost.messages import Request
 
-# No extension has a method or a tool of this name.
+# Names that no extension uses, for the checks of unknown methods and tools.
 UNKNOWN_METHOD = "exthost/check-unknown"
 UNKNOWN_TOOL = "exthost_check_unknown"
 
@@ -22,13 +22,14 @@ UNKNOWN_TOOL = "exthost_check_unknown"
 class Conformance:
     """How the extensions of a dialect are checked.
 
-    rules        the id of the dialect's rule that a check tests, by the name of the check
-    pings        requests without an effect; the first is the most likely to be answered
+    rules        name of a check → the id of the dialect's requirement that it tests
+    pings        requests without an effect, in the order in which they are tried
     is_json      whether a message is a JSON object
-    has_version  whether every message has the member `jsonrpc`
-    error_form   what the member `error` of an error reply is; "" if anything may be
-    host_results what the host answers, by method, to a request of the extension; others are refused
-    warnings     checks that only warn in this dialect
+    has_version  whether every message has the field `jsonrpc`
+    error_form   the type of the field `error` of an error reply; "" for any type
+    host_results method → the result of a request that the extension sends to the host. Other
+                 requests are refused
+    warnings     the names of checks that only warn in this dialect
     """
 
     rules: Mapping[str, str] = field(default_factory=empty_mapping)

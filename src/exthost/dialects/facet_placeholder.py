@@ -1,9 +1,12 @@
-"""Placeholders for facets in the class of extensions: `ext.inference`, `ext.resources` …
+"""Placeholders for facets in the class `Extension`: `ext.inference`, `ext.resources` …
 
-`Extension` inherits a placeholder for each facet of the built-in dialects (`facet_attributes`), so
-that a type checker knows it, and no module of the core names a dialect. An extension whose dialect
-has the facet hides the placeholder with the facet itself. In other extensions the placeholder
-raises an error that names the dialect; any other unknown attribute is a plain AttributeError.
+A facet is an attribute that only extensions of one dialect have. `Extension` inherits a placeholder
+for each facet of the built-in dialects (`facet_attributes`), so that type checkers know the facets,
+although no module outside a dialect's package names the dialect.
+
+If the dialect of an extension has the facet, an attribute of the instance replaces the placeholder.
+Otherwise the placeholder raises an error that names the dialect. Any other unknown attribute raises
+a plain AttributeError.
 
 There is no `__getattr__`, because it would slow down every attribute access of every call.
 """
@@ -15,7 +18,7 @@ from exthost.errors import UsageError
 
 
 class FacetOwner(Protocol):
-    """The part of an extension that a placeholder needs."""
+    """The part of an extension that a placeholder uses."""
 
     @property
     def id(self) -> str: ...
@@ -23,14 +26,14 @@ class FacetOwner(Protocol):
     def dialect(self) -> Dialect: ...
 
 
-class _NoFacet(UsageError, AttributeError):
+class _NoFacetError(UsageError, AttributeError):
     """Also an AttributeError, so that hasattr() and copy() work."""
 
 
 def no_facet_error(extension: FacetOwner, name: str) -> UsageError:
     """Return the error for a facet that the dialect of this extension does not have."""
     dialect = extension.dialect
-    return _NoFacet(
+    return _NoFacetError(
         "X1309",
         f"an extension of the {dialect.name} dialect has no {name!r}",
         extension=extension.id,
@@ -42,7 +45,7 @@ F = TypeVar("F")
 
 
 class Facet(Generic[F]):
-    """A placeholder in the class for a facet. The facet of an instance hides it."""
+    """A placeholder for a facet: a class attribute that an instance attribute may replace."""
 
     __slots__ = ("_name",)
 

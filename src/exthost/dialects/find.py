@@ -1,8 +1,8 @@
-"""The dialects that are installed: the built-in ones, and those of other packages.
+"""Finds the installed dialects: the built-in ones, and those of other packages.
 
-Another package offers a dialect as an entry point of the group `exthost.dialects`, which names a
-`DialectPackage` or a `Dialect`. One that cannot be loaded raises ConfigError where it is asked for
-by name, and is left out, with a warning in the log, where all are listed.
+Another package supplies a dialect by an entry point of the group `exthost.dialects`, which names a
+`DialectPackage` or a `Dialect`. If a dialect cannot be loaded, functions that look it up by name
+raise ConfigError, and functions that list all dialects omit it and log a warning.
 """
 
 import importlib
@@ -36,33 +36,38 @@ BUILT_IN = tuple(
 ENTRY_POINTS = "exthost.dialects"
 
 
-class Names(frozenset[str]):
-    """The names of the dialects. Those of other packages are looked up only for a name that is not
-    built in: finding them takes longer than reading a config."""
+class _DialectNames(frozenset[str]):
+    """The names of the built-in dialects; `in` also finds those of other packages.
+
+    Entry points are looked up only for a name that is not built in, because that takes longer than
+    reading a config.
+    """
 
     def __contains__(self, name: object) -> bool:
         return super().__contains__(name) or name in _entry_points()
 
 
-DIALECT_NAMES = Names(BUILT_IN)
+DIALECT_NAMES = _DialectNames(BUILT_IN)
 
 
 def find_dialect(name: str) -> Dialect:
-    """Return the dialect of this name. Raises ConfigError if there is none, or if the package that
-    brings it is broken."""
+    """Return the dialect of this name. Raises ConfigError if there is none, or if its package
+    cannot be loaded."""
     package = find_package(name)
     if isinstance(package.dialect, Dialect):
         return package.dialect
     dialect = load_reference(package, package.dialect)
     if not isinstance(dialect, Dialect):
-        raise _broken(name, f"{package.dialect} is {_kind(dialect)}, not a Dialect")
+        raise _broken_package_error(
+            name, f"{package.dialect} is {_describe_type(dialect)}, not a Dialect"
+        )
     return dialect
 
 
 def find_package(name: str) -> DialectPackage:
-    """Return the package of the dialect of this name. Raises as `find_dialect` does."""
+    """Return the package of the dialect of this name. Raises ConfigError as `find_dialect` does."""
     if name in BUILT_IN:
-        return _built_in(name)
+        return _load_built_in(name)
     entries = _entry_points()
     if name not in entries:
         names = [*BUILT_IN, *sorted(entries)]
@@ -73,20 +78,20 @@ def find_package(name: str) -> DialectPackage:
             f"there is no dialect {name!r}",
             help=f"{help}the dialects here are: {', '.join(names)}",
         )
-    return _from_entry_point(name, entries[name])
+    return _load_entry_point(name, entries[name])
 
 
 def iter_packages() -> Iterator[DialectPackage]:
     """Yield the package of every dialect that can be loaded, the built-in ones first."""
     for name in BUILT_IN:
-        yield _built_in(name)
+        yield _load_built_in(name)
     for name, entry in sorted(_entry_points().items()):
         if name in BUILT_IN:
             continue
         try:
-            yield _from_entry_point(name, entry)
-        except ConfigError as broken:
-            _log.warning("%s", broken.message)
+            yield _load_entry_point(name, entry)
+        except ConfigError as error:
+            _log.warning("%s", error.message)
 
 
 def load_manifest_formats() -> tuple[ManifestFormat, ...]:
@@ -100,7 +105,7 @@ def load_manifest_formats() -> tuple[ManifestFormat, ...]:
 
 
 def find_manifest_format(name: str) -> ManifestFormat | None:
-    """Return the manifest format of one dialect, if it has one."""
+    """Return the manifest format of one dialect, or None if it has no manifests."""
     package = find_package(name)
     format: ManifestFormat | None = (
         load_reference(package, package.manifest) if package.manifest else None
@@ -109,7 +114,7 @@ def find_manifest_format(name: str) -> ManifestFormat | None:
 
 
 def find_conformance(name: str) -> Conformance:
-    """Return how extensions of this dialect are checked."""
+    """Return how extensions of this dialect are checked; the defaults if it does not say."""
     package = find_package(name)
     if not package.conformance:
         return Conformance()
@@ -118,8 +123,8 @@ def find_conformance(name: str) -> Conformance:
 
 
 def iter_error_tables() -> "Iterator[ErrorTable]":
-    """Yield the error codes of every dialect that has codes of its own."""
-    from exthost.error_catalog import read_table  # only who asks for explanations needs it
+    """Yield the table of error codes of each dialect that has its own codes."""
+    from exthost.error_catalog import read_table  # imported lazily: few programs need it
 
     for package in iter_packages():
         name = package.errors
@@ -127,46 +132,50 @@ def iter_error_tables() -> "Iterator[ErrorTable]":
             yield name
         elif name:
             try:
-                yield _guarded(package.name, partial(read_table, name))
-            except ConfigError as broken:
-                _log.warning("%s", broken.message)
+                yield _load_guarded(package.name, partial(read_table, name))
+            except ConfigError as error:
+                _log.warning("%s", error.message)
 
 
 def load_reference(package: DialectPackage, reference: Reference) -> Any:
-    """Return what a reference of this package refers to. Raises ConfigError if that fails."""
+    """Import the value that a reference of this package names. Raises ConfigError if that fails."""
     module, _, attribute = reference.partition(":")
-    return _guarded(package.name, lambda: getattr(importlib.import_module(module), attribute))
+    return _load_guarded(package.name, lambda: getattr(importlib.import_module(module), attribute))
 
 
 def load_reference_or_warn(package: DialectPackage, reference: Reference) -> Any:
-    """Return the same, or None with a warning in the log."""
+    """Do the same as `load_reference`, but return None and log a warning if that fails."""
     try:
         return load_reference(package, reference)
-    except ConfigError as broken:
-        _log.warning("%s", broken.message)
+    except ConfigError as error:
+        _log.warning("%s", error.message)
         return None
 
 
 @cache
-def _built_in(name: str) -> DialectPackage:
+def _load_built_in(name: str) -> DialectPackage:
     package: DialectPackage = importlib.import_module(f"exthost.dialects.{name}").PACKAGE
     return package
 
 
-def _from_entry_point(name: str, entry: "EntryPoint") -> DialectPackage:
-    found = _guarded(name, entry.load)
-    if isinstance(found, Dialect):
-        found = DialectPackage(name=found.name, dialect=found)
-    if not isinstance(found, DialectPackage):
-        wanted = "neither a DialectPackage nor a Dialect"
-        raise _broken(name, f"its entry point {entry.value} is {_kind(found)}, {wanted}")
-    if found.name != name:
-        raise _broken(name, f"its entry point {entry.value} is the dialect {found.name!r}")
-    return found
+def _load_entry_point(name: str, entry: "EntryPoint") -> DialectPackage:
+    package = _load_guarded(name, entry.load)
+    if isinstance(package, Dialect):
+        package = DialectPackage(name=package.name, dialect=package)
+    if not isinstance(package, DialectPackage):
+        why = f"{_describe_type(package)}, neither a DialectPackage nor a Dialect"
+        raise _broken_package_error(name, f"its entry point {entry.value} is {why}")
+    if package.name != name:
+        why = f"its entry point {entry.value} is the dialect {package.name!r}"
+        raise _broken_package_error(name, why)
+    return package
 
 
-def _guarded(name: str, load: Callable[[], T]) -> T:
-    """Load something of a dialect. Its import runs code that is not ours: anything may come."""
+def _load_guarded(name: str, load: Callable[[], T]) -> T:
+    """Call `load`, which imports a part of a dialect, and translate any exception to ConfigError.
+
+    The import runs code of another package, so it may raise any exception.
+    """
     try:
         return load()
     except Exception as error:
@@ -174,10 +183,10 @@ def _guarded(name: str, load: Callable[[], T]) -> T:
 
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error}"
-        raise _broken(name, text, where.filename, where.lineno or 0) from error
+        raise _broken_package_error(name, text, where.filename, where.lineno or 0) from error
 
 
-def _broken(name: str, why: str, path: str = "", line: int = 0) -> ConfigError:
+def _broken_package_error(name: str, why: str, path: str = "", line: int = 0) -> ConfigError:
     entry = None if name in BUILT_IN else _entry_points().get(name)
     if entry is not None and entry.dist is not None:
         package = f"{entry.dist.name} {entry.dist.version}"
@@ -196,11 +205,11 @@ def _broken(name: str, why: str, path: str = "", line: int = 0) -> ConfigError:
     )
 
 
-def _kind(value: object) -> str:
+def _describe_type(value: object) -> str:
     return f"of type {type(value).__name__}"
 
 
 def _entry_points() -> "dict[str, EntryPoint]":
-    from importlib import metadata  # costs more than all of a built-in dialect
+    from importlib import metadata  # imported lazily: it takes longer than a whole built-in dialect
 
     return {entry.name: entry for entry in metadata.entry_points(group=ENTRY_POINTS)}

@@ -9,7 +9,18 @@ from exthost.empty_mapping import empty_mapping
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandshakeContext:
-    """What a handshake may send to the extension, or needs in order to check its reply."""
+    """What a handshake may send to the extension, or needs in order to check its reply.
+
+    extension     the id of the extension in this host
+    config        the value of `config` in its entry, for the extension
+    options       the value of `options` in its entry, for the dialect
+    cwd, env      the working folder and the environment variables of the process
+    host_version  the version of the host that the extension may be told
+    state_folder  the folder in which the extension may keep its state; "" if it has none
+    manifest      the manifest as the dialect parsed it; None without a manifest
+    wire_id       the id of the extension in its own messages
+    handles       the methods for which the host has handlers
+    """
 
     extension: str
     config: Any = None

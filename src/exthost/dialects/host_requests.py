@@ -1,11 +1,14 @@
-"""What an extension may ask of its host, as values that every dialect is translated into.
+"""Requests that an extension may send to its host, in a form that is the same in every dialect.
 
-A dialect whose extensions may ask has a table of `HostRequest`, by wire method. `read` turns the
-params into one of the actions below, or raises CallFailed with the error that is sent to the
-extension; it also checks permissions. The host runs the action (`host.api`) and knows no dialect.
-`answer` makes the result that is sent from the outcome.
+A dialect whose extensions send requests has a table of `HostRequest`, by wire method. The host
+handles a request in three steps:
 
-An action does not say who asks for it: the host knows.
+1. `HostRequest.parse_params` checks the params and the permissions of the extension, and returns
+   one of the actions below. It raises CallFailed to refuse the request.
+2. The host runs the action (`host.api`), which yields an outcome.
+3. `HostRequest.make_result` converts the outcome to the result that the extension receives.
+
+An action does not contain the id of the extension, because the host knows which one sent it.
 """
 
 from collections.abc import Callable
@@ -16,7 +19,10 @@ from exthost.spec import Spec
 
 
 class Remember(NamedTuple):
-    """Store this. The outcome is its timestamp in milliseconds."""
+    """Store a memory. The outcome is its timestamp, in milliseconds since 1970.
+
+    `meta` is any JSON value; None for no value.
+    """
 
     content: str
     tags: tuple[str, ...] = ()
@@ -24,8 +30,11 @@ class Remember(NamedTuple):
 
 
 class Recall(NamedTuple):
-    """Find what was stored and matches all of this. The outcome is a list of `Memory`, newest
-    first."""
+    """Find the memories that match every filter. The outcome is a list of `Memory`, newest first.
+
+    A filter that is None matches every memory. Both `since_ms` and `until_ms` are inclusive, in
+    milliseconds since 1970. `limit` is the maximum number of memories in the outcome.
+    """
 
     content_contains: str | None = None
     tag_prefix: str | None = None
@@ -35,7 +44,7 @@ class Recall(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Something that was stored."""
+    """A stored memory. `timestamp_ms` is in milliseconds since 1970."""
 
     timestamp_ms: int
     content: str
@@ -44,21 +53,23 @@ class Memory(NamedTuple):
 
 
 class ReadConfig(NamedTuple):
-    """Read a setting. The outcome is its value, or None."""
+    """Read a setting. The outcome is its value, or None if it is not set."""
 
     key: str
 
 
 class WriteConfig(NamedTuple):
-    """Write a setting. The outcome is None, once it is stored."""
+    """Write a setting. The outcome is None, after the value is stored."""
 
     key: str
     value: str
 
 
 class WatchConfig(NamedTuple):
-    """Notify the extension when one of these settings changes, or any if `keys` is None. `changed`
-    makes the notification."""
+    """Notify the extension when one of the settings `keys` changes; None for any setting.
+
+    `make_notification` returns the message, given the key and the new value. The outcome is None.
+    """
 
     keys: tuple[str, ...] | None
     make_notification: Callable[[str, str], Notification]
@@ -68,7 +79,8 @@ HostAction: TypeAlias = Remember | Recall | ReadConfig | WriteConfig | WatchConf
 
 
 class HostRequest(NamedTuple):
-    """One method that an extension may call."""
+    """One method that an extension may call. `parse_params` takes the spec of the extension and the
+    params, `make_result` the spec and the outcome."""
 
     parse_params: Callable[[Spec, Any], HostAction]
     make_result: Callable[[Spec, Any], Any]

@@ -1,11 +1,12 @@
-"""What the fault tests need to know of a dialect: `HostilePeer`.
+"""How the hostile extension of the fault tests speaks a dialect: `HostilePeer`.
 
-The hostile extension (`exthost.testing.hostile`) speaks every dialect by its own framing and codec,
-and does what a request tells it to. Such a request carries a command, a JSON object such as
-`{"do": "die", "code": 3}`. A HostilePeer says which method carries commands, how a command and the
-value that answers it are wrapped in the params and the result of that method, and how the handshake
-is answered. The host uses `wrap_command` and `unwrap_value`, the extension uses the others. The
-extension runs without installed packages, so a row imports nothing but exthost's messages.
+The hostile extension (`exthost.testing.hostile`) uses the framing and codec of any dialect, and
+executes commands. A command is a JSON object such as `{"do": "die", "code": 3}`. A HostilePeer
+names the method whose requests carry commands, and says how the handshake is answered, and how a
+command and its answer are wrapped in the params and the result of that method. The test, in the
+role of the host, calls `wrap_command` and `unwrap_value`; the extension uses the rest. It runs
+without installed packages, so a module with a HostilePeer imports only the standard library,
+`exthost.messages` and this module.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,22 +20,25 @@ Flags: TypeAlias = Mapping[str, str]
 
 
 def unchanged(value: Any) -> Any:
-    """Return the value as it is: most dialects need no wrapping."""
+    """Return the value unchanged, for dialects that carry any JSON value."""
     return value
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostilePeer:
-    """One dialect's row of the fault tests.
+    """How the hostile extension speaks one dialect.
 
-    method            the method that carries the commands, one exchange long
-    answer_handshake  returns the answer to a request of the handshake; None for any other request
-    last_request      the request that ends the handshake
-    notification      something that the dialect lets an extension notify; None: it has none
-    host_request      something that it lets an extension ask of the host; None: it has none
-    settings          settings of its entry in the host's config
-    modules           modules outside the standard library that the dialect needs
-    manifest          the file name and the text of the manifest that it needs
+    method            the method that carries commands; one request and one reply
+    answer_handshake  returns the reply to a request of the handshake, given the request and the
+                      command-line flags; None for a request that is not part of the handshake
+    last_request      the method of the last request of the handshake
+    wrap_command, unwrap_command  convert a command to the params of `method`, and back
+    wrap_value, unwrap_value      convert the answer to a command to a result, and back
+    notification      a notification that an extension may send; None if the dialect has none
+    host_request      a request that an extension may send to the host; None if it has none
+    settings          settings for the extension's entry in the host's config
+    modules           modules outside the standard library that the dialect imports
+    manifest          the file name and the text of the extension's manifest; None without one
     """
 
     dialect: str
@@ -53,7 +57,7 @@ class HostilePeer:
 
 
 def fixed_answers(table: Mapping[str, Any]) -> Callable[[Request, Flags], Reply | Failure | None]:
-    """Return an `answer_handshake` whose answers are always the same, by method."""
+    """Return an `answer_handshake` function with a fixed result, or Failure, for each method."""
 
     def answer(request: Request, flags: Flags) -> Reply | Failure | None:
         if request.method not in table:

@@ -1,8 +1,9 @@
-"""Shared parts of JSON codecs, and the JSON-RPC 2.0 codec itself.
+"""The parts that codecs of JSON messages have in common, and a codec for JSON-RPC 2.0.
 
-A frame is decoded once. The commonest message, a reply with an id and a result and nothing else, is
-returned as a bare pair. Any other object goes to the dialect's own `read`. Anything that is not an
-object is noise, unless the dialect has `batches`: then a list of objects is a batch of messages.
+The most frequent message is a reply with an id and a result and no other field. It is returned as a
+plain tuple (id, result). The method `read` of the dialect's codec converts any other JSON object.
+A frame that is not a JSON object is noise, except that with `batches` a list of objects is a batch
+of messages.
 """
 
 from collections.abc import Callable
@@ -28,13 +29,13 @@ _JSON_START = b'{["'  # the first byte of an object, a list or a string
 
 
 class Reader(Protocol):
-    """What a dialect adds: it reads every object but the plainest reply."""
+    """The part of a codec that a dialect supplies: converts any object but the simplest reply."""
 
     def read(self, fields: dict[str, Any], frame: Bytes) -> Message | Noise: ...
 
 
 def noise(frame: Bytes, why: str) -> Noise:
-    """Return a frame that is not a message as noise, cut to what a person needs to recognise it."""
+    """Return a frame that is not a message as Noise, shortened to what an error message shows."""
     return Noise(bytes(frame[:EVIDENCE_BYTES]), why)
 
 
@@ -46,13 +47,14 @@ def decoder(
 ) -> Callable[[Any, Bytes], Incoming]:
     """Return the method `decode` of a codec.
 
-    members   how many members the plainest reply has: an id, a result and, if there is one, a
+    members   the number of fields of the simplest reply: an id, a result and, if there is one, the
               marker
-    marker    a member that every message must have
-    not_json  returns what a frame is that is not JSON, or raises
-    batches   whether a frame may hold a list of messages
+    marker    a field that every message must have, such as `jsonrpc`; None for no such field
+    not_json  returns the message for a frame that is not JSON, or raises ProtocolViolation
+    batches   whether a frame may contain a list of messages
 
-    It is a closure because every reply passes through it.
+    The method is a closure over these values, because that is faster than attributes, and every
+    reply passes through it.
     """
 
     def decode(self: Reader, frame: Bytes) -> Incoming:
@@ -66,9 +68,9 @@ def decoder(
                 if type(number) is int and number >= 0 and (marker is None or marker in fields):
                     return number, result
         except (KeyError, TypeError, IndexError):
-            pass  # an object, or another value, that is not so plain
+            pass  # not the simplest reply: another object, or a value that is not an object
         except Exception:
-            # Stray text, of which there may be much, is not decoded a second time.
+            # Text that cannot be JSON, such as log lines, is not decoded a second time.
             if frame and frame[0] > _SPACE and frame[0] not in _JSON_START:
                 return not_json(frame, "not JSON")
             try:
@@ -78,20 +80,20 @@ def decoder(
         if type(fields) is dict:
             return self.read(fields, frame)
         if batches and type(fields) is list and any(type(item) is dict for item in fields):
-            return Batch(tuple(_batch_member(self, item, frame) for item in fields))
+            return Batch(tuple(_read_batch_item(self, item, frame) for item in fields))
         return noise(frame, "not a JSON object")
 
     return decode
 
 
-def _batch_member(codec: Reader, part: Any, frame: Bytes) -> Message | Noise:
-    """Return one message of a batch, or noise for what is not a message."""
-    return codec.read(part, frame) if type(part) is dict else noise(frame, "not a JSON object")
+def _read_batch_item(codec: Reader, item: Any, frame: Bytes) -> Message | Noise:
+    """Return one message of a batch, or Noise for an item that is not an object."""
+    return codec.read(item, frame) if type(item) is dict else noise(frame, "not a JSON object")
 
 
 def to_json(fields: dict[str, Any]) -> bytes:
-    """Return an object as JSON text. The fast encoder comes first; if it refuses, the other one
-    encodes the object or raises with the reason."""
+    """Return an object as JSON text. If the fast encoder fails, the slower one encodes the object,
+    or raises UsageError with the reason."""
     try:
         return encode_fast(fields)
     except Exception:
@@ -99,8 +101,8 @@ def to_json(fields: dict[str, Any]) -> bytes:
 
 
 class JsonRpc:
-    """JSON-RPC 2.0, the same in both roles. A dialect adds `read`, and its own `request` if its
-    members have another order."""
+    """A codec for JSON-RPC 2.0, the same in both roles. A subclass adds `read`, and overrides
+    `request` if the fields of its requests have another order."""
 
     __slots__ = ()
 
@@ -111,7 +113,7 @@ class JsonRpc:
         return to_json({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
     def answer(self, id: Id | None, answer: dict[str, Any]) -> dict[str, Any]:
-        """Return a reply as an object, its members in the order in which they are written."""
+        """Return the object of a reply, with its fields in the order in which they are written."""
         return {"jsonrpc": "2.0", "id": id, **answer}
 
     def encode(self, message: Message) -> bytes:
@@ -138,8 +140,8 @@ class JsonRpc:
 
 
 def failure_of(number: Id | None, error: Any, unknown: str) -> Failure:
-    """Return a JSON-RPC error as a Failure. An error without a message gets the text `unknown`, and
-    all of it is data."""
+    """Return a JSON-RPC error as a Failure. An error that has no message gets the text `unknown`,
+    and the whole error becomes the data."""
     if type(error) is str:
         return Failure(number, error)
     fields = error if type(error) is dict else {}

@@ -1,7 +1,7 @@
-"""What a notification of the child means to the host.
+"""What a notification of an extension means to the host.
 
-A dialect has a table from the method of a notification to a function. The function reads the params
-and returns one of the values below, or None if the notification means nothing to the host.
+A dialect has a table that maps the method of a notification to a function. The function parses the
+params and returns one of the values below, or None if the host ignores the notification.
 """
 
 from collections.abc import Callable
@@ -9,19 +9,22 @@ from typing import Any, NamedTuple, TypeAlias
 
 
 class Log(NamedTuple):
-    """A line for the log. `level` is a number of the logging module."""
+    """A line for the log. `level` is a level of the logging module."""
 
     level: int
     text: str
 
 
 class OfferStale(NamedTuple):
-    """The offer has changed: request it again."""
+    """The tools of the extension have changed, and the host must request them again."""
 
 
 class Emitted(NamedTuple):
-    """An event of the extension's own, for the bus. `by` is the name that the extension gives
-    itself; an event in the name of another extension is dropped."""
+    """An event that the extension publishes on the host's event bus.
+
+    `by` is the extension's own id in its messages. The host drops an event that names another
+    extension.
+    """
 
     by: str
     kind: str
@@ -30,21 +33,21 @@ class Emitted(NamedTuple):
 
 
 class DialectEvent(NamedTuple):
-    """An event of the dialect, for subscribers of its kind. The dialect has a type for the
-    payload."""
+    """An event that only this dialect has, for subscribers of its kind. The dialect defines the
+    type of the payload."""
 
     kind: str
     payload: Any
 
 
 class Unusable(NamedTuple):
-    """A notification that cannot be used. `why` names the kind of fault and never the content."""
+    """A notification that cannot be parsed. `why` describes the mistake without the contents."""
 
     why: str
 
 
 class Progress(NamedTuple):
-    """How far a call has come. `id` is the id of its request."""
+    """The progress of a call. `id` is the id of its request. `total` is None if unknown."""
 
     id: Any
     progress: float
@@ -55,4 +58,4 @@ class Progress(NamedTuple):
 Meaning: TypeAlias = Log | OfferStale | Emitted | DialectEvent | Unusable | Progress | None
 
 OnProgress: TypeAlias = Callable[[Progress], None]
-"""A callback of the caller's. It runs on the loop's thread, when the notification is read."""
+"""A callback of the caller. It runs on the event loop's thread when the notification arrives."""

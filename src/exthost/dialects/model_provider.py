@@ -1,4 +1,4 @@
-"""What a dialect with models supplies, so that `host.complete` can use them."""
+"""The base class of facets whose models `host.complete` can use."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -17,5 +17,5 @@ class ModelProvider:
     async def complete(
         self, model: str, messages: Sequence[Any], *, tools: Sequence[Any] = ()
     ) -> Completion:
-        """Return the whole answer of a model. A dialect may add keywords of its own."""
+        """Return the whole answer of a model. A dialect may add keyword parameters."""
         raise NotImplementedError

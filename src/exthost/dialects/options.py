@@ -1,7 +1,7 @@
-"""The keys of `options` that a dialect has, and what each must be.
+"""Checks of `options` in a config: the names that a dialect has, and their valid values.
 
-Options of several dialects may be in one table, in `[defaults]` for example. A name that a dialect
-does not have is ignored, unless it is nearly one of its own.
+One table may contain options of several dialects, for example in `[defaults]`. Therefore a dialect
+ignores a name that it does not have, unless the name looks like a misspelling of one that it has.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,49 +30,50 @@ class Option(NamedTuple):
         return self._replace(about=about)
 
 
-def _is_texts(value: Any) -> bool:
+def _is_text_list(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(type(item) is str for item in value)
 
 
-_TEXTS_SCHEMA: Mapping[str, Any] = {"type": "array", "items": {"type": "string"}}
+_TEXT_LIST_SCHEMA: Mapping[str, Any] = {"type": "array", "items": {"type": "string"}}
 
 TEXT = Option(lambda value: type(value) is str, "text", {"type": "string"})
-TEXTS = Option(_is_texts, "a list of text", _TEXTS_SCHEMA)
+TEXTS = Option(_is_text_list, "a list of text", _TEXT_LIST_SCHEMA)
 FLAG = Option(lambda value: type(value) is bool, "true or false", {"type": "boolean"})
 EVENT_KINDS = Option(
-    lambda value: isinstance(value, Mapping) and _is_texts(value.get("kinds", ())),
+    lambda value: isinstance(value, Mapping) and _is_text_list(value.get("kinds", ())),
     "a table with `kinds`, a list of text",
-    {"type": "object", "properties": {"kinds": _TEXTS_SCHEMA}},
+    {"type": "object", "properties": {"kinds": _TEXT_LIST_SCHEMA}},
 )
 
-# In every dialect.
+# Options that every dialect has.
 COMMON_OPTIONS: Mapping[str, Option] = {
     "host_version": TEXT.described("The version of the host that the extension is told.")
 }
 
 
-def one_of(*words: str) -> Option:
-    """Return an option whose value is one of these words."""
+def one_of(*values: str) -> Option:
+    """Return an option whose value is one of these."""
     return Option(
-        lambda value: type(value) is str and value in words,
-        " or ".join(words),
-        {"enum": list(words)},
+        lambda value: type(value) is str and value in values,
+        " or ".join(values),
+        {"enum": list(values)},
     )
 
 
-def some_of(*words: str) -> Option:
-    """Return an option whose value is a list of some of these words."""
-    known = set(words)
+def some_of(*values: str) -> Option:
+    """Return an option whose value is a list of some of these."""
+    allowed = set(values)
     return Option(
-        lambda value: _is_texts(value) and known.issuperset(value),
-        f"a list of: {', '.join(words)}",
-        {"type": "array", "items": {"enum": list(words)}},
+        lambda value: _is_text_list(value) and allowed.issuperset(value),
+        f"a list of: {', '.join(values)}",
+        {"type": "array", "items": {"enum": list(values)}},
     )
 
 
-def find_option_problem(options: Mapping[str, Any], known: Mapping[str, Option]) -> str:
-    """Return what is wrong with these options, or ""."""
-    known = {**COMMON_OPTIONS, **known} if known else known
+def find_option_problem(options: Mapping[str, Any], declared: Mapping[str, Option]) -> str:
+    """Return the first mistake in these options, or "". `declared` are those of the dialect; if it
+    declares none, names are not checked."""
+    known = {**COMMON_OPTIONS, **declared} if declared else declared
     for name, value in options.items():
         option = known.get(name)
         if option is not None:

@@ -1,9 +1,9 @@
-"""What the host reads of a dialect before it talks to anybody: `DialectPackage`.
+"""The description of an installed dialect: `DialectPackage`.
 
-The package of a dialect has one, and its entry point names it. Listing, discovery and reading a
-config need it for every dialect that is installed, so it must be cheap to import. What is costly is
-a reference, "module:attribute", which is imported when it is needed. A dialect that has none of
-this can name its bare `Dialect` in the entry point instead.
+Each dialect's package has one, and its entry point names it. The host reads the descriptions of all
+installed dialects to list extensions, to discover manifests and to read a config, so they must be
+cheap to import. Everything costly is a reference, a string "module:attribute", which is imported
+lazily. A dialect that needs none of these fields can name its `Dialect` in the entry point instead.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,16 +18,17 @@ from exthost.wire.lines import Lines
 from exthost.wire.prefixed import Prefixed
 
 Reference: TypeAlias = str
-"""Where a value is: "module:attribute"."""
+"""The place of a value that is imported lazily: "module:attribute"."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Detection(NamedTuple):
-    """How the dialect of a bare command is found: by a handshake with a process of its own.
+    """How a dialect takes part in the detection for a command without `--dialect`.
 
-    Dialects are tried in the order of `rank`, the lowest first. Each may take `seconds`. A program
-    of a name that the dialect's manifest format knows is tried before all others.
+    For each dialect in turn, the command is started and a handshake tried, for at most `seconds`.
+    Dialects are tried in ascending order of `rank`. A dialect whose manifest format recognises the
+    file name of the program is tried before all others.
     """
 
     rank: int = 100
@@ -35,13 +36,13 @@ class Detection(NamedTuple):
 
 
 class FirstBytes(NamedTuple):
-    """What the first bytes of a child look like, to tell a user that another dialect is spoken.
+    """The first bytes of an extension's output, by which an error can name the right dialect.
 
-    framing    the framing that reads them
-    starts     what they begin with, in lower case
-    form       what to call them, after "it answers in"
-    least      how many bytes it takes to be sure
-    is_text    whether a byte-order mark, white space and capital letters do not count
+    framing    the framing of the output
+    starts     the prefixes that match, in lower case
+    form       the name of this form in an error, after "it answers in"
+    least      the number of bytes that are needed for a match
+    is_text    whether a byte-order mark, leading white space and letter case are ignored
     """
 
     framing: Callable[[int], Framing]
@@ -51,13 +52,13 @@ class FirstBytes(NamedTuple):
     is_text: bool = True
 
     def match(self, first: bytes) -> bool:
-        """Return whether these are such bytes."""
+        """Return whether output with these first bytes has this form."""
         if self.is_text:
             first = first.removeprefix(_BYTE_ORDER_MARK).lstrip().lower()
         return len(first) >= self.least and first.startswith(self.starts)
 
 
-# Of the three framings that come with exthost.
+# The first bytes of the three framings that come with exthost.
 JSON_LINES = FirstBytes(Lines, (b"{",), "lines of JSON")
 CONTENT_LENGTH = FirstBytes(Headers, (b"content-length:",), "Content-Length frames")
 LENGTH_PREFIXED = FirstBytes(Prefixed, (b"\0",), "length-prefixed frames", least=5, is_text=False)
@@ -65,26 +66,27 @@ LENGTH_PREFIXED = FirstBytes(Prefixed, (b"\0",), "length-prefixed frames", least
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialectPackage:
-    """One dialect as it is installed.
+    """One installed dialect. A field that is "", empty or None is a part that the dialect lacks.
 
-    dialect          its `Dialect`, or a reference to it
-    manifest         a reference to its `ManifestFormat`: its manifests on disk
-    config_sections  sections of a config that describe its extensions: name → a reference to a
-                     function (value, place, origin, folder) that returns entries
+    dialect          the `Dialect`, or a reference to it
+    manifest         a reference to the `ManifestFormat`
+    config_sections  the sections of a config that list extensions of this dialect: name → a
+                     reference to a function (value, place, origin, folder) that returns entries
     section_keys     the keys of those sections: name → a reference to a `documents.keys.Key`
-    json_sections    members of other programs' JSON configs that describe its extensions; see
-    json_config      a reference to the function (document, section) that reads them
-    toml_files       how the paths of other programs' TOML configs end that it reads as well
-    detection        how it is found for a bare command; None: not by trying
-    first_bytes      what its children's first bytes look like
-    errors           the error codes of its own: code → kind, title, meaning and fix, or the name of
-                     a package whose `errors.toml` has this table
-    blocking_facets  the blocking forms of its facets: the facet's name → a reference to a subclass
-                     of `SyncFacet`; a facet without one gets an untyped view
-    hostile_peer     a reference to its `HostilePeer`, for the fault tests
-    vectors          the name of a package whose folder `vectors` has TOML files of vectors, for
-                     `exthost.testing.vectors`
-    conformance      a reference to its `Conformance`, for `exthost check`
+    json_sections    the names of sections in other programs' JSON configs that list extensions
+    json_config      a reference to the function (document, section) that converts such a section to
+                     one of `config_sections`, with notes about what it ignored
+    toml_files       path suffixes of other programs' TOML configs that have such sections, too
+    detection        how the dialect takes part in detection; None if it takes no part
+    first_bytes      the first bytes of an extension's output
+    errors           the error codes that only this dialect raises: code → kind, title, meaning and
+                     fix; or the name of a package whose `errors.toml` has this table
+    blocking_facets  the blocking forms of the facets: name → a reference to a subclass of
+                     `SyncFacet`. A facet without one gets a blocking form without types
+    hostile_peer     a reference to the `HostilePeer`, for the fault tests
+    vectors          the name of a package whose folder `vectors` has the test vectors, TOML files
+                     for `exthost.testing.vectors`
+    conformance      a reference to the `Conformance`, for `exthost check`
     """
 
     name: str

@@ -1,4 +1,7 @@
-"""The rules, as data: name, text, how to mend a fault, and whether it is one or a warning."""
+"""The rules of `exthost check`, which are data in `rules.toml`.
+
+A broken rule is either a fault, which fails the check, or a warning.
+"""
 
 import tomllib
 from collections.abc import Mapping
@@ -13,7 +16,12 @@ Severity: TypeAlias = Literal["fault", "warning"]
 
 
 class Rule(NamedTuple):
-    """One rule. `id` is that of the dialect's own rule, or `check-` and the name."""
+    """One rule, as it applies to a dialect.
+
+    id    the id of the dialect's requirement that states this rule; otherwise `check-` and the name
+    text  what is required
+    fix   how an author mends an extension that breaks the rule
+    """
 
     name: str
     id: str
@@ -23,19 +31,19 @@ class Rule(NamedTuple):
 
 
 @cache
-def _table() -> Mapping[str, Mapping[str, str]]:
+def _load_rules() -> Mapping[str, Mapping[str, str]]:
     text = resources.files("exthost.dialects").joinpath("rules.toml").read_text("utf-8")
     return MappingProxyType(tomllib.loads(text))
 
 
 def find_rule(name: str, conformance: Conformance) -> Rule:
     """Return the rule of this name, as it applies to a dialect."""
-    row = _table()[name]
-    only_warns = name in conformance.warnings or row.get("severity") == "warning"
+    fields = _load_rules()[name]
+    only_warns = name in conformance.warnings or fields.get("severity") == "warning"
     id = conformance.rules.get(name, f"check-{name}")
-    return Rule(name, id, row["rule"], row["fix"], "warning" if only_warns else "fault")
+    return Rule(name, id, fields["rule"], fields["fix"], "warning" if only_warns else "fault")
 
 
 def all_rules(conformance: Conformance) -> list[Rule]:
-    """Return every rule, in the order in which they are listed."""
-    return [find_rule(name, conformance) for name in _table()]
+    """Return every rule, in the order of `rules.toml`."""
+    return [find_rule(name, conformance) for name in _load_rules()]

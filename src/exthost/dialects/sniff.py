@@ -1,4 +1,7 @@
-"""What a child's first bytes look like, to tell a user that the wrong dialect was chosen."""
+"""Recognises dialects by the first bytes of a process's output.
+
+The error of a failed handshake uses this to say that the extension speaks another dialect.
+"""
 
 import sys
 from collections.abc import Callable
@@ -11,7 +14,7 @@ from exthost.wire.framing import Framing
 
 
 class Sniffed(NamedTuple):
-    """The framing of some bytes, what to call it, and the dialects that have it."""
+    """The recognised framing: its class, its name for an error (`form`), and its dialects."""
 
     framing: Callable[[int], Framing]
     form: str
@@ -19,9 +22,9 @@ class Sniffed(NamedTuple):
 
 
 def sniff(first: bytes) -> Sniffed | None:
-    """Return what these bytes look like, or None if no dialect recognises them."""
+    """Return the framing of output with these first bytes; None if no dialect recognises them."""
     matching = [
-        (pattern, name) for pattern, name in _known(tuple(sys.path)) if pattern.match(first)
+        (pattern, name) for pattern, name in _load_patterns(tuple(sys.path)) if pattern.match(first)
     ]
     if not matching:
         return None
@@ -31,9 +34,11 @@ def sniff(first: bytes) -> Sniffed | None:
     )
 
 
-@lru_cache(maxsize=2)  # many handshakes may fail at once, and looking for packages takes long
-def _known(_: tuple[str, ...]) -> tuple[tuple[FirstBytes, str], ...]:
-    """Return what the first bytes of each dialect look like, for these folders of packages."""
+# Cached, because many handshakes may fail at once, and finding the packages is slow.
+@lru_cache(maxsize=2)
+def _load_patterns(search_path: tuple[str, ...]) -> tuple[tuple[FirstBytes, str], ...]:
+    """Return the first bytes of each dialect, with its name. `search_path`, which is `sys.path`, is
+    only the key of the cache."""
     return tuple(
         (package.first_bytes, package.name)
         for package in iter_packages()

@@ -1,4 +1,4 @@
-"""What the host sends for an operation, and what a generator of a dialect may yield.
+"""Operations and handshakes of a dialect, and the steps that their generators may yield.
 
 An operation is one of three things:
 
@@ -17,10 +17,10 @@ A generator yields one step at a time and is resumed with the answer to it:
     GetOffer       resumed with the Offer of this session's handshake
     RetireProcess  resumed with None
 
-It returns the value of the operation, or raises one of the errors in `exthost.errors`. It does no
-I/O and never waits. The session does both, and handles everything else that the child sends in the
-meantime. A handshake is such a generator, too: it returns an Offer, and it may not yield AskHost,
-GetOffer and RetireProcess.
+The generator returns the value of the operation, or raises one of the errors in `exthost.errors`.
+It does no I/O and never waits: the session does both, and handles everything else that the
+extension sends in the meantime. A handshake is such a generator, too. It returns an Offer (what the
+extension announces), and may not yield AskHost, GetOffer and RetireProcess.
 """
 
 from collections.abc import Callable, Generator
@@ -35,17 +35,22 @@ METHOD_NOT_FOUND = -32601
 
 
 class GetOffer(NamedTuple):
-    """Get the Offer of this session's handshake. Sends nothing. A handshake can put there what
-    its operations need later: an option, or the name that the child gave itself."""
+    """Get the Offer of this session's handshake. Sends nothing.
+
+    A handshake can store in its Offer what operations need later, such as an option.
+    """
 
 
 class RetireProcess(NamedTuple):
-    """End the process when this operation is over. Sends nothing. For a child that would misread
-    the next operation, because it still waits for another message of this one."""
+    """End the process when this operation is over. Sends nothing.
+
+    For an extension that would misread the next operation, because it still waits for another
+    message of this one.
+    """
 
 
 class TryRequest(NamedTuple):
-    """Send a request that some children leave unanswered.
+    """Send a request that some extensions do not answer.
 
     After `seconds`, or after half of the call's time limit if that is shorter, the generator is
     resumed with None. A reply that comes later is dropped.
@@ -58,9 +63,10 @@ class TryRequest(NamedTuple):
 class Subscribe(NamedTuple):
     """Send a request that stays open as long as the session. Nobody waits for its reply.
 
-    If the child ends it without an error, it is sent again: the first time after `pauses[0]`
-    seconds, then after `pauses[1]`, and so on. After the last pause, or an error, it is given up.
-    `refetch_offer` requests the offer again as well, since changes may have been missed.
+    If the extension replies without an error, the request is sent again: the first time after
+    `pauses[0]` seconds, then after `pauses[1]`, and so on. After the last pause, or after an error
+    reply, it is not sent any more. With `refetch_offer` the host also requests the tools again each
+    time, since it may have missed changes while the request was not open.
     """
 
     request: Request
@@ -73,13 +79,13 @@ def _any_params(params: Any) -> bool:
 
 
 class WaitFor(NamedTuple):
-    """Wait for a notification of the child. Sends nothing.
+    """Wait for a notification of the extension. Sends nothing.
 
     The first notification of this method whose params `matches` accepts resumes the generator.
-    The notification is also handled as usual. One that came before this step is missed, but a
-    generator that sends something and yields this next misses nothing of what follows. After
-    `seconds`, or after half of the call's time limit if that is shorter, the generator is resumed
-    with None; without `seconds` the time limit of the call holds.
+    The notification is also handled as usual. Notifications that arrived before this step do not
+    count; a generator that yields a request or a notification and then this step misses nothing in
+    between. After `seconds`, or after half of the call's time limit if that is shorter, the
+    generator is resumed with None. If `seconds` is None, the time limit of the call applies.
     """
 
     method: str
@@ -88,8 +94,8 @@ class WaitFor(NamedTuple):
 
 
 class AskHost(NamedTuple):
-    """Pass a request that the child put into a reply to the host's own handlers, as if the child
-    had sent it by itself."""
+    """Pass a request that was contained in a reply to the handlers of the host, as if the extension
+    had sent it as a message of its own."""
 
     method: str
     params: Any
@@ -103,8 +109,8 @@ Handshake: TypeAlias = Generator[Outgoing | TryRequest | Subscribe | WaitFor, Re
 
 
 class OneRequest(NamedTuple):
-    """An operation of one request. `request` returns the wire method and its params; `result` maps
-    the result."""
+    """An operation of one request. `request` returns the wire method and its params, given the
+    params of the operation. `result` converts the result; None leaves it unchanged."""
 
     request: Callable[[Any], tuple[str, Any]]
     result: Callable[[Any], Any] | None = None
@@ -134,7 +140,7 @@ def result_of(received: Received, method: str) -> Any:
 
 
 def call_failed_error(failure: Failure, method: str) -> CallFailed:
-    """Return an error reply of the extension as an exception."""
+    """Return the exception for an error reply of an extension."""
     code = "" if failure.code is None else f" (code {failure.code})"
     text = failure.message if failure.message.strip() else "it does not say why"
     return CallFailed(

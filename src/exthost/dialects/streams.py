@@ -1,4 +1,4 @@
-"""Calls that are answered in events: how the events travel, and how a person sees them."""
+"""Calls that are answered with a sequence of events: how the events are sent, decoded and shown."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,14 +15,16 @@ class StreamEvent(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """An event that cannot be read. `why` names the member that is wrong, and never a secret."""
+    """An event that cannot be decoded. `why` names the wrong field, and never contains a secret."""
 
     why: str
 
 
 class ProgressBar(NamedTuple):
-    """The progress that an event of a stream reports, for a person who watches. `id` tells several
-    bars apart. `current` of `total` steps are done, where that is known."""
+    """The progress that an event of a stream reports, for a person.
+
+    `id` distinguishes several bars. `current` of `total` steps are done; None if unknown.
+    """
 
     id: str
     label: str = ""
@@ -34,20 +36,21 @@ class ProgressBar(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamKind:
-    """How the events of one opening method travel.
+    """How the events of one method are sent. The method's request opens a stream.
 
-    notifications  the notification methods that carry events. Each maps to the member that names
-                   the stream, or to None if the event belongs to the call of this kind in flight
-    decode         returns the event; None or Unreadable for one that cannot be read: it is logged
-                   and skipped
-    key            the member of the opening request's params that carries the name of the stream
-    ends           "reply" if the reply ends the stream, "terminal" if the reply acknowledges it
-                   and a terminal event ends it
-    acknowledged   tells from the params and the result whether the reply acknowledges the stream
+    notifications  the methods of the notifications that carry events. Each maps to the field of its
+                   params that names the stream, or to None if the event belongs to whichever call
+                   of this method is in flight
+    decode         returns the event, given the method and params of its notification. None or
+                   Unreadable means that the event cannot be decoded: it is logged and skipped
+    key            the field of the opening request's params that names the stream
+    ends           "reply" if the reply ends the stream, "terminal" if the reply only acknowledges
+                   it and a terminal event ends it
+    acknowledged   returns whether the reply acknowledges the stream, given the params and result
     cancel         returns the message that cancels a stream, given its params and the reason
-    limit          returns the time limit in seconds of an acknowledged stream, given its params;
+    limit          returns the time limit of an acknowledged stream in seconds, given its params;
                    None for no limit
-    result         maps the result of a reply that ends a stream, or raises one of our errors
+    result         converts the result of a reply that ends a stream, or raises an ExthostError
     """
 
     notifications: Mapping[str, str | None]
@@ -61,6 +64,9 @@ class StreamKind:
 
     @property
     def nameless(self) -> bool:
-        """Whether its events belong to the call in flight. Such a call keeps its place when its
-        consumer leaves: the events it still sends would be taken for those of the next call."""
+        """Whether events do not name their stream, and so belong to the call in flight.
+
+        Such a call stays in flight until its reply, even if its caller stops reading: otherwise its
+        remaining events would be taken for those of the next call.
+        """
         return None in self.notifications.values()

@@ -1,9 +1,11 @@
-"""The results of dialects whose tools return a plain value.
+"""Reads the tool results of dialects whose tools return a plain JSON value.
 
-The data of such a result is the value itself. Its text is the value if that is a string, else the
-value as compact JSON. It is never marked as an error: these dialects send error replies.
+The data of such a result is the value itself. Its text is the value if that is a string, and the
+value as compact JSON otherwise. It is never an error result, because tools of these dialects report
+errors with error replies.
 
-Dialects with a result format of their own use these functions for a value that does not have it.
+Dialects that have their own result format use these functions for values in another format, which
+a hook may return in place of the result.
 """
 
 from typing import Any
@@ -24,7 +26,7 @@ def value_text(value: Any) -> str:
         return value
     try:
         return jsontext.encode(value).decode()
-    except UsageError as problem:  # it was read as JSON, so only its depth can be in the way
+    except UsageError as problem:  # it was decoded from JSON, so it can only be nested too deeply
         raise ProtocolViolation(
             "X0665",
             f"its result has no text: {problem.message}",
