@@ -38,15 +38,18 @@ class MorphirEndpoint(Endpoint):
         try:
             message = decode(frame)
             id, method = message["id"], message["method"]
+            hash(id)  # raises TypeError for a list or an object, which cannot be the key of a call
         except (ValueError, RecursionError, KeyError, TypeError):
-            print(f"exthost.sdk: the host sent no request: {frame[:200]!r}", file=sys.stderr)
+            text = f"exthost.sdk: the host sent a message that is not a request: {frame[:200]!r}"
+            print(text, file=sys.stderr)
             return None
         function = self._functions.get(method) if type(method) is str else None
         if function is not None:
             reply, failure = self._reply, self._failure
             return self.run(id, function, message.get("params"), reply, failure, on_item=self._item)
-        if method in self._own:
-            return encode({"id": id, "result": self._own[method](message.get("params"))}) + b"\n"
+        answer = self._own.get(method) if type(method) is str else None
+        if answer is not None:
+            return encode({"id": id, "result": answer(message.get("params"))}) + b"\n"
         return encode({"id": id, "error": f"method not found: {method}"}) + b"\n"
 
     def _initialize(self, params: Any) -> Any:
