@@ -2,7 +2,7 @@
 
 import pytest
 
-from exthost.sdk.dialects.first_message import dialect_of
+from exthost.sdk.dialects.first_message import detect_dialect
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from exthost.sdk.dialects.first_message import dialect_of
     ],
 )
 def test_no_two_dialects_begin_alike(first: bytes, dialect: str) -> None:
-    assert dialect_of(first) == dialect
+    assert detect_dialect(first) == dialect
     # However few bytes come at first, none of them is taken for another dialect.
     for end in range(len(first)):
-        assert dialect_of(first[:end]) in (None, dialect)
+        assert detect_dialect(first[:end]) in (None, dialect)

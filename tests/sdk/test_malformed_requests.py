@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 import exthost.sdk
-from exthost.sdk.dialects import endpoint_type
+from exthost.sdk.dialects import load_endpoint_class
 from exthost.sdk.dialects.endpoint import Endpoint, Identity
 from exthost.sdk.serving.server import Server
 from exthost.sdk.types.json_text import encode
@@ -37,7 +37,7 @@ def running_endpoint(dialect: str) -> Iterator[Endpoint]:
     identity = Identity("odd", "1.0.0", "", extension.registry, manifest)
     fd = os.open(os.devnull, os.O_WRONLY)
     server = Server(BlockingWriter(fd))
-    server.endpoint = endpoint = endpoint_type(dialect)(identity, server)
+    server.endpoint = endpoint = load_endpoint_class(dialect)(identity, server)
     try:
         yield endpoint
         assert server.wait_until_idle(30)

@@ -4,7 +4,7 @@ import argparse
 
 from exthost.cli.common import Args, no_command, say, show_json
 from exthost.errors import UsageError
-from exthost.sdk.dialects import NAMES
+from exthost.sdk.dialects import DIALECT_NAMES
 from exthost.sdk.errors import UsageError as SdkUsageError
 from exthost.sdk.languages import LANGUAGES
 from exthost.sdk.scaffold import TEMPLATES, create
@@ -19,7 +19,7 @@ class NewArgs(Args):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="of the extension, and of its folder")
-    parser.add_argument("--dialect", required=True, choices=NAMES, help="what it speaks")
+    parser.add_argument("--dialect", required=True, choices=DIALECT_NAMES, help="what it speaks")
     parser.add_argument(
         "--template", choices=list(TEMPLATES), default="tool", help="what it shows how to write"
     )

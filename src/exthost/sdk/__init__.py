@@ -1,4 +1,4 @@
-"""The author's side of exthost: write handlers, and speak any dialect.
+"""For authors of extensions: write handlers once, and speak any dialect.
 
     from exthost.sdk import Extension
 
@@ -11,22 +11,24 @@
 
     ext.run()  # python text.py --dialect mcp
 
-Standard library only, and independent of the host: nothing else of exthost is imported, save by
-`exthost.sdk.testing`, and cigen's messages when that dialect is spoken. In reading order:
+The SDK uses the standard library only and imports nothing else of exthost, with two exceptions:
+`exthost.sdk.testing` imports the host, and the cigen endpoint imports the generated protobuf
+classes. In reading order:
 
-- `extension`: the object with the decorators, and `run`
-- `context`: what a handler can do beside returning a value
+- `extension`: the class `Extension` with its decorators and `run`
+- `context`: what a handler can do besides returning a value: progress, log, calls to the host
 - `answers`: what handlers of hooks, providers and generators take and return
-- `registry`: what was registered, as data
-- `types`: schemas and arguments from annotations
-- `connection`: one connection, from its first byte to its last
-- `dialects`: the registry in the words of each dialect
-- `serving`: running calls, in a plain loop or on an event loop
-- `wire`: the descriptors, frames and writing
-- `manifests`: the manifests of dialects that want one
-- `scaffold`: a new extension, from a template; `languages`: in other languages than Python
-- `testing`: an extension against the real host, in the author's own tests
-- `errors`: what is raised
+- `registry`: the registered handlers, as data
+- `types`: schemas from annotations, and checked conversion of arguments
+- `connection`: runs one connection to a host
+- `dialects`: the extension's side of each dialect
+- `serving`: runs the calls of a connection, in a blocking loop or on an event loop
+- `wire`: file descriptors, framing and writing
+- `manifests`: writes the manifests of those dialects that have one
+- `scaffold`: creates a new extension from a template
+- `languages`: the templates for programs in other languages than Python
+- `testing`: connects an extension to the real host in the author's tests
+- `errors`: the exceptions
 """
 
 from exthost.sdk.answers import (

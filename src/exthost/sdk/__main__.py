@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from exthost.sdk.dialects import NAMES
+from exthost.sdk.dialects import DIALECT_NAMES
 from exthost.sdk.errors import UsageError
 from exthost.sdk.scaffold import TEMPLATES, create
 
@@ -14,7 +14,7 @@ def main() -> int:
     verbs = parser.add_subparsers(dest="verb", required=True)
     new = verbs.add_parser("new", help="make a new extension in a folder of its name")
     new.add_argument("name", metavar="NAME")
-    new.add_argument("--dialect", required=True, choices=NAMES)
+    new.add_argument("--dialect", required=True, choices=DIALECT_NAMES)
     new.add_argument("--template", choices=list(TEMPLATES), default="tool")
     args = parser.parse_args()
     try:

@@ -1,12 +1,13 @@
-"""One connection, from its first byte to its last: chooses a loop for the handlers, and ends it."""
+"""Runs one connection to a host: detects its dialect, and serves it in a blocking loop or on an
+event loop, depending on the handlers."""
 
 import os
 import sys
 from collections.abc import Callable
 
-from exthost.sdk.dialects import endpoint_type
+from exthost.sdk.dialects import load_endpoint_class
 from exthost.sdk.dialects.endpoint import Endpoint, Identity
-from exthost.sdk.dialects.first_message import dialect_of
+from exthost.sdk.dialects.first_message import detect_dialect
 from exthost.sdk.serving.blocking_loop import finish_blocking, serve_blocking
 from exthost.sdk.serving.server import Server
 from exthost.sdk.types.function import Execution
@@ -15,8 +16,8 @@ from exthost.sdk.wire.writer import BlockingWriter
 
 READ_BYTES = 65536
 
-# After the end of input: how long calls under way may take to end, and after that how long they may
-# take to be cancelled. Hosts kill an extension a few seconds later.
+# After the end of input, running calls have GRACE_SECONDS to end. Then they are cancelled, and have
+# CANCEL_SECONDS to react. Together that is less than the time after which hosts kill an extension.
 GRACE_SECONDS = 1.0
 CANCEL_SECONDS = 0.5
 
@@ -32,18 +33,18 @@ def serve(
 ) -> None:
     """Serve a host until it ends the connection.
 
-    `on_stuck` is called if calls do not end even when they are cancelled. `first` is what was read
-    already. Raises UsageError.
+    `on_stuck` is called if calls do not end even when they are cancelled. `first` are bytes that
+    were read already. Raises UsageError.
     """
-    found = endpoint_type(dialect)
-    _tell_gaps(identity, found)
+    endpoint_class = load_endpoint_class(dialect)
+    _report_unsupported(identity, endpoint_class)
     functions = identity.registry.functions
     if any(function.execution is Execution.ASYNC for function in functions):
         # Imported here: an event loop takes longer to import than the rest of the SDK.
         from exthost.sdk.serving.async_loop import run_async
 
         run_async(
-            lambda server: found(identity, server),
+            lambda server: endpoint_class(identity, server),
             wire,
             max_threads=max_threads,
             grace_seconds=GRACE_SECONDS,
@@ -53,17 +54,17 @@ def serve(
         )
         return
     server = Server(BlockingWriter(wire.writer), max_threads=max_threads)
-    server.endpoint = endpoint = found(identity, server)
+    server.endpoint = endpoint = endpoint_class(identity, server)
     serve_blocking(server, wire.reader, endpoint.framing(), endpoint.receive, first)
     if not finish_blocking(server, GRACE_SECONDS, CANCEL_SECONDS):
         on_stuck()
 
 
 def read_dialect(wire: Wire) -> tuple[str, bytes]:
-    """Read the first message of the host; return its dialect and the bytes that were read. The
-    dialect is "" if there is no message, or one of no dialect."""
+    """Read until the dialect of the host is detected. Return the dialect and the bytes that were
+    read. The dialect is "" if the input ends before, or begins like no dialect."""
     first = b""
-    while (dialect := dialect_of(first)) is None:
+    while (dialect := detect_dialect(first)) is None:
         data = os.read(wire.reader, READ_BYTES)
         if not data:
             return "", first
@@ -71,12 +72,12 @@ def read_dialect(wire: Wire) -> tuple[str, bytes]:
     return dialect, first
 
 
-def _tell_gaps(identity: Identity, found: type[Endpoint]) -> None:
-    """Write to stderr which features of the extension the dialect does not support."""
-    for kind, names in identity.registry.names().items():
-        if names and kind not in found.offers:
+def _report_unsupported(identity: Identity, endpoint_class: type[Endpoint]) -> None:
+    """Write to stderr which registered handlers the dialect does not support."""
+    for kind, names in identity.registry.names_by_kind().items():
+        if names and kind not in endpoint_class.supported_kinds:
             listed = ", ".join(names)
             print(
-                f"exthost.sdk: {found.name} has no {kind}, so not offered: {listed}",
+                f"exthost.sdk: {endpoint_class.name} has no {kind}, so not offered: {listed}",
                 file=sys.stderr,
             )

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, overload
 
 from exthost.sdk.connection import read_dialect, serve
 from exthost.sdk.context import Context
-from exthost.sdk.dialects import NAMES
+from exthost.sdk.dialects import DIALECT_NAMES
 from exthost.sdk.dialects.endpoint import Identity
 from exthost.sdk.errors import UsageError
 from exthost.sdk.manifests import FILES, manifest_text
@@ -226,7 +226,7 @@ class Extension:
                     return  # the host has ended the connection before it began
                 if not dialect:
                     raise UsageError(
-                        f"the host begins like none of {', '.join(NAMES)}: {first[:80]!r}; "
+                        f"the host begins like none of {', '.join(DIALECT_NAMES)}: {first[:80]!r}; "
                         "--dialect says what to speak"
                     )
             identity = self.identity(dialect)
@@ -245,7 +245,7 @@ class Extension:
             f"usage: python3 {program} [--dialect D | --manifest D]\n{about}\n"
             f"{self.name} {self.version} is an extension: a host starts it and talks to it over\n"
             "stdin and stdout.\n\n"
-            f"  --dialect D    speak this dialect: {', '.join(NAMES)};\n"
+            f"  --dialect D    speak this dialect: {', '.join(DIALECT_NAMES)};\n"
             "                 left out, the one that the host begins with\n"
             "  --manifest D   print the manifest for this dialect, and exit\n\n"
             f"try it: exthost inspect -- python3 {program}\n"
@@ -320,7 +320,7 @@ def _option(words: Sequence[str], name: str) -> str | None:
             return word.partition("=")[2]
         if word == name:
             if position + 1 == len(words):
-                raise UsageError(f"{name} needs a value: {', '.join(NAMES)}")
+                raise UsageError(f"{name} needs a value: {', '.join(DIALECT_NAMES)}")
             return words[position + 1]
     return None
 

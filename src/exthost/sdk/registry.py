@@ -1,4 +1,5 @@
-"""What an extension offers, as data. Each dialect translates it into its own messages."""
+"""The handlers that an author has registered, as data. Each endpoint translates them into the
+messages of its dialect."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,7 +9,7 @@ from exthost.sdk.types.function import Function
 
 
 class Model(NamedTuple):
-    """A model of a provider."""
+    """A model of a provider. `context_window` is a number of tokens, None if it is unknown."""
 
     id: str
     name: str = ""
@@ -16,7 +17,7 @@ class Model(NamedTuple):
 
 
 class Provider(NamedTuple):
-    """A function that continues a conversation, and its models."""
+    """A function that continues a conversation with a language model, and the models it has."""
 
     id: str
     name: str
@@ -26,7 +27,8 @@ class Provider(NamedTuple):
 
 
 class Resource(NamedTuple):
-    """Something that can be read by its URI, or by a URI of its template."""
+    """A resource of MCP: content that is read by its URI. If the URI is a template, such as
+    `notes://{name}`, the resource stands for all URIs that match it."""
 
     uri: str
     name: str
@@ -39,11 +41,12 @@ class Resource(NamedTuple):
         return "{" in self.uri
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """Return the values of the template for a URI, or None if it does not fit."""
-        parts = re.split(r"\{(\w+)\}", self.uri)
+        """Return the values of the template's parameters for a URI; None if it does not match."""
+        # `split` returns literal texts and the names of parameters alternately.
+        segments = re.split(r"\{(\w+)\}", self.uri)
         pattern = "".join(
-            f"(?P<{part}>[^/]+)" if position % 2 else re.escape(part)
-            for position, part in enumerate(parts)
+            f"(?P<{segment}>[^/]+)" if position % 2 else re.escape(segment)
+            for position, segment in enumerate(segments)
         )
         found = re.fullmatch(pattern, uri)
         return found.groupdict() if found else None
@@ -64,19 +67,20 @@ class Registry:
 
     @property
     def callables(self) -> Mapping[str, Function]:
-        """What can be called by name with arguments: in most dialects all of them are tools."""
+        """The tools, streams and commands. In most dialects all of them are called as tools."""
         return {**self.tools, **self.streams, **self.commands}
 
     @property
     def functions(self) -> Sequence[Function]:
-        """Every handler."""
+        """Every registered handler."""
         providers = [provider.function for provider in self.providers.values()]
         resources = [resource.function for resource in self.resources.values()]
         steps = [step for step in (self.plan, self.generate) if step is not None]
         return [*self.callables.values(), *self.hooks.values(), *providers, *resources, *steps]
 
-    def names(self) -> dict[str, list[str]]:
-        """Return what is registered, by kind."""
+    def names_by_kind(self) -> dict[str, list[str]]:
+        """Return the names of what is registered: kind → names. An endpoint lists the kinds that
+        its dialect supports."""
         steps = {"plan": self.plan, "generate": self.generate}
         return {
             "tools": list(self.callables),
@@ -87,11 +91,11 @@ class Registry:
         }
 
     def add(self, kind: dict[str, Any], name: str, value: Any) -> None:
-        """Register a value under a name that is still free."""
-        own = (self.tools, self.streams, self.commands)
-        shares_names = any(
-            kind is own_kind for own_kind in own
-        )  # they are equal when they are empty
+        """Register a value in `kind`, one of the dicts of this registry. Raises ValueError if the
+        name is taken. Tools, streams and commands share one set of names."""
+        callable_kinds = (self.tools, self.streams, self.commands)
+        # Compared by identity: two empty dicts are equal.
+        shares_names = any(kind is callable_kind for callable_kind in callable_kinds)
         if name in (self.callables if shares_names else kind):
             raise ValueError(f"{name!r} is registered twice")
         kind[name] = value

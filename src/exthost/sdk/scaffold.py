@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from exthost.sdk.dialects import NAMES
+from exthost.sdk.dialects import DIALECT_NAMES
 from exthost.sdk.errors import UsageError
 from exthost.sdk.extension import Extension
 from exthost.sdk.languages import language_files
@@ -150,8 +150,8 @@ def project_files(name: str, dialect: str, template: str = "tool") -> dict[str, 
         raise UsageError(f"{name!r} is no name: a-z first, then a-z, 0-9, _ and -")
     if template not in TEMPLATES:
         raise UsageError(f"there is no template {template!r}; there are: {', '.join(TEMPLATES)}")
-    if dialect not in NAMES:
-        raise UsageError(f"there is no dialect {dialect!r}; there are: {', '.join(NAMES)}")
+    if dialect not in DIALECT_NAMES:
+        raise UsageError(f"there is no dialect {dialect!r}; there are: {', '.join(DIALECT_NAMES)}")
     if dialect not in TEMPLATES[template]:
         fitting = [name for name, dialects in TEMPLATES.items() if dialect in dialects]
         raise UsageError(

@@ -1,11 +1,16 @@
-"""The extension's end of each dialect: one file each, imported when it is spoken.
+"""The extension's side of each dialect, one module per dialect, lazily imported.
 
-- `endpoint`: what an endpoint is
-- `jsonrpc`: what those that speak JSON-RPC 2.0 have in common
-- `morphir`, `nexo`, `synaps`, `roder`, `mcp`, `cigen`: the registry in the words of a dialect
-- `first_message`: which of them a host speaks
-- `providers`: what providers yield, in the words of synaps and roder
-- `mcp_content`, `mcp_exchange`: results of MCP, and what its requests say about themselves
+An endpoint translates between the messages of one dialect and the handlers that the author
+registered (`sdk.registry`). In reading order:
+
+- `endpoint`: the base class of all endpoints
+- `jsonrpc`: the base class of the endpoints that speak JSON-RPC 2.0
+- `morphir`, `nexo`, `synaps`, `roder`, `mcp`, `cigen`: one endpoint class each. Each module assigns
+  its class to `ENDPOINT`, where `load_endpoint_class` looks for it
+- `first_message`: detects which dialect a host speaks, from its first bytes
+- `providers`: encodes what providers (handlers that run a model) yield, for synaps and roder
+- `mcp_content`: encodes the results of MCP tools and resources
+- `mcp_exchange`: parses the `_meta` field of an MCP request
 """
 
 import importlib
@@ -16,12 +21,14 @@ from exthost.sdk.errors import UsageError
 if TYPE_CHECKING:
     from exthost.sdk.dialects.endpoint import Endpoint
 
-NAMES = ("morphir", "nexo", "synaps", "roder", "mcp", "cigen")
+DIALECT_NAMES = ("morphir", "nexo", "synaps", "roder", "mcp", "cigen")
 
 
-def endpoint_type(name: str) -> "type[Endpoint]":
-    """Return the endpoint of a dialect. Raises UsageError."""
-    if name not in NAMES:
-        raise UsageError(f"there is no dialect {name!r}; there are: {', '.join(NAMES)}")
-    found: type[Endpoint] = importlib.import_module(f"exthost.sdk.dialects.{name}").ENDPOINT
-    return found
+def load_endpoint_class(name: str) -> "type[Endpoint]":
+    """Import the module of a dialect and return its endpoint class. Raises UsageError if there is
+    no such dialect."""
+    if name not in DIALECT_NAMES:
+        raise UsageError(f"there is no dialect {name!r}; there are: {', '.join(DIALECT_NAMES)}")
+    module = importlib.import_module(f"exthost.sdk.dialects.{name}")
+    endpoint_class: type[Endpoint] = module.ENDPOINT
+    return endpoint_class

@@ -1,7 +1,8 @@
-"""What an endpoint is: the registry of an extension in the words of one dialect.
+"""The base class of endpoints: each speaks one dialect for the extension.
 
-An endpoint is given whole frames and returns the frame of the reply, or None if there is none or
-if it comes later. It does no input or output and starts nothing itself: the server does both.
+An endpoint translates messages of the host into calls of registered handlers, and results into
+messages. It gets whole frames and returns the frame of the reply, or None if there is no reply or
+if it is sent later. It reads and writes nothing and starts no threads: the server does both.
 """
 
 from collections.abc import Mapping
@@ -9,15 +10,20 @@ from typing import Any, ClassVar, NamedTuple
 
 from exthost.sdk.errors import HostError
 from exthost.sdk.registry import Registry
-from exthost.sdk.serving.call import NOTHING, Call, Failure, ItemWriter, Reply
+from exthost.sdk.serving.call import EMPTY_MAPPING, Call, Failure, ItemWriter, Reply
 from exthost.sdk.serving.server import FAILURES, Server, report
 from exthost.sdk.types.function import Execution, Function
 from exthost.sdk.wire.framing import Framing
 
 
 class Identity(NamedTuple):
-    """Who the extension is. `manifest` is the content of its manifest, for dialects whose
-    handshake repeats it."""
+    """What the handshake sends about the extension.
+
+    registry      the handlers that the author registered
+    manifest      the content of its manifest file, for a dialect whose handshake contains it; None
+                  if it has no manifest
+    capabilities  the capabilities that the author named (cigen only); empty for the default
+    """
 
     name: str
     version: str
@@ -28,20 +34,22 @@ class Identity(NamedTuple):
 
 
 class Endpoint:
-    """The extension's end of one connection."""
+    """The extension's side of one connection. `config` is what the host sent in the handshake."""
 
     name: ClassVar[str]
     framing: ClassVar[type[Framing]]
-    offers: ClassVar[frozenset[str]]  # the kinds of the registry that the dialect has a place for
+    # The kinds of handlers that the dialect supports, as `Registry.names_by_kind` names them.
+    supported_kinds: ClassVar[frozenset[str]]
 
     def __init__(self, identity: Identity, server: Server) -> None:
         self.identity = identity
         self.registry = identity.registry
         self.server = server
-        self.config: Mapping[str, Any] = NOTHING
+        self.config: Mapping[str, Any] = EMPTY_MAPPING
 
     def receive(self, frame: bytes) -> bytes | None:
-        """Handle one frame; return the reply, if there is one now."""
+        """Handle one frame. Return the frame of the reply; None if there is none yet, or none at
+        all."""
         raise NotImplementedError
 
     def run(
@@ -52,12 +60,21 @@ class Endpoint:
         reply: Reply,
         failure: Failure,
         *,
-        meta: Mapping[str, Any] = NOTHING,
+        meta: Mapping[str, Any] = EMPTY_MAPPING,
         token: Any = None,
         on_item: ItemWriter | None = None,
     ) -> bytes | None:
-        """Call a handler with arguments from the wire; return the reply if there is one now."""
+        """Call a handler with the arguments that the host sent. Return the frame of the reply; None
+        if the server sends it later.
+
+        key      identifies the call when it is cancelled; the id of the request as a rule
+        reply    encodes the result; `failure` encodes an exception
+        meta     what the host sent with the call, for the handler's context
+        token    what the dialect needs to report the progress of this call; None for nothing
+        on_item  encodes one item of a stream; None if the dialect sends no items
+        """
         try:
+            # The short way for a plain function: it ends before anything else can happen.
             if function.execution is Execution.INLINE and not function.context_name:
                 return reply(key, function, function.call(arguments))
             bound = function.bind(arguments)
@@ -69,28 +86,31 @@ class Endpoint:
         )
         return None
 
-    # -- for the context of a call -----------------------------------------------------------
+    # -- for `Context`, the object that a handler may ask for -----------------------------------
 
     def progress(
         self, call: Call, current: float, total: float | None, message: str
     ) -> bytes | None:
-        """Return the frame that reports progress, or None where the dialect has none."""
+        """Return the frame that reports progress, or None if the dialect has no message for it."""
         return None
 
     def log(self, call: Call, level: str, text: str) -> bytes | None:
-        """Return the frame of a line for the host's log, or None if it belongs on stderr."""
+        """Return the frame of a line for the host's log, or None if the dialect has no message for
+        it. The line is then written to stderr."""
         return None
 
     def request(self, number: int, method: str, params: Any) -> bytes:
-        """Return the frame of a request to the host."""
+        """Return the frame of a request to the host. `number` is its id. Raises HostError if the
+        dialect has no such requests."""
         raise HostError(f"the {self.name} dialect has no requests to the host")
 
     def ask_host(self, call: Call, method: str, params: Any) -> Any:
-        """Send a request to the host; return its `Answer`, or the value if it is known already."""
+        """Send a request to the host for a handler. Return an `Answer` that gets the value later,
+        or the value itself if it is known already."""
         return call.send_request(method, params)
 
 
 def progress_text(current: float, total: float | None, message: str) -> str:
-    """Return progress as a line of text, for dialects that have no form for it."""
+    """Return progress as a line of text, for dialects that have no message for it."""
     steps = f"{current:g}" if total is None else f"{current:g}/{total:g}"
     return f"progress {steps}: {message}" if message else f"progress {steps}"

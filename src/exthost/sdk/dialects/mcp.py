@@ -1,13 +1,16 @@
-"""mcp: the Model Context Protocol over stdio, in both of its eras.
+"""The extension's side of MCP (Model Context Protocol) over stdio, in both of its eras.
 
-A request that carries a protocol version in its `_meta` is of the stateless era (2026-07-28):
-everything that it is answered with depends on that request alone. Others are of the handshake era.
-A server of this SDK speaks both on one connection.
+A request with a protocol version in its `_meta` field belongs to the stateless era (version
+2026-07-28): the reply depends on that request alone. All other requests belong to the handshake
+era, whose versions begin with `initialize`. One connection may carry requests of both eras.
 
-Items of a stream and progress are progress notifications, sent only for a request that has a
-progress token. Bad arguments and exceptions are results with `isError`, so that a model sees them.
-In the stateless era a request to the host ends the call with `input_required`; the client sends the
-call again with the answer, and the handler runs once more from its beginning.
+The items of a stream, and progress, are sent as progress notifications, and only for a request
+with a progress token. Bad arguments and exceptions become results with `isError`, so that the model
+sees them.
+
+In the stateless era a handler cannot wait for the client. If it sends a request to the client, the
+call ends with `input_required`. The client then sends the call again with the answer, and the
+handler runs again from its beginning; this time the same request returns that answer at once.
 """
 
 from typing import Any
@@ -20,8 +23,8 @@ from exthost.sdk.dialects.jsonrpc import (
     METHOD_NOT_FOUND,
     JsonRpcEndpoint,
     Method,
-    member,
-    text_of,
+    get_field,
+    to_text,
 )
 from exthost.sdk.dialects.mcp_exchange import (
     CAPABILITIES,
@@ -29,11 +32,11 @@ from exthost.sdk.dialects.mcp_exchange import (
     PREFIX,
     VERSION,
     Exchange,
-    read_exchange,
+    parse_exchange,
 )
 from exthost.sdk.errors import InputRequired, describe
 from exthost.sdk.registry import Resource
-from exthost.sdk.serving.call import NOTHING, Call
+from exthost.sdk.serving.call import EMPTY_MAPPING, Call
 from exthost.sdk.serving.server import Server
 from exthost.sdk.types.function import Function
 from exthost.sdk.types.json_text import encode_text
@@ -44,23 +47,25 @@ STATELESS_VERSION = "2026-07-28"
 UNSUPPORTED_VERSION = -32022
 RESOURCE_NOT_FOUND = -32002
 
-# What a server offers does not change while it runs.
-_CACHED = {"ttlMs": 3_600_000, "cacheScope": "public"}
+# Clients may cache lists for an hour: tools and resources do not change while the extension runs.
+_CACHE_HINTS = {"ttlMs": 3_600_000, "cacheScope": "public"}
 
 
 class McpEndpoint(JsonRpcEndpoint):
-    """The server's end of an MCP connection."""
+    """The extension's side of an MCP connection; in MCP the extension is called the server."""
 
     name = "mcp"
-    offers = frozenset({"tools", "resources"})
+    supported_kinds = frozenset({"tools", "resources"})
 
     def __init__(self, identity: Identity, server: Server) -> None:
         super().__init__(identity, server)
         self._functions = dict(self.registry.callables)
-        self._shapes = {name: content.Shape(function) for name, function in self._functions.items()}
+        self._formats = {
+            name: content.ResultFormat(function) for name, function in self._functions.items()
+        }
         self._log_level = "info"
         resources = self.registry.resources.values()
-        self._fixed = [resource for resource in resources if not resource.is_template]
+        self._fixed_resources = [resource for resource in resources if not resource.is_template]
         self._templates = [resource for resource in resources if resource.is_template]
         methods: dict[str, Method] = {
             "initialize": self._initialize,
@@ -81,12 +86,12 @@ class McpEndpoint(JsonRpcEndpoint):
             }
         self.methods = methods
 
-    # -- who it is ---------------------------------------------------------------------------
+    # -- handshake and discovery -------------------------------------------------------------
 
-    def _about(self) -> dict[str, Any]:
+    def _server_info(self) -> dict[str, Any]:
         return {"name": self.identity.name, "version": self.identity.version}
 
-    def _offered(self) -> dict[str, Any]:
+    def _server_capabilities(self) -> dict[str, Any]:
         offered: dict[str, Any] = {"tools": {}, "logging": {}}
         return offered | ({"resources": {}} if self.registry.resources else {})
 
@@ -95,12 +100,12 @@ class McpEndpoint(JsonRpcEndpoint):
         return {"instructions": text} if text else {}
 
     def _initialize(self, id: Any, params: Any) -> bytes | None:
-        requested = member(params, "protocolVersion", str)
+        requested = get_field(params, "protocolVersion", str)
         version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
         result = {
             "protocolVersion": version,
-            "capabilities": self._offered(),
-            "serverInfo": self._about(),
+            "capabilities": self._server_capabilities(),
+            "serverInfo": self._server_info(),
         }
         return self.result(id, result | self._instructions())
 
@@ -108,19 +113,19 @@ class McpEndpoint(JsonRpcEndpoint):
         meta = params.get("_meta") if type(params) is dict else None
         if type(meta) is not dict or VERSION not in meta:
             return self.error(id, METHOD_NOT_FOUND, "method not found: server/discover")
-        if (refusal := self._refusal(id, meta)) is not None:
+        if (refusal := self._find_envelope_error(id, meta)) is not None:
             return refusal
         result = {
             "resultType": "complete",
             "supportedVersions": [STATELESS_VERSION, *reversed(HANDSHAKE_VERSIONS)],
-            "capabilities": self._offered(),
-            "_meta": {f"{PREFIX}serverInfo": self._about()},
-            **_CACHED,
+            "capabilities": self._server_capabilities(),
+            "_meta": {f"{PREFIX}serverInfo": self._server_info()},
+            **_CACHE_HINTS,
         }
         return self.result(id, result | self._instructions())
 
-    def _refusal(self, id: Any, meta: dict[str, Any]) -> bytes | None:
-        """Return the error for an envelope of the stateless era that cannot be served."""
+    def _find_envelope_error(self, id: Any, meta: dict[str, Any]) -> bytes | None:
+        """Return the error response if the `_meta` of a stateless request is wrong, else None."""
         if meta[VERSION] != STATELESS_VERSION:
             supported = [STATELESS_VERSION, *reversed(HANDSHAKE_VERSIONS)]
             data = {"supported": supported, "requested": meta[VERSION]}
@@ -130,12 +135,13 @@ class McpEndpoint(JsonRpcEndpoint):
         return None
 
     def _listen(self, id: Any, params: Any) -> bytes | None:
-        """Leave the request open and send nothing: what a server offers does not change."""
-        about = {"notifications": {}, "_meta": {f"{PREFIX}subscriptionId": id}}
-        return self.notification("notifications/subscriptions/acknowledged", about)
+        """Acknowledge a subscription. The request itself stays open, without a response. Nothing
+        more is sent, since tools and resources do not change."""
+        params = {"notifications": {}, "_meta": {f"{PREFIX}subscriptionId": id}}
+        return self.notification("notifications/subscriptions/acknowledged", params)
 
     def _set_level(self, id: Any, params: Any) -> bytes | None:
-        level = member(params, "level", str)
+        level = get_field(params, "level", str)
         level = LEVEL_ALIASES.get(level, level)
         if level not in LEVELS:
             return self.error(id, INVALID_PARAMS, f"unknown level: {level}")
@@ -145,35 +151,35 @@ class McpEndpoint(JsonRpcEndpoint):
     def _cancelled(self, id: Any, params: Any) -> None:
         self.server.cancel(params.get("requestId") if type(params) is dict else None)
 
-    def _listed(self, id: Any, params: Any, kind: str, items: list[Any]) -> bytes | None:
+    def _encode_list(self, id: Any, params: Any, kind: str, items: list[Any]) -> bytes | None:
         meta = params.get("_meta") if type(params) is dict else None
         if type(meta) is dict and VERSION in meta:
-            more = {"resultType": "complete", **_CACHED}
-            return self._refusal(id, meta) or self.result(id, {kind: items, **more})
+            fields = {"resultType": "complete", **_CACHE_HINTS}
+            return self._find_envelope_error(id, meta) or self.result(id, {kind: items, **fields})
         return self.result(id, {kind: items})
 
     # -- tools -------------------------------------------------------------------------------
 
     def _list_tools(self, id: Any, params: Any) -> bytes | None:
-        tools = [content.tool(name, shape) for name, shape in self._shapes.items()]
-        return self._listed(id, params, "tools", tools)
+        tools = [content.encode_tool(name, format) for name, format in self._formats.items()]
+        return self._encode_list(id, params, "tools", tools)
 
     def _call_tool(self, id: Any, params: Any) -> bytes | None:
-        name = member(params, "name", str)
+        name = get_field(params, "name", str)
         function = self._functions.get(name)
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown tool: {name}")
-        meta = params.get("_meta", NOTHING)
+        meta = params.get("_meta", EMPTY_MAPPING)
         if meta and type(meta) is dict and VERSION in meta:
-            if (refusal := self._refusal(id, meta)) is not None:
+            if (refusal := self._find_envelope_error(id, meta)) is not None:
                 return refusal
-            reply, failure = self._stateless_reply, self._stateless_failure
+            reply, failure = self._encode_stateless_reply, self._encode_stateless_failure
         else:
-            reply, failure = self._handshake_reply, self._tool_failure
+            reply, failure = self._encode_handshake_reply, self._encode_tool_failure
         arguments = params.get("arguments")
         exchange = None
         if function.context_name or function.is_generator:
-            exchange = read_exchange(params, meta)
+            exchange = parse_exchange(params, meta)
             if type(arguments) is dict and type(arguments.get("_meta")) is dict:
                 meta = {**meta, **arguments["_meta"]}
         return self.run(
@@ -184,21 +190,22 @@ class McpEndpoint(JsonRpcEndpoint):
             failure,
             meta=meta,
             token=exchange,
-            on_item=self._item,
+            on_item=self._encode_item,
         )
 
-    def _handshake_reply(self, id: Any, function: Function, value: Any) -> bytes:
-        return self.bounded(content.reply(id, self._shapes[function.name], value, ""))
+    def _encode_handshake_reply(self, id: Any, function: Function, value: Any) -> bytes:
+        format = self._formats[function.name]
+        return self.frame_within_limit(content.encode_reply(id, format, value, ""))
 
-    def _stateless_reply(self, id: Any, function: Function, value: Any) -> bytes:
-        more = '"resultType":"complete",'
-        return self.bounded(content.reply(id, self._shapes[function.name], value, more))
+    def _encode_stateless_reply(self, id: Any, function: Function, value: Any) -> bytes:
+        format, fields = self._formats[function.name], '"resultType":"complete",'
+        return self.frame_within_limit(content.encode_reply(id, format, value, fields))
 
-    def _tool_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
+    def _encode_tool_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
         blocks = [{"type": "text", "text": describe(error)}]
         return self.encode_result(id, {"content": blocks, "isError": True})
 
-    def _stateless_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
+    def _encode_stateless_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
         if isinstance(error, InputRequired):
             question = {"method": error.method, "params": error.params}
             result = {
@@ -214,8 +221,8 @@ class McpEndpoint(JsonRpcEndpoint):
 
     # -- for the context ---------------------------------------------------------------------
 
-    def _item(self, call: Call, item: Any) -> bytes | None:
-        return self.progress(call, call.items, None, text_of(item))
+    def _encode_item(self, call: Call, item: Any) -> bytes | None:
+        return self.progress(call, call.items, None, to_text(item))
 
     def progress(
         self, call: Call, current: float, total: float | None, message: str
@@ -233,10 +240,10 @@ class McpEndpoint(JsonRpcEndpoint):
 
     def log(self, call: Call, level: str, text: str) -> bytes | None:
         exchange = call.token
-        wanted: str | None = self._log_level
+        min_level: str | None = self._log_level
         if isinstance(exchange, Exchange) and exchange.is_stateless:
-            wanted = exchange.log_level
-        if wanted is None or LEVELS.index(level) < LEVELS.index(wanted):
+            min_level = exchange.log_level  # None: this request wants no log messages
+        if min_level is None or LEVELS.index(level) < LEVELS.index(min_level):
             return None
         params = {"level": level, "logger": self.identity.name, "data": text}
         return self.notification("notifications/message", params)
@@ -245,40 +252,45 @@ class McpEndpoint(JsonRpcEndpoint):
         exchange = call.token
         if not isinstance(exchange, Exchange) or not exchange.is_stateless:
             return call.send_request(method, params)
-        exchange.asked += 1
-        if exchange.asked <= len(exchange.answers):
-            return exchange.answers[exchange.asked - 1]
+        # The handler runs from its beginning each time the call is sent. Its first requests were
+        # answered in earlier runs; only the next one has to be sent to the client.
+        exchange.requests_made += 1
+        if exchange.requests_made <= len(exchange.answers):
+            return exchange.answers[exchange.requests_made - 1]
         raise InputRequired(method, params or {}, encode_text(exchange.answers))
 
     # -- resources ---------------------------------------------------------------------------
 
     def _list_resources(self, id: Any, params: Any) -> bytes | None:
-        listed = [content.resource(resource, "uri") for resource in self._fixed]
-        return self._listed(id, params, "resources", listed)
+        listed = [content.encode_resource(resource, "uri") for resource in self._fixed_resources]
+        return self._encode_list(id, params, "resources", listed)
 
     def _list_templates(self, id: Any, params: Any) -> bytes | None:
-        listed = [content.resource(template, "uriTemplate") for template in self._templates]
-        return self._listed(id, params, "resourceTemplates", listed)
+        listed = [content.encode_resource(template, "uriTemplate") for template in self._templates]
+        return self._encode_list(id, params, "resourceTemplates", listed)
 
     def _read_resource(self, id: Any, params: Any) -> bytes | None:
-        uri = member(params, "uri", str)
-        found = self._find(uri)
-        if found is None:
+        uri = get_field(params, "uri", str)
+        match = self._find_resource(uri)
+        if match is None:
             return self.error(id, RESOURCE_NOT_FOUND, f"unknown resource: {uri}", {"uri": uri})
-        resource, arguments = found
+        resource, arguments = match
         meta = params.get("_meta")
         is_stateless = type(meta) is dict and VERSION in meta
 
         def reply(key: Any, function: Function, value: Any) -> bytes:
-            result = content.resource_contents(resource, uri, value)
-            more = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
-            return self.encode_result(key, result | (more if is_stateless else {}))
+            result = content.encode_contents(resource, uri, value)
+            fields = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+            return self.encode_result(key, result | (fields if is_stateless else {}))
 
-        exchange = read_exchange(params, meta if type(meta) is dict else NOTHING)
-        return self.run(id, resource.function, arguments, reply, self.error_reply, token=exchange)
+        exchange = parse_exchange(params, meta if type(meta) is dict else EMPTY_MAPPING)
+        return self.run(
+            id, resource.function, arguments, reply, self.encode_error_reply, token=exchange
+        )
 
-    def _find(self, uri: str) -> tuple[Resource, dict[str, str]] | None:
-        for resource in (*self._fixed, *self._templates):
+    def _find_resource(self, uri: str) -> tuple[Resource, dict[str, str]] | None:
+        """Return the resource of a URI and the values of its template; None if there is none."""
+        for resource in (*self._fixed_resources, *self._templates):
             values = resource.match(uri)
             if values is not None:
                 return resource, values

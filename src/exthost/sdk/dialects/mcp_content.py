@@ -1,8 +1,8 @@
-"""The results of MCP tools and resources: content blocks and structured content.
+"""Encodes the results of MCP tools and resources: content blocks and structured content.
 
-A tool whose return type is annotated has an output schema and structured content, save one that
-returns text. In the handshake era structured content must be an object, so any other value is
-wrapped in `{"result": …}`, as other servers do.
+A tool whose return type is annotated, and is not text, has an output schema and structured content.
+In the handshake era structured content must be an object, so any other value is wrapped in
+`{"result": …}`, as other servers do.
 """
 
 import base64
@@ -14,8 +14,12 @@ from exthost.sdk.types.json_text import encode, encode_text
 from exthost.sdk.types.schema import Schema
 
 
-class Shape:
-    """How the results of one function are written."""
+class ResultFormat:
+    """How the results of one function are encoded.
+
+    `output_schema` is None if results have no structured content by schema. `is_wrapped`: the value
+    is the only field of an object.
+    """
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -24,7 +28,7 @@ class Shape:
             schema = {"type": "array"}
         self.is_wrapped = schema is not None and schema.get("type") != "object"
         self.output_schema = _wrap(schema) if self.is_wrapped and schema is not None else schema
-        if schema == {}:  # Any: nothing is promised
+        if schema == {}:  # the annotation is Any, which promises nothing about the result
             self.output_schema, self.is_wrapped = None, False
 
 
@@ -39,47 +43,50 @@ def _wrap(schema: Schema) -> Schema:
     }
 
 
-def tool(name: str, shape: Shape) -> dict[str, Any]:
+def encode_tool(name: str, format: ResultFormat) -> dict[str, Any]:
     """Return the entry of a tool in `tools/list`."""
-    function = shape.function
+    function = format.function
     entry = {
         "name": name,
         "description": function.description,
         "inputSchema": function.input_schema,
     }
-    return entry if shape.output_schema is None else entry | {"outputSchema": shape.output_schema}
+    return entry if format.output_schema is None else entry | {"outputSchema": format.output_schema}
 
 
-def reply(id: Any, shape: Shape, value: Any, more: str) -> bytes:
-    """Return the response with the result of a tool. `more` are members of the result, as text."""
-    number = id if type(id) is int else encode_text(id)
-    head = f'{{"jsonrpc":"2.0","id":{number},"result":{{{more}"content":['
-    if type(value) is str and shape.output_schema is None:
+def encode_reply(id: Any, format: ResultFormat, value: Any, fields: str) -> bytes:
+    """Return the response with the result of a tool. `fields` are further fields of the result as
+    JSON text, each with a comma after it; "" for none. The response is put together as text, since
+    that is faster than encoding nested objects."""
+    id_text = id if type(id) is int else encode_text(id)
+    head = f'{{"jsonrpc":"2.0","id":{id_text},"result":{{{fields}"content":['
+    if type(value) is str and format.output_schema is None:
         text = f'{head}{{"type":"text","text":{encode_text(value)}}}]}}}}'
         try:
             return text.encode()
-        except UnicodeEncodeError:  # half a surrogate pair, which only an escape can carry
+        except UnicodeEncodeError:  # half a surrogate pair: `encode` below writes it as an escape
             pass
-    if value is None and shape.output_schema is None:
+    if value is None and format.output_schema is None:
         return f"{head}]}}}}".encode()
-    written = encode(value).decode()
-    block = f'{{"type":"text","text":{encode(value if type(value) is str else written).decode()}}}'
-    if shape.is_wrapped:
-        structured = f',"structuredContent":{{"result":{written}}}'
-    elif shape.output_schema is not None or written.startswith("{"):
-        structured = f',"structuredContent":{written}'
+    json_value = encode(value).decode()
+    text_value = encode(value if type(value) is str else json_value).decode()
+    block = f'{{"type":"text","text":{text_value}}}'
+    if format.is_wrapped:
+        structured = f',"structuredContent":{{"result":{json_value}}}'
+    elif format.output_schema is not None or json_value.startswith("{"):
+        structured = f',"structuredContent":{json_value}'
     else:
         structured = ""
     return f"{head}{block}]{structured}}}}}".encode()
 
 
-def resource(source: Resource, key: str) -> dict[str, Any]:
-    """Return the entry of a resource, or of a template, in a list."""
+def encode_resource(source: Resource, key: str) -> dict[str, Any]:
+    """Return the entry of a resource or a template in a list. `key` is the field for its URI."""
     entry = {key: source.uri, "name": source.name, "description": source.description}
     return entry | ({"mimeType": source.mime_type} if source.mime_type else {})
 
 
-def resource_contents(source: Resource, uri: str, value: Any) -> dict[str, Any]:
+def encode_contents(source: Resource, uri: str, value: Any) -> dict[str, Any]:
     """Return the result of `resources/read`."""
     contents: dict[str, Any] = {"uri": uri}
     if source.mime_type:

@@ -1,7 +1,8 @@
-"""What an MCP request says about itself in its `_meta`, and what it repeats in the stateless era.
+"""Parses the `_meta` field of an MCP request: its era, progress token, log level, earlier answers.
 
-In that era a call that needs an answer of the client ends, and comes again with the answer. What
-was answered before travels with the client as `requestState`.
+In the stateless era a call that needs an answer from the client ends, and the client sends it again
+with the answer. The answers to earlier requests of the same call come back in `requestState`, which
+the client stores and returns unchanged.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ VERSION = f"{PREFIX}protocolVersion"
 CAPABILITIES = f"{PREFIX}clientCapabilities"
 LOG_LEVEL = f"{PREFIX}logLevel"
 
-# So small that it is not shown.
+# Added to progress that does not increase; too small to change what a person sees.
 _SMALL_STEP = 1e-6
 
 LEVEL_ALIASES = {"notice": "info", "alert": "critical", "emergency": "critical"}
@@ -24,24 +25,32 @@ LEVEL_ALIASES = {"notice": "info", "alert": "critical", "emergency": "critical"}
 
 @dataclass(slots=True)
 class Exchange:
-    """What a call has to know of its request."""
+    """What the server must know about the request of a running call.
+
+    progress_token  what progress notifications refer to; None if the client wants none
+    log_level       the lowest level that the client wants; None for no log messages
+    answers         the client's answers to the requests of earlier runs of the handler, in order
+    requests_made   how many requests to the client the handler has made in this run
+    progress        the value that was reported last
+    """
 
     is_stateless: bool = False
     progress_token: Any = None
     log_level: str | None = None
     answers: list[Any] = field(default_factory=list)
-    asked: int = 0
-    progress: float = float("-inf")  # what was reported last
+    requests_made: int = 0
+    progress: float = float("-inf")
 
     def next_progress(self, current: float) -> float:
-        """Return the value to report. The protocol requires that it increases: one that does not is
-        a little more than the last."""
+        """Return the value to report. The protocol requires that progress increases. So a value
+        that does not is replaced by the last one plus a small step."""
         self.progress = current if current > self.progress else self.progress + _SMALL_STEP
         return self.progress
 
 
-def read_exchange(params: dict[str, Any], meta: Any) -> Exchange:
-    """Return what a request says. Raises BadParams."""
+def parse_exchange(params: dict[str, Any], meta: Any) -> Exchange:
+    """Return the exchange for a request. `meta` is the value of its `_meta` field. Raises
+    BadParams."""
     exchange = Exchange()
     if type(meta) is not dict:
         return exchange
@@ -52,14 +61,14 @@ def read_exchange(params: dict[str, Any], meta: Any) -> Exchange:
     exchange.log_level = level if level in LEVELS else None
     state, responses = params.get("requestState"), params.get("inputResponses")
     if type(state) is str:
-        exchange.answers = _read_state(state)
+        exchange.answers = _parse_state(state)
     if type(responses) is dict and "answer" in responses:
         exchange.answers.append(responses["answer"])
     return exchange
 
 
-def _read_state(state: str) -> list[Any]:
-    """Return the answers that the client was given to keep."""
+def _parse_state(state: str) -> list[Any]:
+    """Return the answers that `requestState` contains. Raises BadParams."""
     try:
         answers = decode(state.encode())
     except (ValueError, RecursionError):

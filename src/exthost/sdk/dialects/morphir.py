@@ -1,8 +1,10 @@
-"""morphir: one JSON object a line, errors that are plain strings.
+"""The extension's side of the morphir dialect.
 
-Every tool, stream and command is a method of its own. Items of a stream are notifications with the
-method `item`, progress is a line of the log, and there are no requests to the host and no word for
-cancelling.
+Each message is one JSON object on a line of its own; an error is a plain string. Every registered
+tool, stream and command is a method under its own name, and the host sees all of them as tools. The
+items of a stream are sent as notifications with the method `item`. Progress is sent as a log line,
+since the dialect has no message for it. The dialect has neither requests to the host nor a message
+that cancels a call.
 """
 
 import sys
@@ -19,16 +21,17 @@ from exthost.sdk.wire.framing import LineFraming
 
 
 class MorphirEndpoint(Endpoint):
-    """The extension's end of a morphir connection."""
+    """The extension's side of a morphir connection."""
 
     name = "morphir"
-    offers = frozenset({"tools"})
+    supported_kinds = frozenset({"tools"})  # streams and commands are among the tools
     framing = LineFraming
 
     def __init__(self, identity: Identity, server: Server) -> None:
         super().__init__(identity, server)
         self._functions = dict(self.registry.callables)
-        self._own: dict[str, Callable[[Any], Any]] = {
+        # Methods that every extension has. They take the params and return the result.
+        self._builtin_methods: dict[str, Callable[[Any], Any]] = {
             "initialize": self._initialize,
             "capabilities": self._capabilities,
             "health_check": lambda params: {"status": "healthy"},
@@ -45,11 +48,17 @@ class MorphirEndpoint(Endpoint):
             return None
         function = self._functions.get(method) if type(method) is str else None
         if function is not None:
-            reply, failure = self._reply, self._failure
-            return self.run(id, function, message.get("params"), reply, failure, on_item=self._item)
-        answer = self._own.get(method) if type(method) is str else None
-        if answer is not None:
-            return encode({"id": id, "result": answer(message.get("params"))}) + b"\n"
+            return self.run(
+                id,
+                function,
+                message.get("params"),
+                self._encode_reply,
+                self._encode_failure,
+                on_item=self._encode_item,
+            )
+        builtin = self._builtin_methods.get(method) if type(method) is str else None
+        if builtin is not None:
+            return encode({"id": id, "result": builtin(message.get("params"))}) + b"\n"
         return encode({"id": id, "error": f"method not found: {method}"}) + b"\n"
 
     def _initialize(self, params: Any) -> Any:
@@ -62,18 +71,18 @@ class MorphirEndpoint(Endpoint):
                 "name": name,
                 "description": function.description,
                 "params_schema": function.input_schema,
-                **({} if (schema := _result_schema(function)) is None else schema),
+                **_encode_return_schema(function),
             }
             for name, function in self._functions.items()
         ]
 
-    def _reply(self, id: Any, function: Function, value: Any) -> bytes:
+    def _encode_reply(self, id: Any, function: Function, value: Any) -> bytes:
         return encode({"id": id, "result": value}) + b"\n"
 
-    def _failure(self, id: Any, function: Function, error: BaseException) -> bytes:
+    def _encode_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
         return encode({"id": id, "error": describe(error)}) + b"\n"
 
-    def _item(self, call: Call, item: Any) -> bytes:
+    def _encode_item(self, call: Call, item: Any) -> bytes:
         return encode({"method": "item", "params": {"id": call.key, "item": item}}) + b"\n"
 
     def progress(self, call: Call, current: float, total: float | None, message: str) -> bytes:
@@ -83,9 +92,10 @@ class MorphirEndpoint(Endpoint):
         return encode({"method": "log", "params": {"level": level, "message": text}}) + b"\n"
 
 
-def _result_schema(function: Function) -> dict[str, Any] | None:
+def _encode_return_schema(function: Function) -> dict[str, Any]:
+    """Return the `return_schema` field of a tool; empty if its result has no schema."""
     schema = None if function.is_generator else function.output_schema
-    return None if schema is None else {"return_schema": schema}
+    return {} if schema is None else {"return_schema": schema}
 
 
 ENDPOINT = MorphirEndpoint

@@ -1,9 +1,12 @@
-"""roder: JSON-RPC 2.0, one object a line; a static manifest, which the handshake repeats.
+"""The extension's side of the roder dialect: JSON-RPC 2.0, one object per line.
 
-The handshake answers with the services of the manifest and a checksum of its bytes, so the
-endpoint needs the manifest; `exthost.sdk.manifests` writes one. Streams are task executors as well
-as tools, providers are inference engines. Their calls are acknowledged at once and answer in
-events; tasks can be cancelled.
+A roder extension has a manifest file. The reply to the handshake contains the services of the
+manifest and a checksum of its bytes, so the endpoint needs the file's content;
+`exthost.sdk.manifests` writes such a file.
+
+A stream is both a tool and a task executor, and a provider is an inference engine. The request that
+starts a task or a turn of an engine gets its response at once; items and the result follow as
+notifications. A task can be cancelled.
 """
 
 import tomllib
@@ -12,9 +15,9 @@ from typing import Any
 from exthost.sdk.answers import Turn
 from exthost.sdk.dialects import providers
 from exthost.sdk.dialects.endpoint import Identity
-from exthost.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, member, text_of
+from exthost.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field, to_text
 from exthost.sdk.errors import InvalidArguments, UsageError, describe
-from exthost.sdk.serving.call import NOTHING, Call
+from exthost.sdk.serving.call import EMPTY_MAPPING, Call
 from exthost.sdk.serving.server import Server
 from exthost.sdk.types.function import Function
 
@@ -24,7 +27,7 @@ _FNV_OFFSET, _FNV_PRIME, _U64 = 0xCBF29CE484222325, 0x100000001B3, 2**64
 
 
 def checksum(manifest: bytes) -> str:
-    """Return the FNV-1a sum of a manifest, as the handshake wants it."""
+    """Return the 64-bit FNV-1a hash of a manifest in hexadecimal, which the handshake requires."""
     value = _FNV_OFFSET
     for byte in manifest:
         value = (value ^ byte) * _FNV_PRIME % _U64
@@ -32,10 +35,10 @@ def checksum(manifest: bytes) -> str:
 
 
 class RoderEndpoint(JsonRpcEndpoint):
-    """The extension's end of a roder connection."""
+    """The extension's side of a roder connection."""
 
     name = "roder"
-    offers = frozenset({"tools", "providers"})
+    supported_kinds = frozenset({"tools", "providers"})
     max_bytes = 4 * 2**20
 
     def __init__(self, identity: Identity, server: Server) -> None:
@@ -65,8 +68,8 @@ class RoderEndpoint(JsonRpcEndpoint):
         }
 
     def _initialize(self, id: Any, params: Any) -> bytes | None:
-        self._extension_id = member(params, "extensionId", str)
-        self.config = member(params, "config", dict, None) or NOTHING
+        self._extension_id = get_field(params, "extensionId", str)
+        self.config = get_field(params, "config", dict, None) or EMPTY_MAPPING
         result = {
             "protocolVersion": PROTOCOL_VERSION,
             "extensionId": self._extension_id,
@@ -82,20 +85,20 @@ class RoderEndpoint(JsonRpcEndpoint):
     # -- tools -------------------------------------------------------------------------------
 
     def _call_tool(self, id: Any, params: Any) -> bytes | None:
-        name = member(params, "toolName", str)
+        name = get_field(params, "toolName", str)
         function = self._functions.get(name)
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown tool: {name}")
-        reply, failure = self._tool_reply, self._tool_failure
+        reply, failure = self._encode_tool_reply, self._encode_tool_failure
         return self.run(id, function, params.get("arguments"), reply, failure, meta=params)
 
-    def _tool_reply(self, id: Any, function: Function, value: Any) -> bytes:
+    def _encode_tool_reply(self, id: Any, function: Function, value: Any) -> bytes:
         data = None if type(value) is str else value
-        return self.encode_result(id, {"content": text_of(value), "isError": False, "data": data})
+        return self.encode_result(id, {"content": to_text(value), "isError": False, "data": data})
 
-    def _tool_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
+    def _encode_tool_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
         if isinstance(error, InvalidArguments):
-            return self.error_reply(id, function, error)
+            return self.encode_error_reply(id, function, error)
         failure = {"kind": type(error).__name__, "message": describe(error)}
         result = {"content": describe(error), "isError": True, "data": {"error": failure}}
         return self.encode_result(id, result)
@@ -103,38 +106,42 @@ class RoderEndpoint(JsonRpcEndpoint):
     def progress(
         self, call: Call, current: float, total: float | None, message: str
     ) -> bytes | None:
-        """Report progress as an event of the extension's own."""
-        about = {"name": call.function.name, "progress": current, "total": total}
+        """Report progress as an `extension/event`, since the dialect has no message for it."""
+        payload = {"name": call.function.name, "progress": current, "total": total}
         event = {
             "extensionId": self._extension_id,
             "eventKind": "progress",
             "schemaVersion": 1,
-            "payload": {**about, "message": message, "callId": call.meta.get("callId")},
+            "payload": {**payload, "message": message, "callId": call.meta.get("callId")},
         }
         return self.notification("extension/event", event)
 
     # -- tasks -------------------------------------------------------------------------------
 
-    def _executor(self, params: Any) -> Function | None:
-        return self._functions.get(member(params, "executorId", str))
+    def _find_executor(self, params: Any) -> Function | None:
+        return self._functions.get(get_field(params, "executorId", str))
 
     def _task_spec(self, id: Any, params: Any) -> bytes | None:
-        function = self._executor(params)
+        function = self._find_executor(params)
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown executor: {params['executorId']}")
-        about = {"kind": function.name, "description": function.description}
-        return self.result(id, {"spec": {**about, "input_schema": function.input_schema}})
+        spec = {
+            "kind": function.name,
+            "description": function.description,
+            "input_schema": function.input_schema,
+        }
+        return self.result(id, {"spec": spec})
 
     def _execute(self, id: Any, params: Any) -> bytes | None:
-        function = self._executor(params)
+        function = self._find_executor(params)
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown executor: {params['executorId']}")
-        execution = member(params, "executionId", str)
+        execution = get_field(params, "executionId", str)
         try:
             arguments = function.bind(params.get("input"))
         except InvalidArguments as error:
-            return self.error_reply(id, function, error)
-        # First the acknowledgement: a plain function runs at once, and sends its last event.
+            return self.encode_error_reply(id, function, error)
+        # The response goes first: `start` runs a plain function to its end, and that sends events.
         acknowledged = self.result(id, {"executionId": execution})
         if acknowledged is not None:
             self.server.writer.send(acknowledged)
@@ -142,52 +149,52 @@ class RoderEndpoint(JsonRpcEndpoint):
             ("task", execution),
             function,
             arguments,
-            self._task_completed,
-            self._task_failed,
+            self._encode_task_result,
+            self._encode_task_failure,
             meta=params,
-            on_item=self._task_output,
+            on_item=self._encode_task_output,
             collects=False,
         )
         return None
 
-    def _task_event(self, key: Any, event: Any) -> bytes:
+    def _encode_task_event(self, key: Any, event: Any) -> bytes:
         return self.notification("tasks/event", {"executionId": key[1], "event": event})
 
-    def _task_output(self, call: Call, item: Any) -> bytes:
-        text = text_of(item)
+    def _encode_task_output(self, call: Call, item: Any) -> bytes:
+        text = to_text(item)
         chunk = text if text.endswith("\n") else f"{text}\n"
         event = {"type": "output", "stream": "stdout", "chunk": chunk}
-        return self._task_event(call.key, event)
+        return self._encode_task_event(call.key, event)
 
-    def _task_completed(self, key: Any, function: Function, value: Any) -> bytes:
+    def _encode_task_result(self, key: Any, function: Function, value: Any) -> bytes:
         result = {"exit_code": 0, "payload": value}
-        return self._task_event(key, {"type": "completed", "result": result})
+        return self._encode_task_event(key, {"type": "completed", "result": result})
 
-    def _task_failed(self, key: Any, function: Function, error: BaseException) -> bytes:
-        return self._task_event(key, {"type": "failed", "error": describe(error)})
+    def _encode_task_failure(self, key: Any, function: Function, error: BaseException) -> bytes:
+        return self._encode_task_event(key, {"type": "failed", "error": describe(error)})
 
     def _cancel(self, id: Any, params: Any) -> bytes | None:
-        self.server.cancel(("task", member(params, "executionId", str)))
+        self.server.cancel(("task", get_field(params, "executionId", str)))
         return self.result(id, {})
 
     # -- inference ---------------------------------------------------------------------------
 
     def _list_models(self, id: Any, params: Any) -> bytes | None:
-        provider = self.registry.providers.get(member(params, "engineId", str))
+        provider = self.registry.providers.get(get_field(params, "engineId", str))
         if provider is None:
             return self.error(id, INVALID_PARAMS, f"unknown engine: {params['engineId']}")
-        models = [providers.roder_model(model) for model in provider.models]
+        models = [providers.encode_roder_model(model) for model in provider.models]
         return self.result(id, {"models": models})
 
     def _stream_turn(self, id: Any, params: Any) -> bytes | None:
-        provider = self.registry.providers.get(member(params, "engineId", str))
+        provider = self.registry.providers.get(get_field(params, "engineId", str))
         if provider is None:
             return self.error(id, INVALID_PARAMS, f"unknown engine: {params['engineId']}")
-        stream, request = member(params, "streamId", str), member(params, "request", dict)
-        chosen, instructions = request.get("model"), request.get("instructions")
+        stream, request = get_field(params, "streamId", str), get_field(params, "request", dict)
+        model, instructions = request.get("model"), request.get("instructions")
         turn = Turn(
             provider.id,
-            str(chosen.get("model", "")) if isinstance(chosen, dict) else "",
+            str(model.get("model", "")) if isinstance(model, dict) else "",
             list(request.get("transcript") or ()),
             instructions.get("system") if isinstance(instructions, dict) else None,
             list(request.get("tools") or ()),
@@ -200,29 +207,31 @@ class RoderEndpoint(JsonRpcEndpoint):
             ("turn", stream),
             provider.function,
             provider.function.bind(turn),
-            self._turn_completed,
-            self._turn_failed,
+            self._encode_turn_end,
+            self._encode_turn_failure,
             meta=params,
-            on_item=self._turn_item,
+            on_item=self._encode_turn_item,
             collects=False,
         )
         return None
 
-    def _turn_event(self, key: Any, event: Any) -> bytes:
+    def _encode_turn_event(self, key: Any, event: Any) -> bytes:
         return self.notification("inference/event", {"streamId": key[1], "event": event})
 
-    def _turn_item(self, call: Call, item: Any) -> bytes:
-        return self._turn_event(call.key, providers.roder_event(item))
+    def _encode_turn_item(self, call: Call, item: Any) -> bytes:
+        return self._encode_turn_event(call.key, providers.encode_roder_event(item))
 
-    def _turn_completed(self, key: Any, function: Function, value: Any) -> bytes:
+    def _encode_turn_end(self, key: Any, function: Function, value: Any) -> bytes:
         events = (
-            [] if function.is_generator else map(providers.roder_event, providers.items_of(value))
+            []
+            if function.is_generator
+            else map(providers.encode_roder_event, providers.list_items(value))
         )
         last = {"Completed": {"stop_reason": "end_turn", "provider_response_id": None}}
-        return b"".join(self._turn_event(key, event) for event in (*events, last))
+        return b"".join(self._encode_turn_event(key, event) for event in (*events, last))
 
-    def _turn_failed(self, key: Any, function: Function, error: BaseException) -> bytes:
-        return self._turn_event(key, {"Failed": {"message": describe(error)}})
+    def _encode_turn_failure(self, key: Any, function: Function, error: BaseException) -> bytes:
+        return self._encode_turn_event(key, {"Failed": {"message": describe(error)}})
 
 
 ENDPOINT = RoderEndpoint

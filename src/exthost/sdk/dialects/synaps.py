@@ -1,8 +1,10 @@
-"""synaps: JSON-RPC 2.0 in Content-Length frames: tools, hooks, commands and providers.
+"""The extension's side of the synaps dialect: JSON-RPC 2.0 in frames with a Content-Length header.
 
-Streams are commands as well as tools: as a command they answer item by item. Progress is a task of
-the command. Requests to the host (`memory.append`, `config.get` …) carry the plugin's own
-namespace, which is filled in here. Which hooks are called stands in the plugin's manifest.
+The dialect has tools, hooks, commands and providers. A stream is both a tool and a command: called
+as a command, it sends its items one by one. Progress of a command is sent as a task (`task.start`,
+`task.update`, `task.done`). In requests to the host about its memory (`memory.append` and others)
+this module fills in the namespace, which is the extension's id. The host calls only those hooks
+that the extension's manifest lists.
 """
 
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 from exthost.sdk.answers import Block, Confirm, HookEvent, Inject, Modify, Turn
 from exthost.sdk.dialects import providers
 from exthost.sdk.dialects.endpoint import Identity
-from exthost.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, member, text_of
+from exthost.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field, to_text
 from exthost.sdk.errors import InvalidArguments
 from exthost.sdk.serving.call import Call
 from exthost.sdk.serving.server import Server
@@ -22,10 +24,10 @@ PROTOCOL_VERSION = 1
 
 
 class SynapsEndpoint(JsonRpcEndpoint):
-    """The plugin's end of a synaps connection."""
+    """The extension's side of a synaps connection."""
 
     name = "synaps"
-    offers = frozenset({"tools", "hooks", "providers"})
+    supported_kinds = frozenset({"tools", "hooks", "providers"})
     framing = HeaderFraming
     max_bytes = 4 * 2**20
     frame = staticmethod(with_header)
@@ -35,7 +37,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
         self._tools = {**self.registry.tools, **self.registry.streams}
         self._commands = dict(self.registry.callables)
         self._plugin_id = identity.name
-        self._tasks: set[Any] = set()  # commands that have reported progress
+        self._tasks: set[Any] = set()  # the ids of running commands that have reported progress
         self.methods = {
             "initialize": self._initialize,
             "tool.call": self._call_tool,
@@ -54,11 +56,11 @@ class SynapsEndpoint(JsonRpcEndpoint):
         message = {"jsonrpc": "2.0", "method": method, "params": params, "id": number}
         return self.frame(encode(message))
 
-    # -- life --------------------------------------------------------------------------------
+    # -- handshake and shutdown --------------------------------------------------------------
 
     def _initialize(self, id: Any, params: Any) -> bytes | None:
-        self._plugin_id = member(params, "plugin_id", str, self._plugin_id)
-        self.config = dict(member(params, "config", dict, None) or {})
+        self._plugin_id = get_field(params, "plugin_id", str, self._plugin_id)
+        self.config = dict(get_field(params, "config", dict, None) or {})
         tools = [
             {
                 "name": name,
@@ -67,18 +69,18 @@ class SynapsEndpoint(JsonRpcEndpoint):
             }
             for name, function in self._tools.items()
         ]
-        offered = {"tools": tools, "providers": self._providers()}
-        capabilities = {kind: listed for kind, listed in offered.items() if listed}
+        entries = {"tools": tools, "providers": self._encode_providers()}
+        capabilities = {kind: listed for kind, listed in entries.items() if listed}
         result = {"protocol_version": PROTOCOL_VERSION, "capabilities": capabilities}
         return self.result(id, result)
 
-    def _providers(self) -> list[dict[str, Any]]:
+    def _encode_providers(self) -> list[dict[str, Any]]:
         return [
             {
                 "id": provider.id,
                 "display_name": provider.name,
                 "description": provider.description,
-                "models": [providers.synaps_model(model) for model in provider.models],
+                "models": [providers.encode_synaps_model(model) for model in provider.models],
             }
             for provider in self.registry.providers.values()
         ]
@@ -88,7 +90,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
         return self.result(id, {"build": build, "capabilities": [], "models": []})
 
     def _config_changed(self, id: Any, params: Any) -> None:
-        key = member(params, "key", str)
+        key = get_field(params, "key", str)
         self.config = {**self.config, key: params.get("value")}
 
     def _shutdown(self, id: Any, params: Any) -> bytes | None:
@@ -98,36 +100,38 @@ class SynapsEndpoint(JsonRpcEndpoint):
     # -- tools and commands ------------------------------------------------------------------
 
     def _call_tool(self, id: Any, params: Any) -> bytes | None:
-        name = member(params, "name", str)
+        name = get_field(params, "name", str)
         function = self._tools.get(name)
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown tool: {name}")
-        return self.run(id, function, params.get("input"), self.value_reply, self.error_reply)
+        return self.run(
+            id, function, params.get("input"), self.encode_value_reply, self.encode_error_reply
+        )
 
     def _invoke(self, id: Any, params: Any) -> bytes | None:
-        name = member(params, "command", str)
+        name = get_field(params, "command", str)
         function = self._commands.get(name)
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown command: {name}")
-        words = [str(word) for word in member(params, "args", list, None) or []]
+        words = [str(word) for word in get_field(params, "args", list, None) or []]
         try:
             arguments = function.bind_words(words)
         except InvalidArguments as error:
-            return self.error_reply(id, function, error)
+            return self.encode_error_reply(id, function, error)
         self.server.start(
             id,
             function,
             arguments,
-            self._command_reply,
-            self._command_failure,
+            self._encode_command_reply,
+            self._encode_command_failure,
             token=params.get("request_id"),
-            on_item=self._command_output,
+            on_item=self._encode_command_output,
         )
         return None
 
-    def _command_output(self, call: Call, item: Any) -> bytes:
+    def _encode_command_output(self, call: Call, item: Any) -> bytes:
         table = isinstance(item, dict) and item.keys() == {"headers", "rows"}
-        event = {"kind": "table", **item} if table else {"kind": "text", "content": text_of(item)}
+        event = {"kind": "table", **item} if table else {"kind": "text", "content": to_text(item)}
         return self.notification("command.output", {"request_id": call.token, "event": event})
 
     def progress(
@@ -141,15 +145,15 @@ class SynapsEndpoint(JsonRpcEndpoint):
             self._tasks.add(call.key)
             start = self.notification("task.start", {"id": task, "label": name, "kind": "generic"})
         update = {"id": task, "current": current, "total": total, "message": message or None}
-        known = {key: value for key, value in update.items() if value is not None}
-        return start + self.notification("task.update", known)
+        known_fields = {key: value for key, value in update.items() if value is not None}
+        return start + self.notification("task.update", known_fields)
 
-    def _command_reply(self, id: Any, function: Function, value: Any) -> bytes:
+    def _encode_command_reply(self, id: Any, function: Function, value: Any) -> bytes:
         reply = self.encode_result(id, value)
         return self._end_task(id) + reply
 
-    def _command_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
-        return self._end_task(id) + self.error_reply(id, function, error)
+    def _encode_command_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
+        return self._end_task(id) + self.encode_error_reply(id, function, error)
 
     def _end_task(self, id: Any) -> bytes:
         if id not in self._tasks:
@@ -160,17 +164,17 @@ class SynapsEndpoint(JsonRpcEndpoint):
     # -- hooks -------------------------------------------------------------------------------
 
     def _handle_hook(self, id: Any, params: Any) -> bytes | None:
-        kind = member(params, "kind", str)
+        kind = get_field(params, "kind", str)
         function = self.registry.hooks.get(kind)
         if function is None:
             return self.result(id, {"action": "continue"})
         tool = params.get("tool_runtime_name") or params.get("tool_name")
         message = params.get("message")
         event = HookEvent(kind, tool, params.get("tool_input"), message, params)
-        return self.run(id, function, event, self._hook_reply, self.error_reply)
+        return self.run(id, function, event, self._encode_hook_reply, self.encode_error_reply)
 
-    def _hook_reply(self, id: Any, function: Function, answer: Any) -> bytes:
-        return self.encode_result(id, _hook_answer(answer))
+    def _encode_hook_reply(self, id: Any, function: Function, answer: Any) -> bytes:
+        return self.encode_result(id, _encode_hook_answer(answer))
 
     # -- providers ---------------------------------------------------------------------------
 
@@ -181,36 +185,41 @@ class SynapsEndpoint(JsonRpcEndpoint):
         return self._run_provider(id, params, streams=True)
 
     def _run_provider(self, id: Any, params: Any, *, streams: bool) -> bytes | None:
-        name = member(params, "provider_id", str)
+        name = get_field(params, "provider_id", str)
         provider = self.registry.providers.get(name)
         if provider is None:
             return self.error(id, INVALID_PARAMS, f"unknown provider: {name}")
         turn = Turn(
             name,
-            member(params, "model_id", str),
-            member(params, "messages", list),
-            member(params, "system_prompt", str, None),
-            member(params, "tools", list, None) or [],
+            get_field(params, "model_id", str),
+            get_field(params, "messages", list),
+            get_field(params, "system_prompt", str, None),
+            get_field(params, "tools", list, None) or [],
             params,
         )
-        on_item = self._provider_event if streams else None
+        on_item = self._encode_provider_event if streams else None
         return self.run(
-            id, provider.function, turn, self._completion, self.error_reply, on_item=on_item
+            id,
+            provider.function,
+            turn,
+            self._encode_completion,
+            self.encode_error_reply,
+            on_item=on_item,
         )
 
-    def _provider_event(self, call: Call, item: Any) -> bytes:
-        event = providers.synaps_event(item)
+    def _encode_provider_event(self, call: Call, item: Any) -> bytes:
+        event = providers.encode_synaps_event(item)
         return self.notification("provider.stream.event", {"event": event})
 
-    def _completion(self, id: Any, function: Function, items: Any) -> bytes:
-        return self.encode_result(id, providers.synaps_completion(items))
+    def _encode_completion(self, id: Any, function: Function, items: Any) -> bytes:
+        return self.encode_result(id, providers.encode_synaps_completion(items))
 
 
 def _task_id(id: Any) -> str:
     return f"call-{id}"
 
 
-def _hook_answer(answer: Any) -> Any:
+def _encode_hook_answer(answer: Any) -> Any:
     match answer:
         case None:
             return {"action": "continue"}

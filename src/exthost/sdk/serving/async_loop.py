@@ -1,8 +1,8 @@
-"""The loop of an extension with asynchronous handlers.
+"""Serves a host on an event loop, for an extension with asynchronous handlers.
 
-The event loop runs on the thread that serves, the main thread as a rule, so that signals and child
-processes work as asyncio's documentation says. Plain functions are called by the loop itself, and
-hold it up as long as they take.
+The event loop runs on the thread that calls `Extension.run`. As a rule that is the main thread, so
+signals and child processes work as asyncio documents them. A synchronous handler without
+`thread=True` blocks the event loop while it runs.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from exthost.sdk.wire.writer import Sent
 
 _READ_BYTES = 65536
 
-# Back-pressure: above this much unwritten output nothing more is read.
-_MOST_UNWRITTEN_BYTES = 8 * 1024 * 1024
+# Back-pressure: with more unwritten output than this, no more input is read.
+_MAX_UNWRITTEN_BYTES = 8 * 1024 * 1024
 
 
-class Served(CallEndpoint, Protocol):
+class FrameEndpoint(CallEndpoint, Protocol):
     """What the loop needs from an endpoint; see `Endpoint`."""
 
     @property
@@ -35,7 +35,7 @@ class Served(CallEndpoint, Protocol):
 
 
 def run_async(
-    make_endpoint: Callable[[Server], Served],
+    make_endpoint: Callable[[Server], FrameEndpoint],
     wire: Wire,
     *,
     max_threads: int,
@@ -44,8 +44,8 @@ def run_async(
     on_stuck: Callable[[], None],
     first: bytes = b"",
 ) -> None:
-    """Serve a host until it ends the connection. `on_stuck` is called if calls do not end; `first`
-    is what was read already."""
+    """Serve a host until it ends the connection. `on_stuck` is called if calls do not end even when
+    they are cancelled. `first` are bytes that were read already."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -66,16 +66,16 @@ async def serve_async(
     receive: Callable[[bytes], bytes | None],
     first: bytes = b"",
 ) -> None:
-    """Serve until the end of input, a shutdown message, or the host's end. `first` is what was read
-    already."""
-    over = asyncio.get_running_loop().create_future()
-    reader = _Reader(server, fd, framing, receive, over)
+    """Serve until the input ends, a shutdown message arrives, or the output is closed. `first` are
+    bytes that were read already."""
+    finished = asyncio.get_running_loop().create_future()
+    reader = _Reader(server, fd, framing, receive, finished)
     try:
         if first:
-            reader.take(first)
-        if not over.done():
+            reader.handle_data(first)
+        if not finished.done():
             reader.start()
-        await over
+        await finished
     except ValueError as error:
         print(f"exthost.sdk: the input cannot be read: {error}", file=sys.stderr)
     finally:
@@ -83,7 +83,8 @@ async def serve_async(
 
 
 class _Reader:
-    """Reads a descriptor when it is readable; a file, which cannot be watched, from a thread."""
+    """Reads a file descriptor when it is readable. An event loop cannot watch a regular file, so
+    that is read in a thread. `finished` is set when there is nothing more to read."""
 
     def __init__(
         self,
@@ -91,14 +92,14 @@ class _Reader:
         fd: int,
         framing: Framing,
         receive: Callable[[bytes], bytes | None],
-        over: "asyncio.Future[None]",
+        finished: "asyncio.Future[None]",
     ) -> None:
         self._server = server
         self._fd = fd
         self._framing = framing
         self._receive = receive
-        self._over = over
-        self._loop = over.get_loop()
+        self._finished = finished
+        self._loop = finished.get_loop()
         self._is_watched = False
 
     def start(self) -> None:
@@ -115,16 +116,16 @@ class _Reader:
 
     def _read_file(self) -> None:
         data = b" "
-        while data and not self._over.done():
+        while data and not self._finished.done():
             data = os.read(self._fd, _READ_BYTES)
-            self._loop.call_soon_threadsafe(self.take, data)
+            self._loop.call_soon_threadsafe(self.handle_data, data)
 
     def _on_readable(self) -> None:
-        self.take(os.read(self._fd, _READ_BYTES))
+        self.handle_data(os.read(self._fd, _READ_BYTES))
 
-    def take(self, data: bytes) -> None:
-        """Handle what was read; b"" is the end of input."""
-        if self._over.done():
+    def handle_data(self, data: bytes) -> None:
+        """Handle bytes that were read; b"" is the end of input."""
+        if self._finished.done():
             return
         server = self._server
         try:
@@ -138,30 +139,33 @@ class _Reader:
                 if server.is_stopping():
                     break
         except BaseException as error:
-            self._over.set_exception(error)
+            self._finished.set_exception(error)
             return
         if not data or server.is_stopping() or server.writer.is_broken:
-            self._over.set_result(None)
+            self._finished.set_result(None)
             return
         writer = server.writer
-        if isinstance(writer, LoopWriter) and writer.unwritten > _MOST_UNWRITTEN_BYTES:
+        if isinstance(writer, LoopWriter) and writer.unwritten > _MAX_UNWRITTEN_BYTES:
             self._pause(writer)
 
     def _pause(self, writer: LoopWriter) -> None:
+        """Stop reading until the host has read enough."""
         if not self._is_watched:
             return
         self.stop()
 
         async def resume() -> None:
             await Sent(writer)
-            if not self._over.done():
+            if not self._finished.done():
                 self.start()
 
-        self._resumption = self._loop.create_task(resume())
+        # The event loop keeps only a weak reference to a task.
+        self._resume_task = self._loop.create_task(resume())
 
 
 async def finish_async(server: Server, grace_seconds: float, cancel_seconds: float) -> bool:
-    """Let calls under way end, then cancel them. Return whether all have ended."""
+    """Wait `grace_seconds` for running calls to end, then cancel them and wait `cancel_seconds`.
+    Return whether all have ended. After a shutdown message they are cancelled at once."""
     ended = await server.wait_until_idle_async(0 if server.is_stopping() else grace_seconds)
     if not ended:
         server.cancel_all()

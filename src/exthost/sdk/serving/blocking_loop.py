@@ -1,7 +1,7 @@
-"""Read, dispatch, write: the loop of an extension without asynchronous handlers.
+"""Serves a host in a blocking loop, for an extension without asynchronous handlers.
 
-A reply is written before the next read. Replies of requests that came in one read are written
-together, unless their handlers take long.
+Each iteration reads, calls the handlers and writes the replies. The replies to requests that came
+in one read are written together, unless the handlers take long.
 """
 
 import os
@@ -14,7 +14,7 @@ from exthost.sdk.wire.framing import Framing
 
 _READ_BYTES = 65536
 
-# A reply waits no longer than this for those behind it.
+# A reply waits at most this long for the replies to other requests of the same read.
 _TOGETHER_SECONDS = 0.001
 
 
@@ -25,9 +25,9 @@ def serve_blocking(
     receive: Callable[[bytes], bytes | None],
     first: bytes = b"",
 ) -> None:
-    """Serve until the end of input, a shutdown message, or the host's end. `first` is what was read
-    already."""
-    # Local names: this is the loop that every call goes through.
+    """Serve until the input ends, a shutdown message arrives, or the output is closed. `first` are
+    bytes that were read already."""
+    # Local variables are faster than attributes, and every call goes through this loop.
     read, feed, send, clock = os.read, framing.feed, server.writer.send, time.monotonic
     writer = server.writer
     try:
@@ -65,7 +65,8 @@ def serve_blocking(
 
 
 def finish_blocking(server: Server, grace_seconds: float, cancel_seconds: float) -> bool:
-    """Let calls under way end, then cancel them. Return whether all have ended."""
+    """Wait `grace_seconds` for running calls to end, then cancel them and wait `cancel_seconds`.
+    Return whether all have ended. After a shutdown message they are cancelled at once."""
     ended = server.wait_until_idle(0 if server.is_stopping() else grace_seconds)
     if not ended:
         server.cancel_all()

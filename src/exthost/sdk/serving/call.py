@@ -1,7 +1,7 @@
-"""One call: what its handler is given, and what its context does.
+"""One running call: the state that its handler, its context and the server share.
 
-A call ends once: with its result, its error, or nothing at all if it was cancelled, since then
-nobody waits for it. What goes over the wire is the endpoint's business.
+A call ends exactly once. Its reply is a result or an error; a cancelled call has no reply, since
+the host no longer waits for it. The endpoint of the dialect encodes all messages.
 """
 
 import threading
@@ -25,7 +25,7 @@ Failure = Callable[[Any, Function, BaseException], bytes]
 """Returns the frame of an error: (key, function, exception)."""
 
 ItemWriter = Callable[["Call", Any], bytes | None]
-"""Returns the frame of one item of a stream, or None where the dialect has none."""
+"""Returns the frame of one item of a stream, or None if the dialect has no message for items."""
 
 
 class CallEndpoint(Protocol):
@@ -64,11 +64,11 @@ class CallServer(Protocol):
     def thread(self) -> int: ...
 
 
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Call:
-    """A call that is under way."""
+    """A call that is running."""
 
     __slots__ = (
         "_request",
@@ -97,13 +97,15 @@ class Call:
         reply: Reply,
         failure: Failure,
         *,
-        meta: Mapping[str, Any] = NOTHING,
+        meta: Mapping[str, Any] = EMPTY_MAPPING,
         token: Any = None,
         on_item: ItemWriter | None = None,
         collects: bool = True,
     ) -> None:
-        """`key` is what the call is cancelled by, `token` what its progress is reported under.
-        `collects`: the result of a stream is the list of its items."""
+        """`key` identifies the call when it is cancelled. `token` is what the endpoint needs to
+        report its progress. `reply`, `failure` and `on_item` encode its messages. `collects`: the
+        result of a stream is the list of its items. `arguments` are bound: names of parameters →
+        values; a context is added if the handler has a parameter for it."""
         self.server = server
         self.key = key
         self.function = function
@@ -114,7 +116,7 @@ class Call:
         self.token = token
         self.on_item = on_item
         self.collects = collects
-        self.items = 0  # how many were sent
+        self.items = 0  # the number of items that were sent
         self.is_over = False
         self.is_cancelled = False
         self.task: Task[None] | None = None
@@ -125,7 +127,9 @@ class Call:
     # -- cancellation ------------------------------------------------------------------------
 
     def cancel(self) -> None:
-        """Tell the handler that nobody waits for its result. Called on the reading thread."""
+        """Cancel the handler: its task, or the request to the host that it waits for. A synchronous
+        handler sees `is_cancelled` when it next uses its context. Called on the thread that reads
+        the input."""
         self.is_cancelled = True
         if self.task is not None:
             self.task.cancel()
@@ -133,7 +137,7 @@ class Call:
         if request is not None:
             request.cancel()
 
-    # -- for the context ---------------------------------------------------------------------
+    # -- the methods that `Context` calls (`ContextPort`) ------------------------------------
 
     @property
     def dialect(self) -> str:
@@ -181,14 +185,14 @@ class Call:
         answer = self.server.endpoint.ask_host(self, method, params)
         if not isinstance(answer, Answer):
             return answer
-        import asyncio  # only here: it takes longer to import than the SDK
+        import asyncio  # lazily imported, since that takes longer than importing the SDK
 
         loop = asyncio.get_running_loop()
-        came = asyncio.Event()
-        answer.on_arrival(lambda: loop.call_soon_threadsafe(came.set))
+        has_arrived = asyncio.Event()
+        answer.on_arrival(lambda: loop.call_soon_threadsafe(has_arrived.set))
         try:
             async with asyncio.timeout(timeout):
-                await came.wait()
+                await has_arrived.wait()
             return answer.result()
         except TimeoutError:
             raise HostError(f"the host did not answer {method} within {timeout:g} s") from None
@@ -196,7 +200,7 @@ class Call:
             self._request = None
 
     def send_request(self, method: str, params: Any) -> Answer:
-        """Send a request to the host; for the endpoint."""
+        """Send a request to the host. Called by the endpoint."""
         requests, endpoint = self.server.requests, self.server.endpoint
         number, answer = requests.open()
         self._request = answer

@@ -1,6 +1,6 @@
-"""Requests of the extension that wait for the host's answer.
+"""Requests of the extension to the host, and the answers that they wait for.
 
-Not `concurrent.futures`, whose import takes longer than that of the whole SDK.
+`concurrent.futures` has a class for this, but importing it takes longer than importing the SDK.
 """
 
 import itertools
@@ -12,22 +12,22 @@ from exthost.sdk.errors import Cancelled, HostError
 
 
 class Answer:
-    """The answer of the host to one request, once it has come."""
+    """A future for the answer of the host to one request. Thread-safe."""
 
     def __init__(self) -> None:
-        self._came = threading.Event()
+        self._has_arrived = threading.Event()
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], object]] = []
         self._value: Any = None
         self._error: BaseException | None = None
 
     def settle(self, value: Any = None, error: BaseException | None = None) -> None:
-        """Store the answer, or the error in its place. Later ones are ignored."""
+        """Store the answer, or the error in its place. Only the first call has an effect."""
         with self._lock:
-            if self._came.is_set():
+            if self._has_arrived.is_set():
                 return
             self._value, self._error = value, error
-            self._came.set()
+            self._has_arrived.set()
         for callback in self._callbacks:
             callback()
 
@@ -36,27 +36,29 @@ class Answer:
         self.settle(error=Cancelled())
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait in this thread; return whether the answer has come."""
-        return self._came.wait(seconds)
+        """Block this thread until the answer arrives; return whether it arrived in time. None waits
+        without a limit."""
+        return self._has_arrived.wait(seconds)
 
     def on_arrival(self, callback: Callable[[], object]) -> None:
-        """Call a function when the answer comes, in the thread that takes it, or now."""
+        """Call a function when the answer arrives, in the thread that stores it. If it has arrived
+        already, call the function now."""
         with self._lock:
-            has_come = self._came.is_set()
-            if not has_come:
+            has_arrived = self._has_arrived.is_set()
+            if not has_arrived:
                 self._callbacks.append(callback)
-        if has_come:
+        if has_arrived:
             callback()
 
     def result(self) -> Any:
-        """Return the answer that has come, or raise the error."""
+        """Return the answer that has arrived, or raise the error."""
         if self._error is not None:
             raise self._error
         return self._value
 
 
 class HostRequests:
-    """Numbers requests, and finds the one that an answer belongs to."""
+    """The requests of one connection that wait for an answer, by their ids."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -69,11 +71,11 @@ class HostRequests:
         return number, answer
 
     def close(self, number: int) -> None:
-        """Forget a request: its answer will be dropped."""
+        """Remove a request. An answer that arrives later is dropped."""
         self._waiting.pop(number, None)
 
     def resolve(self, message: dict[str, Any]) -> None:
-        """Store a response of the host. One without a waiting request is dropped."""
+        """Store a response of the host. A response that no request waits for is dropped."""
         id = message.get("id")
         answer = self._waiting.pop(id, None) if type(id) is int else None
         if answer is None:
@@ -87,7 +89,7 @@ class HostRequests:
         answer.settle(error=HostError(text, code=failure.get("code"), data=failure.get("data")))
 
     def fail(self, reason: str) -> None:
-        """Fail all requests: there will be no answer."""
+        """Fail all requests with this reason, since no answer will arrive."""
         for number in tuple(self._waiting):
             answer = self._waiting.pop(number, None)
             if answer is not None:

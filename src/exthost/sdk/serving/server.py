@@ -1,7 +1,7 @@
-"""The calls of one connection: started, cancelled, and waited for at the end.
+"""Starts, cancels and waits for the calls of one connection.
 
-Everything here runs on the thread that reads, save `_run_in_thread`, which runs on a worker. The
-writer takes frames from both.
+Everything in this module runs on the thread that reads the input, except `_run_in_thread` and what
+it calls: those may run on a worker thread. The writer is thread-safe.
 """
 
 import inspect
@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from exthost.sdk.errors import Cancelled, InputRequired, ToolError
-from exthost.sdk.serving.call import NOTHING, Call, CallEndpoint, Failure, ItemWriter, Reply
+from exthost.sdk.serving.call import EMPTY_MAPPING, Call, CallEndpoint, Failure, ItemWriter, Reply
 from exthost.sdk.serving.host_requests import HostRequests
 from exthost.sdk.serving.thread_pool import ThreadPool
 from exthost.sdk.types.function import Execution, Function
@@ -22,7 +22,8 @@ from exthost.sdk.wire.writer import Writer
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
 
-# What a handler may end with. One that calls sys.exit fails, and does not end the extension.
+# The exceptions of a handler that become an error reply. SystemExit is among them: a handler that
+# calls sys.exit fails its call, and does not end the extension.
 FAILURES = (Exception, SystemExit, InputRequired)
 
 _SDK_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - slow to import
@@ -31,24 +32,27 @@ _SDK_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH12
 def report(error: BaseException) -> None:
     """Write the traceback of a handler's exception to stderr, unless it was raised on purpose."""
     if not isinstance(error, ToolError | Cancelled | InputRequired):
-        import traceback  # seldom needed
+        import traceback  # lazily imported, since it is seldom needed
 
         trace = error.__traceback__
-        while trace is not None and _is_of_sdk(trace.tb_frame.f_code.co_filename):
+        # Leave out the frames of the SDK, unless the traceback has no others.
+        while trace is not None and _is_sdk_file(trace.tb_frame.f_code.co_filename):
             trace = trace.tb_next
-        # An error of the SDK itself is shown whole.
-        shown = trace or error.__traceback__
-        traceback.print_exception(type(error), error, shown, file=sys.stderr)
+        printed_trace = trace or error.__traceback__
+        traceback.print_exception(type(error), error, printed_trace, file=sys.stderr)
 
 
-def _is_of_sdk(path: str) -> bool:
+def _is_sdk_file(path: str) -> bool:
     return path.startswith(_SDK_FOLDER)
 
 
 class Server:
-    """One connection to a host, as the endpoint and the calls see it."""
+    """The running calls of one connection, and what they share: writer, threads, requests.
 
-    endpoint: CallEndpoint  # set by the code that creates both
+    `thread` is the id of the thread that reads the input.
+    """
+
+    endpoint: CallEndpoint  # set by the code that creates the server and the endpoint
 
     def __init__(
         self,
@@ -81,12 +85,13 @@ class Server:
         reply: Reply,
         failure: Failure,
         *,
-        meta: Mapping[str, Any] = NOTHING,
+        meta: Mapping[str, Any] = EMPTY_MAPPING,
         token: Any = None,
         on_item: ItemWriter | None = None,
         collects: bool = True,
     ) -> None:
-        """Run a handler with bound arguments; its result or its error is sent when it has one."""
+        """Run a handler with bound arguments. Its result or its error is sent when it ends. The
+        parameters are those of `Call`."""
         call = Call(
             self,
             key,
@@ -110,8 +115,8 @@ class Server:
             self._run_in_thread(call)
 
     def _create_task(self, work: Coroutine[Any, Any, None]) -> "Task[None]":
-        """Return a task that has begun already, where Python can: a handler that does not wait for
-        anything then needs no further turn of the loop."""
+        """Return a task for the coroutine. From Python 3.12 on it is started eagerly, so that a
+        handler which does not wait for anything needs no further event-loop iteration."""
         if sys.version_info >= (3, 12):
             from asyncio import Task
 
@@ -136,12 +141,12 @@ class Server:
                     value = _drain(call, value)
                 frame = call.reply(call.key, call.function, value)
         except FAILURES as error:
-            frame = self._failed(call, error)
+            frame = self._encode_failure(call, error)
         finally:
             self._end(call, frame)
 
     async def _run_async(self, call: Call) -> None:
-        import asyncio  # only here: it takes longer to import than the SDK
+        import asyncio  # lazily imported, since that takes longer than importing the SDK
 
         frame: bytes | None = None
         try:
@@ -152,15 +157,17 @@ class Server:
                 value = await value
             frame = call.reply(call.key, call.function, value)
         except asyncio.CancelledError:
-            # Cancelled by the host, or at the end; if the handler cancelled itself, say so.
+            # A call that the host or the shutdown cancelled gets no reply. Otherwise the handler
+            # cancelled itself, and the host still waits for a reply.
             if not call.is_cancelled:
-                frame = self._failed(call, ToolError("the call was cancelled"))
+                frame = self._encode_failure(call, ToolError("the call was cancelled"))
         except FAILURES as error:
-            frame = self._failed(call, error)
+            frame = self._encode_failure(call, error)
         finally:
             self._end(call, frame)
 
-    def _failed(self, call: Call, error: BaseException) -> bytes | None:
+    def _encode_failure(self, call: Call, error: BaseException) -> bytes | None:
+        """Return the frame of the error; None if the call was cancelled, which needs no reply."""
         if call.is_cancelled:
             return None
         report(error)
@@ -168,6 +175,7 @@ class Server:
 
     def _end(self, call: Call, frame: bytes | None) -> None:
         call.is_over = True
+        # Another call may have the same key by now, if the host uses an id twice.
         if self._calls.get(call.key) is call:
             del self._calls[call.key]
         if frame is not None and not call.is_cancelled:
@@ -175,7 +183,7 @@ class Server:
         with self._ended:
             self._ended.notify_all()
 
-    # -- the end -----------------------------------------------------------------------------
+    # -- shutdown ----------------------------------------------------------------------------
 
     @property
     def is_idle(self) -> bool:
@@ -188,31 +196,33 @@ class Server:
             call.cancel()
 
     def wait_until_idle(self, seconds: float) -> bool:
-        """Wait for the calls under way; return whether all have ended."""
+        """Wait until no call is running; return whether that is so in time."""
         deadline = time.monotonic() + seconds
         with self._ended:
             return self._ended.wait_for(lambda: self.is_idle, max(0, deadline - time.monotonic()))
 
     async def wait_until_idle_async(self, seconds: float) -> bool:
-        """The same on the loop."""
+        """The same as `wait_until_idle`, for an event loop."""
         import asyncio
 
         tasks = [call.task for call in self._calls.values() if call.task is not None]
         deadline = time.monotonic() + seconds
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
-        # Worker threads do not wake the loop when they end; at the end a poll is good enough.
+        # Worker threads do not wake the event loop when a call ends. Polling is good enough here,
+        # since it happens only during the shutdown.
         while not self.is_idle and time.monotonic() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         return self.is_idle
 
     def close(self, seconds: float = 0.0) -> None:
-        """Let the worker threads end; `seconds` is how long to wait for each."""
+        """End the idle worker threads, and wait at most `seconds` for each thread."""
         self._pool.close(seconds)
 
 
 def _drain(call: Call, items: Any) -> Any:
-    """Send the items of a generator; return the list of them, or what the generator returned."""
+    """Send the items of a generator as they come. Return the value that the generator returned, if
+    there is one, else the list of the items; None if the call does not collect them."""
     collected: list[Any] = []
     try:
         while True:

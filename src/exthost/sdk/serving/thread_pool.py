@@ -1,7 +1,7 @@
-"""Worker threads, started when they are needed and kept.
+"""A pool of worker threads, which are started on demand and then reused.
 
-Not `concurrent.futures`: its threads keep a process alive, and a handler that hangs must not keep
-an extension alive whose host has gone.
+`concurrent.futures` is not used, because the interpreter joins its threads at exit. A handler that
+hangs would keep the extension alive after its host has ended. The threads of this pool are daemons.
 """
 
 import queue
@@ -12,7 +12,7 @@ Work = Callable[[], None]
 
 
 class ThreadPool:
-    """At most `limit` threads. If all are busy, functions wait in a queue."""
+    """Runs functions in at most `limit` threads. While all are busy, functions wait in a queue."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
