@@ -1,14 +1,15 @@
 """Finds extensions on disk: one walk for all manifest formats, then one set of filters.
 
-Blocking. Starts no process and knows no dialect. In reading order:
+The functions block. They start no process, and no module knows a particular dialect. In reading
+order:
 
-    configfile         a config file → the extensions that it wants, discovered ones included
-    extension_at_path  the extension at a path: a manifest, or a folder
-    search             search paths → report; the entry point `discover`
-    walk               which files below a search path could be manifests
+    configfile         reads a config file, and finds its extensions, discovered ones included
+    extension_at_path  finds the extension at a path: a manifest, or a folder
+    search             searches for extensions: `discover`, the entry point
+    walk               finds the files below a search path that could be manifests
     untrusted_files    reads one small file from a folder that is not trusted
-    links              links to extensions elsewhere, as `exthost install --link` records them
-    filters            which of the extensions found are used; pure
+    links              the symlinks that `exthost install --link` makes
+    filters            decides which of the discovered extensions are used; pure
     report             the result of a search; pure
-    watch              notices changes of manifests
+    watch              detects changes of manifests
 """

@@ -1,7 +1,7 @@
-"""Config files: from a path to the extensions that the config wants, discovered ones included.
+"""Reads config files, and finds all extensions of a config, discovered ones included.
 
 The command line and the host both use this module, so that `exthost list` and a running host agree
-about what a config means. Blocking; starts nothing.
+about what a config means. The functions block. They start nothing.
 """
 
 import errno
@@ -33,45 +33,54 @@ from exthost.spec import Package, Spec
 _CONFIG_BYTES = 16 * 1024 * 1024
 
 
-def _json_config(source: bytes, origin: str, folder: str | None) -> Config:
+def _parse_json(source: bytes, origin: str, folder: str | None) -> Config:
     return config_from_json(source, origin, folder, host_environ())
 
 
-_FORMS = {".yaml": config_from_yaml, ".yml": config_from_yaml, ".json": _json_config}
+_PARSERS = {".yaml": config_from_yaml, ".yml": config_from_yaml, ".json": _parse_json}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredExtensions:
-    """Every extension that a config wants, its own entries first, and problems with others."""
+    """Every extension of a config, and the problems with others.
+
+    specs        the entries of the config first, then the discovered extensions
+    diagnostics  problems with the config and with manifests
+    report       the result of discovery; empty if the config has none
+    named        the ids of the config's own entries
+    """
 
     config: Config
     specs: tuple[Spec, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     report: Report = field(default_factory=Report)
-    named: frozenset[str] = field(init=False, default=frozenset())  # by an entry of the config
+    named: frozenset[str] = field(init=False, default=frozenset())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "named", frozenset(spec.id for spec in self.config.specs))
 
     @property
     def disabled(self) -> tuple[Spec, ...]:
-        """The extensions that were found and that the list `disabled` removed."""
-        known = {spec.id for spec in self.specs}
-        off = [spec for candidate in self.report.off for spec in (candidate.spec, *candidate.also)]
+        """The discovered extensions that the `disabled` list of the config removed."""
+        used_ids = {spec.id for spec in self.specs}
+        removed = [
+            spec for candidate in self.report.off for spec in (candidate.spec, *candidate.also)
+        ]
         return tuple(
             replace(self.config.apply_overrides(spec), enabled=False)
-            for spec in off
-            if spec.id not in known
+            for spec in removed
+            if spec.id not in used_ids
         )
 
     def asks_for_secrets(self, spec: Spec) -> tuple[str, ...]:
         """Return the variables that look like secrets and that the extension gets only because its
-        own manifest requires them. There are none if a person named the extension in the config."""
+        own manifest requires them. The result is empty if the config names the extension, since a
+        person then decided to use it."""
         config = self.config
-        listed = config.discovery.allowlist if config.discovery is not None else ()
+        allowlist = config.discovery.allowlist if config.discovery is not None else ()
         if spec.package is not None and spec.permissions is not None and spec.sandbox != "off":
             return ()  # a sandboxed package gets no variable that its manifest requires
-        if spec.id in listed or spec.id in config.overrides or spec.id in self.named:
+        if spec.id in allowlist or spec.id in config.overrides or spec.id in self.named:
             return ()
         variables = [setting.secret for setting in spec.settings]
         required = [name for name in spec.requires.env if looks_secret(name)]
@@ -103,8 +112,8 @@ def read_config(source: str | Path | Mapping[str, Any]) -> Config:
 
 
 def read_config_bytes(path: Path) -> bytes:
-    """Return the content of a config file. Raises OSError, also for what is not a regular file (a
-    pipe would block) and for one that is too large."""
+    """Return the content of a config file. Raises OSError, also if it is too large or not a regular
+    file: reading a pipe would block."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -119,18 +128,23 @@ def read_config_bytes(path: Path) -> bytes:
 
 
 def parse_config(path: Path, data: bytes) -> Config:
-    """Return the config that this file would be with these bytes. Raises ConfigError."""
+    """Return the config in these bytes. `path` is the config file that they are, or will be,
+    written to: its suffix decides about the format. Raises ConfigError."""
     absolute = path.absolute()
-    read = _FORMS.get(path.suffix, config_from_toml)
-    return read(data, str(absolute), str(absolute.parent))
+    parse = _PARSERS.get(path.suffix, config_from_toml)
+    return parse(data, str(absolute), str(absolute.parent))
 
 
 def find_extensions(config: Config) -> ConfiguredExtensions:
-    """Return the extensions of a config and of its discovery. Of one id, the entry is used."""
+    """Return the extensions that the config lists and those that discovery finds. If both have an
+    extension of the same id, the entry of the config is used."""
     report = Report()
     if config.discovery is not None:
         report = discover(config.discovery, find.load_manifest_formats(), base=config.folder or ".")
-    diagnostics = [*(_noted(note, config.origin) for note in config.notes), *report.diagnostics]
+    diagnostics = [
+        *(_note_diagnostic(note, config.origin) for note in config.notes),
+        *report.diagnostics,
+    ]
     specs: dict[str, Spec] = {}
     for spec in config.specs:
         try:
@@ -140,11 +154,11 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
     for candidate in report.candidates:
         for spec in (candidate.spec, *candidate.also):
             if spec.id in specs:
-                diagnostics.append(_shadowed(spec, specs[spec.id]))
+                diagnostics.append(_shadowed_diagnostic(spec, specs[spec.id]))
             else:
                 specs[spec.id] = config.apply_overrides(spec)
     unused = sorted(config.overrides.keys() - specs.keys())
-    diagnostics += [_unused_override(id, config.origin) for id in unused]
+    diagnostics += [_unused_override_diagnostic(id, config.origin) for id in unused]
     return ConfiguredExtensions(
         config=config,
         specs=tuple(replace(spec, config_file=config.origin) for spec in specs.values()),
@@ -154,10 +168,8 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
 
 
 def read_named_manifest(spec: Spec) -> Spec:
-    """Return the extension with the manifest that its entry names, if it names one.
-
-    Reads that file. Raises ManifestError.
-    """
+    """Read the manifest that the config entry of an extension names, and return the extension with
+    both. An extension whose entry names no manifest is returned as it is. Raises ManifestError."""
     if spec.manifest_path is None:
         return spec
     path = str(Path(spec.manifest_path).absolute())
@@ -183,16 +195,14 @@ def read_named_manifest(spec: Spec) -> Spec:
 
 
 def spec_from_manifest(path: Path) -> Spec:
-    """Return the extension of the manifest at this path, whatever the file is called.
-
-    The first format that accepts the file is used. Raises ManifestError.
-    """
+    """Read the manifest at this path and return its extension. The name of the file does not
+    matter: the first format that accepts the content is used. Raises ManifestError."""
     real = path.resolve()
     data = read_file(str(real))
     found = ManifestFile(path=str(real), folder=str(real.parent), data=data or b"")
     refusals = []
     for format in find.load_manifest_formats():
-        if format.join is None:  # a file name is all that identifies its manifests
+        if format.join is None:  # manifests of this format can only be recognised by their name
             continue
         try:
             verdict = format.read(found)
@@ -214,17 +224,17 @@ def spec_from_manifest(path: Path) -> Spec:
     raise refusals[0]
 
 
-def _shadowed(spec: Spec, by: Spec) -> Diagnostic:
+def _shadowed_diagnostic(spec: Spec, by: Spec) -> Diagnostic:
     message = f"{spec.id} is also in {by.origin or 'the config'}, which takes precedence"
     return Diagnostic(
         level="warning", path=spec.origin, message=message, code="X0208", extension=spec.id
     )
 
 
-def _noted(note: str, origin: str) -> Diagnostic:
+def _note_diagnostic(note: str, origin: str) -> Diagnostic:
     return Diagnostic(level="warning", path=origin, message=note, code="X0161")
 
 
-def _unused_override(id: str, origin: str) -> Diagnostic:
+def _unused_override_diagnostic(id: str, origin: str) -> Diagnostic:
     message = f"[overrides.{id}] is for an extension that was not found"
     return Diagnostic(level="warning", path=origin, message=message, code="X0109", extension=id)

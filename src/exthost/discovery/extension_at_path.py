@@ -1,4 +1,4 @@
-"""The extension at a path: a manifest, or a folder with one or with an `exthost.toml`."""
+"""Finds the extension at a path: a manifest, or a folder with a manifest or an `exthost.toml`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +12,10 @@ from exthost.spec import Spec
 
 
 def spec_at(path: Path) -> Spec:
-    """Return the only extension of a folder, or that of a manifest.
+    """Return the extension of a manifest, or the only extension in a folder.
 
-    Raises ManifestError, NotFound or UsageError.
+    Raises ManifestError if it cannot be used, NotFound if there is none, and UsageError if there
+    are several.
     """
     path = path.resolve()
     formats = find.load_manifest_formats()
@@ -23,7 +24,9 @@ def spec_at(path: Path) -> Spec:
     ):
         return spec_from_manifest(path)
     folder = path if path.is_dir() else path.parent
-    if any(form.parent == folder.name for form in formats):  # the extension is the folder above
+    # Some formats have the manifest in a subfolder of a fixed name. The extension is the folder
+    # above that.
+    if any(form.parent == folder.name for form in formats):
         folder = folder.parent
     report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), formats)
     real = path.resolve()
@@ -36,9 +39,9 @@ def spec_at(path: Path) -> Spec:
         return _only_one([candidate.spec for candidate in candidates], path)
     if path.is_dir() and (path / DEFAULT_CONFIG).is_file():
         return _only_one(find_extensions(read_config(str(path / DEFAULT_CONFIG))).specs, path)
-    wrong = [diagnostic for diagnostic in report.diagnostics if diagnostic.level == "error"]
-    if len(wrong) == 1:
-        raise wrong[0].as_error()
+    errors = [diagnostic for diagnostic in report.diagnostics if diagnostic.level == "error"]
+    if len(errors) == 1:
+        raise errors[0].as_error()
     messages = [diagnostic.message for diagnostic in report.diagnostics]
     raise NotFound(
         "X1206",

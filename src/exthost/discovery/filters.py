@@ -1,11 +1,17 @@
-"""Which of the extensions found are used: five pure steps, in this order.
+"""Decides which of the discovered extensions are used, in five steps:
 
-    prune → dedupe → disabled → allowlist → order
+    prune            removes extensions that are nested in others
+    dedupe           keeps the first extension of each id
+    filter_disabled  removes the extensions of the `disabled` list
+    filter_allowed   keeps only those of the allowlist, if there is one
+    order            sorts the rest
 
-The order is part of the contract (nexo-disc-06 to -10). A disabled extension still removes what is
-nested in it, and still keeps its id: disabling one extension must never enable another of its id.
+The order of the steps is part of the contract (nexo-disc-06 to -10). `filter_disabled` comes after
+`prune` and `dedupe`, so a disabled extension still hides what is nested in it, and what has the
+same id. Hence disabling one extension never enables another.
 
-Nothing here reads the disk or raises. `filter_candidates` runs the steps and makes the warnings.
+The module is pure: it reads no files and raises nothing. `filter_candidates` runs all steps and
+returns the warnings.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -33,7 +39,7 @@ class Filtered(NamedTuple):
 
     @property
     def disabled(self) -> int:
-        """How many the `disabled` list removed."""
+        """The number of extensions that the `disabled` list removed."""
         return len(self.off)
 
 
@@ -45,20 +51,21 @@ def filter_candidates(
     enabled = filter_disabled(unique, disabled)
     allowed, absent = filter_allowed(enabled, allowlist)
     off = order(candidate for candidate in unique if candidate.id in disabled)
-    diagnostics = [_shadowed(loser, winner) for loser, winner in shadowed]
+    diagnostics = [_shadowed_diagnostic(loser, winner) for loser, winner in shadowed]
     off_ids = {candidate.id for candidate in off}
-    diagnostics += [_absent(name, name in off_ids) for name in absent]
+    diagnostics += [_absent_diagnostic(name, name in off_ids) for name in absent]
     return Filtered(order(allowed), tuple(diagnostics), off)
 
 
 def prune(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """Return the candidates that are not strictly inside the home of another, of whichever root.
-
-    Takes one set lookup for each folder above a candidate, so it is linear in their number.
-    """
+    """Return the candidates whose home is not inside the home of another candidate, in whichever
+    root that was found. The time is linear in the number of candidates: one set lookup for each
+    folder above a candidate."""
     all_candidates = tuple(candidates)
     homes = {candidate.home for candidate in all_candidates}
-    return tuple(c for c in all_candidates if not any(above in homes for above in _above(c.home)))
+    return tuple(
+        c for c in all_candidates if not any(above in homes for above in _parent_folders(c.home))
+    )
 
 
 def dedupe(
@@ -67,7 +74,7 @@ def dedupe(
     """Return the first candidate of each id by (root, path), and (loser, winner) for each other."""
     winners: dict[str, Candidate] = {}
     shadowed = []
-    for candidate in sorted(candidates, key=_place):
+    for candidate in sorted(candidates, key=_sort_key):
         winner = winners.setdefault(candidate.id, candidate)
         if winner is not candidate:
             shadowed.append((candidate, winner))
@@ -78,8 +85,8 @@ def filter_disabled(
     candidates: Iterable[Candidate], disabled: Collection[str]
 ) -> tuple[Candidate, ...]:
     """Return the candidates whose id is not listed."""
-    unwanted = frozenset(disabled)
-    return tuple(candidate for candidate in candidates if candidate.id not in unwanted)
+    disabled_ids = frozenset(disabled)
+    return tuple(candidate for candidate in candidates if candidate.id not in disabled_ids)
 
 
 def filter_allowed(
@@ -92,11 +99,11 @@ def filter_allowed(
     all_candidates = tuple(candidates)
     if not allowlist:
         return all_candidates, ()
-    wanted = dict.fromkeys(allowlist)
+    allowed_ids = dict.fromkeys(allowlist)
     present = {candidate.id for candidate in all_candidates}
     return (
-        tuple(candidate for candidate in all_candidates if candidate.id in wanted),
-        tuple(name for name in wanted if name not in present),
+        tuple(candidate for candidate in all_candidates if candidate.id in allowed_ids),
+        tuple(name for name in allowed_ids if name not in present),
     )
 
 
@@ -105,12 +112,13 @@ def order(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
     return tuple(sorted(candidates, key=lambda candidate: (candidate.root_index, candidate.id)))
 
 
-def _place(candidate: Candidate) -> tuple[int, list[str]]:
-    # Part by part, in the order of the walk: as plain strings "/a-b" would come before "/a/b".
+def _sort_key(candidate: Candidate) -> tuple[int, list[str]]:
+    # The components of a path are compared one by one, as in the walk. As plain strings, "/a-b"
+    # would come before "/a/b".
     return candidate.root_index, candidate.path.split("/")
 
 
-def _above(path: str) -> Iterator[str]:
+def _parent_folders(path: str) -> Iterator[str]:
     """Yield every folder strictly above an absolute path, the nearest first."""
     end = path.rfind("/")
     while end > 0:
@@ -120,7 +128,7 @@ def _above(path: str) -> Iterator[str]:
         yield "/"
 
 
-def _shadowed(loser: Candidate, winner: Candidate) -> Diagnostic:
+def _shadowed_diagnostic(loser: Candidate, winner: Candidate) -> Diagnostic:
     return Diagnostic(
         level="warning",
         path=loser.path,
@@ -131,7 +139,7 @@ def _shadowed(loser: Candidate, winner: Candidate) -> Diagnostic:
     )
 
 
-def _absent(name: str, is_disabled: bool) -> Diagnostic:
+def _absent_diagnostic(name: str, is_disabled: bool) -> Diagnostic:
     if is_disabled:
         message = f"{name!r} is in the allowlist and disabled; disabled wins"
         help = "take it out of one of the two lists"

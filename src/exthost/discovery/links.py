@@ -1,10 +1,13 @@
-"""Links to extensions that lie elsewhere, recorded in the search path that has them.
+"""The record of symlinks that `exthost install --link` makes in a search directory.
 
-`exthost install --link` makes such a link and records its target. Discovery follows a recorded link
-whatever `follow_links` says, and counts its target as inside the search path: a person asked for
-just this folder. A link that leads anywhere else than its record says is treated as any other.
+Such a symlink lets an extension be developed elsewhere: it is in the search directory, and its
+target is outside. The record is a JSON file in the same directory: the name of each symlink → the
+real path of its target. Discovery follows a recorded symlink even if `follow_links` is off, and
+although its target is outside the search directory, because a person installed exactly that target.
+A symlink that leads anywhere else than the record says is treated like one that is not recorded.
 
-The record is a file in the search path. Whoever can write it could put an extension there as well.
+The record needs no protection of its own. Whoever can write it can also write to the search
+directory, and could therefore put an extension there directly.
 """
 
 import json
@@ -21,8 +24,8 @@ LINKS_FILE = ".exthost-links.json"
 
 
 def read_links(root: str) -> dict[str, str]:
-    """Return the recorded links of a search path: name → real path of the target. A record that
-    cannot be read means no links: they are then treated as any other."""
+    """Return the record of a search directory: name of the symlink → real path of its target. It is
+    empty if there is no record or if it cannot be read; then no symlink has an exception."""
     path = f"{root.rstrip('/')}/{LINKS_FILE}"
     if not os.path.lexists(path):
         return {}
@@ -37,11 +40,12 @@ def read_links(root: str) -> dict[str, str]:
 
 
 def write_links(root: str, links: Mapping[str, str]) -> None:
-    """Replace the record in one step; without links there is none."""
+    """Replace the record of a search directory atomically. If there are no links, remove it."""
     path = Path(root, LINKS_FILE)
     if not links:
         path.unlink(missing_ok=True)
         return
-    beside = path.with_name(f"{LINKS_FILE}.{os.getpid()}")
-    beside.write_text(json.dumps(dict(links), indent=2) + "\n", encoding="utf-8")
-    beside.replace(path)
+    # A rename is atomic, so a reader sees the old record or the new one, never a part.
+    temp_path = path.with_name(f"{LINKS_FILE}.{os.getpid()}")
+    temp_path.write_text(json.dumps(dict(links), indent=2) + "\n", encoding="utf-8")
+    temp_path.replace(path)

@@ -52,7 +52,7 @@ class Diagnostic:
         return replace(first, more=tuple(rest))
 
     def as_error(self) -> ManifestError:
-        """Return the error that it is for whoever wanted just this extension."""
+        """Return the problem as an exception, for a caller that asked for this one extension."""
         details = tuple(other.message for other in self.more)
         return ManifestError(
             self.code,
@@ -65,13 +65,14 @@ class Diagnostic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """An extension that was found, before the filters.
+    """A discovered extension, before the filters.
 
-    path        the path on which its manifest was found, links included
-    folder      its own folder, likewise
-    home        the real path of what belongs to it alone: its folder, or its only executable.
-                Nesting is decided by this path, so that a link cannot hide it
-    root_index  the index of its search path
+    path        the path of its manifest, as the walk reached it: it may contain symlinks
+    folder      the path of its folder, as the walk reached it
+    home        the real path of what belongs to this extension alone: its folder, or its executable
+                if it has no folder. `filters.prune` compares these paths, so that a symlink cannot
+                hide that one extension is inside another
+    root_index  the index of its search path; a smaller one takes precedence
     dialect     the dialect of the format that accepted it
     also        further extensions that its manifest contains; they are kept or removed with it
     """
@@ -94,10 +95,11 @@ class Candidate:
 class Report:
     """The result of a whole search.
 
-    scanned   the number of manifests that were read, whatever the result
-    disabled  the number of extensions that the `disabled` list removed
-    off       those extensions
-    invalid   the number of manifests that could not be read or used
+    candidates  the extensions that are used, in the order in which they start
+    scanned     the number of manifests that were read, valid or not
+    disabled    the number of extensions that the `disabled` list removed
+    off         the extensions that the `disabled` list removed
+    invalid     the number of manifests that could not be read or used
     """
 
     candidates: tuple[Candidate, ...] = ()

@@ -1,11 +1,11 @@
-"""Search paths in, report out: the entry point of discovery.
+"""Searches for extensions: `discover`, the entry point of discovery.
 
-Each root is walked, each manifest is read and passed to its format, and the extensions that the
-formats accept go through the filters. Blocking: a program with an event loop calls it in a thread.
-Nothing on disk makes it raise; problems are in the report's diagnostics.
+Search paths are expanded to roots (real folders). `walk` finds the manifests below each root,
+`untrusted_files` reads them, the manifest formats of the dialects parse them, and `filters` decides
+which of the extensions are used. The module knows no particular dialect, and starts nothing.
 
-Uses `walk` for the files, `files` for their bytes, the manifest formats of the dialects for their
-meaning, and `filters`. Must not know a particular dialect, and must not start anything.
+The functions block: a program with an event loop calls them in a thread. Nothing on disk makes them
+raise; problems are reported as diagnostics.
 """
 
 import os
@@ -19,12 +19,17 @@ from exthost.dialects.manifest_format import ManifestFile, ManifestFormat, Rejec
 from exthost.discovery.filters import filter_candidates
 from exthost.discovery.links import read_links
 from exthost.discovery.report import Candidate, Diagnostic, Report
-from exthost.discovery.untrusted_files import escape, is_inside, read_file, system_words
-from exthost.discovery.walk import Hit, unsearchable, walk
+from exthost.discovery.untrusted_files import (
+    describe_os_error,
+    is_inside,
+    link_escape_error,
+    read_file,
+)
+from exthost.discovery.walk import Hit, unsearchable_diagnostic, walk
 from exthost.errors import Evidence, ManifestError
 from exthost.spec import Package, Spec
 
-__all__ = ["Settings", "base_folders", "resolve_search_path", "discover", "roots"]
+__all__ = ["Settings", "base_folders", "resolve_search_path", "discover", "expand_search_path"]
 
 
 class Settings(Protocol):
@@ -52,10 +57,10 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
     """Search for the extensions of these formats in the search paths.
 
     Relative search paths are relative to `base`, the folder of the config file, or to the working
-    folder if the settings prefer that; `~` is a home folder. If several formats claim a file, the
-    first that does not ignore it decides. The search path `$PATH` means each folder of PATH, where
-    only programs directly in it are considered.
-    `$SYNAPS` (a dialect in capitals) means the folders that the system of that dialect searches.
+    folder if the settings prefer that; `~` is a home folder. If the file name fits several formats,
+    they are tried in order until one accepts or rejects the file. The search path `$PATH` means
+    each folder of PATH, of which only the programs directly in it are considered. A dialect in
+    capitals, such as `$SYNAPS`, means the folders that the original host of that dialect searches.
     """
     if not settings.enabled:
         return Report()
@@ -64,12 +69,14 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
     scanned = invalid = 0
     bases = base_folders(settings, base)
     expanded = [
-        (path, root) for path in settings.search_paths for root in roots(path, bases, formats)
+        (path, root)
+        for path in settings.search_paths
+        for root in expand_search_path(path, bases, formats)
     ]
-    shown = _ConfiguredRoots(bases)
+    root_names = _RootNames(bases)
     for index, (search_path, root) in enumerate(expanded):
         if isinstance(root, str):
-            shown.add(search_path, root)
+            root_names.add(search_path, root)
         on_path = search_path == ON_PATH
         if isinstance(root, Diagnostic):
             diagnostics.append(root)
@@ -91,7 +98,9 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
             outcome = _read_hit(hit, index, root, settings.follow_links)
             if isinstance(outcome, Candidate):
                 candidates.append(outcome)
-                diagnostics += [_remark(outcome, warning) for warning in outcome.warnings]
+                diagnostics += [
+                    _remark_diagnostic(outcome, warning) for warning in outcome.warnings
+                ]
             elif outcome is not None:
                 invalid += 1
                 diagnostics.append(outcome)
@@ -101,7 +110,7 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
     return Report(
         candidates=filtered.candidates,
         diagnostics=tuple(
-            shown.under(diagnostic) for diagnostic in (*diagnostics, *filtered.diagnostics)
+            root_names.restore(diagnostic) for diagnostic in (*diagnostics, *filtered.diagnostics)
         ),
         scanned=scanned,
         disabled=filtered.disabled,
@@ -115,13 +124,11 @@ def base_folders(settings: Settings, base: str) -> tuple[str, ...]:
     return (".", base) if settings.prefers_working_folder else (base,)
 
 
-def roots(
+def expand_search_path(
     search_path: str, bases: Sequence[str], formats: Sequence[ManifestFormat]
 ) -> list[str | Diagnostic]:
-    """Return the folders that a search path means, in order of precedence.
-
-    A path that cannot be searched is a Diagnostic in the list.
-    """
+    """Return the folders that a search path stands for, in order of precedence. In place of a
+    folder that cannot be searched, the list has a Diagnostic."""
     if search_path == ON_PATH:
         return _program_folders()
     for format in formats:
@@ -133,35 +140,36 @@ def roots(
 
 
 def _program_folders() -> list[str | Diagnostic]:
-    """Return the folders of PATH that exist, each once. A missing one is normal."""
-    named = [folder for folder in os.get_exec_path() if os.path.isabs(folder)]  # noqa: PTH117
-    real = [os.path.realpath(folder) for folder in named]
+    """Return the folders of PATH that exist, each once. Missing ones are not reported, since they
+    are common."""
+    absolute = [folder for folder in os.get_exec_path() if os.path.isabs(folder)]  # noqa: PTH117
+    real = [os.path.realpath(folder) for folder in absolute]
     return [folder for folder in dict.fromkeys(real) if Path(folder).is_dir()]
 
 
 def resolve_search_path(search_path: str, bases: Sequence[str]) -> str | Diagnostic:
     """Return the real path of a search path, relative to the first of `bases` in which it exists,
     or a Diagnostic that says why it has none."""
-    tried: dict[str, str] = {}
+    reasons: dict[str, str] = {}  # the paths that were tried, and why each cannot be used
     for base in bases:
         try:
             path = Path(base, Path(search_path).expanduser())
             return os.path.realpath(path, strict=True)
         except OSError as error:
-            tried.setdefault(str(path.absolute()), system_words(error))
+            reasons.setdefault(str(path.absolute()), describe_os_error(error))
         except (RuntimeError, ValueError) as error:
             # pathlib raises RuntimeError for an unknown home; a NUL in a path is a ValueError.
-            return unsearchable(search_path, str(error))
-    if len(tried) == 1:
-        return unsearchable(search_path, *tried.values())
-    why = "; ".join(f"{path}: {why}" for path, why in tried.items())
-    return unsearchable(list(tried)[-1], why)
+            return unsearchable_diagnostic(search_path, str(error))
+    if len(reasons) == 1:
+        return unsearchable_diagnostic(search_path, *reasons.values())
+    why = "; ".join(f"{path}: {why}" for path, why in reasons.items())
+    return unsearchable_diagnostic(list(reasons)[-1], why)
 
 
 def _read_hit(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate | Diagnostic | None:
     """Return the extension of this file, or its error; None if no format accepts the file."""
     for format in hit.formats:
-        folder, home = _own_place(hit, format)
+        folder, home = _locate_extension(hit, format)
         try:
             data = b"" if format.executable else read_file(hit.real)
             if data is None:
@@ -172,18 +180,18 @@ def _read_hit(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate 
                 folder=folder,
                 data=data,
                 root_index=index,
-                read_sibling=_Siblings(hit, root, follow_links),
-                has_file=_Holds(folder),
+                read_sibling=_SiblingReader(hit, root, follow_links),
+                has_file=_FileTest(folder),
             )
-            verdict = _read(format, found)
+            verdict = _read_manifest(format, found)
         except ManifestError as error:
             verdict = Rejected((error,))
         if isinstance(verdict, Rejected):
             return Diagnostic.of(verdict.errors, hit.path)
         if verdict is not None:
             return Candidate(
-                spec=_placed(verdict.spec, hit.path, folder, home),
-                also=tuple(_placed(spec, hit.path, folder, home) for spec in verdict.also),
+                spec=_with_location(verdict.spec, hit.path, folder, home),
+                also=tuple(_with_location(spec, hit.path, folder, home) for spec in verdict.also),
                 path=hit.path,
                 folder=folder,
                 home=home,
@@ -194,14 +202,14 @@ def _read_hit(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate 
     return None
 
 
-def _own_place(hit: Hit, format: ManifestFormat) -> tuple[str, str]:
-    """Return the extension's folder, links included, and the real path of what belongs to it."""
+def _locate_extension(hit: Hit, format: ManifestFormat) -> tuple[str, str]:
+    """Return `Candidate.folder` and `Candidate.home` for a manifest."""
     if format.parent:
         return hit.folder.path.rpartition("/")[0] or "/", hit.folder.above
     return hit.folder.path, hit.real if format.executable else hit.folder.real
 
 
-def _read(format: ManifestFormat, found: ManifestFile) -> Verdict:
+def _read_manifest(format: ManifestFormat, found: ManifestFile) -> Verdict:
     try:
         return format.read(found)
     except ManifestError:
@@ -217,13 +225,14 @@ def _read(format: ManifestFormat, found: ManifestFile) -> Verdict:
         ) from error
 
 
-def _placed(spec: Spec, path: str, folder: str, home: str) -> Spec:
+def _with_location(spec: Spec, path: str, folder: str, home: str) -> Spec:
+    """Return the spec of a manifest with what follows from its location: working folder, paths."""
     cwd = folder if spec.cwd is None else spec.cwd
     package = Package(root=home, argv=spec.argv, env=spec.env, cwd=cwd)
     return replace(spec, origin=spec.origin or path, cwd=cwd, manifest_file=path, package=package)
 
 
-def _remark(candidate: Candidate, warning: str | Remark) -> Diagnostic:
+def _remark_diagnostic(candidate: Candidate, warning: str | Remark) -> Diagnostic:
     remark = Remark(warning) if isinstance(warning, str) else warning
     folder = candidate.path.rpartition("/")[0]
     return Diagnostic(
@@ -236,34 +245,37 @@ def _remark(candidate: Candidate, warning: str | Remark) -> Diagnostic:
     )
 
 
-class _ConfiguredRoots:
-    """Shows paths below a root as its search path has them, where that is a link."""
+class _RootNames:
+    """Replaces real paths in diagnostics by the paths that the user configured. They differ if a
+    search path is a symlink, or has one above it."""
 
     def __init__(self, bases: Sequence[str]) -> None:
         self._bases = bases
-        self._named: dict[str, str] = {}
+        self._names: dict[str, str] = {}  # real path of a root → the configured path
 
     def add(self, search_path: str, root: str) -> None:
-        """`root` is the real path of this search path."""
+        """Add a search path. `root` is its real path."""
         if search_path.startswith("$"):
             return
         for base in self._bases:
-            named = os.path.abspath(Path(base, Path(search_path).expanduser()))  # noqa: PTH100
-            if named != root and os.path.realpath(named) == root:
-                self._named.setdefault(root, named)
+            name = os.path.abspath(Path(base, Path(search_path).expanduser()))  # noqa: PTH100
+            if name != root and os.path.realpath(name) == root:
+                self._names.setdefault(root, name)
                 return
 
-    def under(self, diagnostic: Diagnostic) -> Diagnostic:
-        for root, named in self._named.items():
+    def restore(self, diagnostic: Diagnostic) -> Diagnostic:
+        """Return the diagnostic with the configured path."""
+        for root, name in self._names.items():
             if is_inside(diagnostic.path, root):
-                path = named + diagnostic.path.removeprefix(root)
-                more = tuple(self.under(inner) for inner in diagnostic.more)
+                path = name + diagnostic.path.removeprefix(root)
+                more = tuple(self.restore(inner) for inner in diagnostic.more)
                 return replace(diagnostic, path=path, more=more)
         return diagnostic
 
 
-class _Siblings:
-    """Reads files beside a manifest, under the same rules about links."""
+class _SiblingReader:
+    """Implements `ManifestFile.read_sibling`: reads a file beside a manifest, and follows symlinks
+    by the same rules as the walk."""
 
     def __init__(self, hit: Hit, root: str, follow_links: bool) -> None:
         self._folder = hit.folder
@@ -280,26 +292,29 @@ class _Siblings:
                 return None
             target = os.path.realpath(real)
             if not is_inside(target, self._root):
-                raise escape(f"{self._folder.path.rstrip('/')}/{name}", target, self._root)
+                raise link_escape_error(
+                    f"{self._folder.path.rstrip('/')}/{name}", target, self._root
+                )
             real = target
         return read_file(real)
 
 
-class _Holds:
-    """Returns whether the extension's folder has a file at a relative path."""
+class _FileTest:
+    """Implements `ManifestFile.has_file`: returns whether the extension's folder contains a file at
+    a relative path."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def __call__(self, path: str) -> bool:
-        # Manifests contain any words here (`--flag`, "a\0b"), so this never raises.
+        # The path is any argument of a manifest's command (`--flag`, "a\0b"), so this never raises.
         try:
-            inside = os.path.realpath(self._folder)
-            real = os.path.realpath(f"{inside}/{path}")
+            folder = os.path.realpath(self._folder)
+            real = os.path.realpath(f"{folder}/{path}")
             return (
                 not path.startswith("/")
-                and real != inside
-                and is_inside(real, inside)
+                and real != folder
+                and is_inside(real, folder)
                 and Path(real).is_file()
             )
         except (OSError, ValueError):

@@ -1,11 +1,16 @@
 """Reads one small file from a folder whose contents are not trusted.
 
-Whoever can write to a search path can put a pipe there that never ends, a link to a secret, or ten
-gigabytes. So only regular files are read, which is checked on the opened file and not by its name;
-a link in the last step is not followed (the caller has resolved it and checked its target); and at
-most MANIFEST_BYTES are read.
+Whoever can write to a search path can put a pipe there that never ends, a symlink to a secret, or a
+file of ten gigabytes. Therefore
 
-Raises ManifestError X0201 with the system's reason; X0203 is for a link that leaves the root.
+- only regular files are read; the type is checked on the opened file, not on its path, which could
+  be replaced in between;
+- a symlink as the last component of a path is not followed: the caller has resolved the path and
+  checked where it leads;
+- at most MANIFEST_BYTES are read.
+
+A file that cannot be read raises ManifestError X0201, with the reason of the operating system.
+X0203 is the error for a symlink that leads out of its search path.
 """
 
 import errno
@@ -14,7 +19,7 @@ import stat
 
 from exthost.errors import Evidence, ManifestError
 
-__all__ = ["MANIFEST_BYTES", "escape", "is_inside", "read_file", "system_words"]
+__all__ = ["MANIFEST_BYTES", "link_escape_error", "is_inside", "read_file", "describe_os_error"]
 
 # A manifest is a page or two of text. This is a hundred times that, and still cheap to read.
 MANIFEST_BYTES = 1024 * 1024
@@ -23,30 +28,31 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def read_file(path: str) -> bytes | None:
-    """Return the bytes of a regular file, or None if nothing has that name."""
+    """Return the bytes of a regular file, or None if the path does not exist. Raises
+    ManifestError."""
     try:
         # Non-blocking: otherwise opening a pipe without a writer would wait for ever.
         fd = os.open(path, _FLAGS)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _unreadable(path, system_words(error)) from None
+        raise _unreadable_error(path, describe_os_error(error)) from None
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise _unreadable(path, "it is not a regular file")
-        # One byte more than allowed, to tell "exactly the limit" from "too long". The file may grow
-        # after the fstat, so its size only serves to choose a buffer.
+            raise _unreadable_error(path, "it is not a regular file")
+        # One byte more than allowed is read, to distinguish a file of exactly the limit from a
+        # larger one. The file may grow after the fstat, so its size only decides about the buffer.
         limit = min(status.st_size, MANIFEST_BYTES) + 1
         data = os.read(fd, limit)
         while len(data) <= MANIFEST_BYTES and (more := os.read(fd, limit)):
             data += more
     except OSError as error:
-        raise _unreadable(path, system_words(error)) from None
+        raise _unreadable_error(path, describe_os_error(error)) from None
     finally:
         os.close(fd)
     if len(data) > MANIFEST_BYTES:
-        raise _unreadable(path, f"it is larger than {MANIFEST_BYTES} bytes")
+        raise _unreadable_error(path, f"it is larger than {MANIFEST_BYTES} bytes")
     return data
 
 
@@ -55,8 +61,8 @@ def is_inside(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder if folder == "/" else folder + "/")
 
 
-def escape(path: str, real: str, root: str) -> ManifestError:
-    """Return the error for a link that leads out of its search path."""
+def link_escape_error(path: str, real: str, root: str) -> ManifestError:
+    """Return the error for a symlink at `path` that leads to `real`, outside of `root`."""
     return ManifestError(
         "X0203",
         f"this link leads to {real}, outside of the search path {root}; skipped",
@@ -65,15 +71,16 @@ def escape(path: str, real: str, root: str) -> ManifestError:
     )
 
 
-def system_words(error: OSError) -> str:
-    """Return the system's reason without the path, which our messages already contain."""
+def describe_os_error(error: OSError) -> str:
+    """Return the reason of an OSError as text. It does not contain the path, since our messages
+    already name it."""
     if error.errno == errno.ELOOP:
-        # The system also reports "too many levels" for a single link that must not be followed.
+        # The kernel also reports ELOOP for a single symlink that O_NOFOLLOW forbids to follow.
         return "it is a link, or a loop of links"
     return (error.strerror or str(error)).lower()
 
 
-def _unreadable(path: str, why: str) -> ManifestError:
+def _unreadable_error(path: str, why: str) -> ManifestError:
     return ManifestError(
         "X0201",
         f"cannot be read: {why}",

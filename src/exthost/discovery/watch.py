@@ -1,11 +1,11 @@
-"""Notices changes of manifests: which are new, changed, removed or invalid.
+"""Detects changes of manifests: which are new, changed, removed or invalid.
 
-Only a change of content counts: manifests are compared by SHA-256, so a touch, a checkout of the
-same text or an editor that saves twice is not a change. Manifests are found by the same walk and
-filters as in a search; the operating system's notifications only say when to look.
+Manifests are compared by the SHA-256 of their content. So `touch`, a checkout of the same text or
+an editor that saves twice is no change. The manifests are found by the same walk and filters as in
+a search; the notifications of the operating system only decide when to compare.
 
-`look` compares everything and blocks, and so does making a Watch. `changes` waits for notifications
-with watchfiles, an optional dependency that is imported when a Watch is made.
+`look` compares all manifests and blocks; so does the constructor, which calls it. `changes` waits
+for notifications with watchfiles, an optional dependency that the constructor imports.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from exthost.config.discovery import ON_PATH
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.discovery.links import read_links
 from exthost.discovery.report import Candidate, Diagnostic
-from exthost.discovery.search import base_folders, discover, roots
+from exthost.discovery.search import base_folders, discover, expand_search_path
 from exthost.discovery.untrusted_files import read_file
 from exthost.discovery.walk import walk
 from exthost.errors import ConfigError, ManifestError
@@ -32,16 +32,21 @@ _log = logging.getLogger("exthost.discovery")
 
 What: TypeAlias = Literal["new", "changed", "removed", "invalid"]
 
-# The longest wait for a pause, in debounce times: some programs never stop writing.
-_MOST_DEBOUNCES = 10
+# Changes are reported after a pause of one debounce time without notifications, but at the latest
+# after this many: some programs never stop writing.
+_MAX_DEBOUNCES = 10
 
 
 class Change(NamedTuple):
     """One manifest that changed.
 
-    `extension` is its id now and `before` its id until now; "" if it has or had none. `spec` is the
-    extension as it should be now: None if it is invalid, removed, or filtered out. `also` are the
-    further extensions that its manifest contains.
+    what       the kind of change
+    path       the path of the manifest
+    extension  the id of its extension now; "" if it has none
+    before     the id of its extension until now; "" if it had none
+    message    what is wrong with the manifest, or why its extension is not used
+    spec       the extension as it should be now; None if it is invalid, removed or filtered out
+    also       further extensions that the manifest contains
     """
 
     what: What
@@ -54,42 +59,49 @@ class Change(NamedTuple):
 
 
 class Watch:
-    """Compares the manifests with those of the last look."""
+    """Compares the manifests with those of the last call of `look`.
+
+    `brought` has the further extensions that each manifest contained when the watch began.
+    """
 
     def __init__(
         self, settings: DiscoverySettings, formats: Sequence[ManifestFormat], base: str
     ) -> None:
         self._settings = settings
         self._formats = formats
-        # A program that is its own manifest may be too large to hash; a restart uses the new one.
+        # Formats without a manifest file (the program is the manifest) are not watched: a program
+        # may be too large to hash, and the next start uses the new one anyway.
         self._readable = [format for format in formats if not format.executable]
         self._base = base
-        self._awatch = _awatch()
+        self._awatch = _import_awatch()
         self._digests: dict[str, str] = {}
         self._folders: set[str] = set()  # every folder above a manifest
         self._ids: dict[str, str] = {}
-        # The further extensions that each manifest contained when the watch began.
         self.brought = {change.path: change.also for change in self.look() if change.also}
 
     def look(self) -> list[Change]:
-        """Return what has changed since the last look, sorted by path."""
+        """Return the changes since the last call, sorted by path. The first call returns all
+        manifests as new."""
         digests = self._read_digests()
         before, self._digests = self._digests, digests
-        self._folders = {folder for path in digests for folder in _above(path)}
-        differing = [path for path in digests if before.get(path) != digests[path]]
-        removed = [path for path in before if path not in digests]
-        if not differing and not removed:
+        self._folders = {folder for path in digests for folder in _parent_folders(path)}
+        changed_paths = [path for path in digests if before.get(path) != digests[path]]
+        removed_paths = [path for path in before if path not in digests]
+        if not changed_paths and not removed_paths:
             return []
         report = discover(self._settings, self._formats, base=self._base)
         candidates = {each.path: each for each in report.candidates}
         errors = {each.path: each for each in report.diagnostics if each.level == "error"}
-        known, self._ids = self._ids, {path: each.id for path, each in candidates.items()}
-        for path in errors.keys() & known.keys():
-            self._ids[path] = known[path]  # it keeps its id until the manifest is corrected
-        changes = [Change("removed", path, before=known.get(path, "")) for path in removed]
-        for path in differing:
+        earlier_ids, self._ids = self._ids, {path: each.id for path, each in candidates.items()}
+        for path in errors.keys() & earlier_ids.keys():
+            # An invalid manifest keeps the id of its extension until it is corrected.
+            self._ids[path] = earlier_ids[path]
+        changes = [
+            Change("removed", path, before=earlier_ids.get(path, "")) for path in removed_paths
+        ]
+        for path in changed_paths:
             what: What = "changed" if path in before else "new"
-            changes.append(_change(what, path, known.get(path, ""), candidates, errors))
+            changes.append(_make_change(what, path, earlier_ids.get(path, ""), candidates, errors))
         return sorted(changes, key=lambda change: change.path)
 
     async def changes(self, stop: asyncio.Event) -> AsyncGenerator[list[Change], None]:
@@ -101,15 +113,16 @@ class Watch:
         quiet_ms = self._settings.watch.debounce_ms
         notifications = self._awatch(
             *roots,
-            watch_filter=self._concerns,
-            debounce=quiet_ms * _MOST_DEBOUNCES,
+            watch_filter=self._is_relevant,
+            debounce=quiet_ms * _MAX_DEBOUNCES,
             step=quiet_ms,
             stop_event=stop,
             ignore_permission_denied=True,
         )
         waiting = asyncio.ensure_future(anext(notifications, None))
         try:
-            # After this the system watches, so the first look misses nothing.
+            # In this event-loop iteration `anext` begins to watch. A change after that gives a
+            # notification; the comparison below finds earlier ones.
             await asyncio.sleep(0)
             while True:
                 if changes := await asyncio.to_thread(self.look):
@@ -125,7 +138,9 @@ class Watch:
     def _roots(self) -> list[str]:
         paths = (path for path in self._settings.search_paths if path != ON_PATH)
         bases = base_folders(self._settings, self._base)
-        expanded = (root for path in paths for root in roots(path, bases, self._readable))
+        expanded = (
+            root for path in paths for root in expand_search_path(path, bases, self._readable)
+        )
         real = (root for root in expanded if not isinstance(root, Diagnostic))
         return [root for root in real if os.path.isdir(root)]  # noqa: PTH112
 
@@ -150,9 +165,9 @@ class Watch:
                         digests[hit.path] = hashlib.sha256(data).hexdigest()
         return digests
 
-    def _concerns(self, change: Any, path: str) -> bool:
-        """Return whether to look after this notification: it is about a file with the name of a
-        manifest, or a folder that was added or removed."""
+    def _is_relevant(self, change: Any, path: str) -> bool:
+        """Return whether a notification may be about a manifest: the file has the name of one, or
+        it is a folder above a manifest, or a new folder."""
         folder, _, name = path.rpartition("/")
         if any(format.matches(name, folder.rpartition("/")[2]) for format in self._readable):
             return True
@@ -161,12 +176,12 @@ class Watch:
         return change.name == "added" and os.path.isdir(path)  # noqa: PTH112
 
 
-def _above(path: str) -> Iterator[str]:
+def _parent_folders(path: str) -> Iterator[str]:
     while (path := path.rpartition("/")[0]) != "":
         yield path
 
 
-def _change(
+def _make_change(
     what: What,
     path: str,
     before: str,
@@ -183,7 +198,7 @@ def _change(
     return Change(what, path, candidate.id, before, spec=candidate.spec, also=candidate.also)
 
 
-def _awatch() -> Any:
+def _import_awatch() -> Any:
     try:
         from watchfiles import awatch
     except ImportError:
