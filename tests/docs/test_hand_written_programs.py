@@ -1,0 +1,52 @@
+"""The programs that README and docs show without the SDK break no rule of their dialect."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from exthost.check.run import run_checks
+from exthost.check.settings import Settings
+from exthost.connection import connection_spec
+from exthost.discovery.extension_at_path import spec_at
+from exthost.spec import Spec
+from tests.docs.test_docs import blocks, unpack
+
+# A limit that no test is about.
+PATIENT = Settings(seconds=180, reply_seconds=60)
+
+
+async def assert_passes(spec: Spec) -> None:
+    report = await run_checks(spec, os.environ, PATIENT)
+    # How fast it is says something of the machine only.
+    findings = [finding for finding in report.findings if finding.rule.name != "speed"]
+    assert [(finding.rule.name, finding.message) for finding in findings] == []
+    assert {"unknown-method", "bad-arguments"} <= {
+        outcome.rule.name for outcome in report.with_status("passed")
+    }
+
+
+async def test_the_first_program_of_the_readme_passes_every_check(tmp_path: Path) -> None:
+    unpack(blocks("README.md"), tmp_path)
+    await assert_passes(connection_spec([sys.executable, str(tmp_path / "ext.py")], "morphir", {}))
+
+
+@pytest.mark.more  # a second for each, and they change rarely
+@pytest.mark.parametrize(
+    ("page", "program"), [("dialects/morphir.md", "words.py"), ("howto/sandbox.md", "reader.py")]
+)
+async def test_the_scripts_of_the_docs_pass_every_check(
+    page: str, program: str, tmp_path: Path
+) -> None:
+    unpack(blocks(f"docs/{page}"), tmp_path)
+    await assert_passes(connection_spec([sys.executable, str(tmp_path / program)], "morphir", {}))
+
+
+@pytest.mark.more  # a second for each, and they change rarely
+@pytest.mark.parametrize("dialect", ["roder", "synaps"])
+async def test_the_smallest_extension_of_a_dialect_passes_every_check(
+    dialect: str, tmp_path: Path
+) -> None:
+    unpack(blocks(f"docs/dialects/{dialect}.md"), tmp_path)
+    await assert_passes(spec_at(tmp_path / "shout"))
