@@ -15,7 +15,11 @@ from exthost.launch.limits import resolve_limits
 from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import admit, make_state_folder, prepare
 from exthost.offer import Offer
-from exthost.spec import Spec
+from exthost.spec import HostEnvRef, Spec
+
+# Makes Python flush every write: a program that never flushes would pass where a shell sets it, and
+# hang in hosts that do not.
+_UNBUFFERED = "PYTHONUNBUFFERED"
 
 # Where replies are given less time than usual, a request of the handshake may still take this many
 # times as long: a program starts.
@@ -23,7 +27,10 @@ _START_FACTOR = 3
 
 
 class Starter:
-    """Starts processes as the host does: the same program, variables, folder and sandbox."""
+    """Starts processes as the host does: the same program, variables, folder and sandbox.
+
+    PYTHONUNBUFFERED is passed on only if the extension's own settings name it.
+    """
 
     def __init__(
         self,
@@ -38,7 +45,7 @@ class Starter:
         self.dialect = dialect
         self.ledger = ledger
         self._conformance = conformance
-        self._environ = environ
+        self._environ = _buffered(environ, spec)
         limit = resolve_limits(spec, dialect).handshake or 0.0
         # As long as the host waits, unless replies are given less time than usual.
         is_short = reply_seconds < REPLY_SECONDS
@@ -108,3 +115,11 @@ class Starter:
         """End every process."""
         for process in list(self._processes):
             await self.release(process)
+
+
+def _buffered(environ: Mapping[str, str], spec: Spec) -> Mapping[str, str]:
+    """Return the variables without PYTHONUNBUFFERED, unless the extension refers to it."""
+    references = [value for value in spec.env.values() if isinstance(value, HostEnvRef)]
+    if _UNBUFFERED not in environ or _UNBUFFERED in references:
+        return environ
+    return {name: value for name, value in environ.items() if name != _UNBUFFERED}

@@ -5,7 +5,8 @@
 
 Every finding has the rule that is broken, the bytes of both sides, and how to fix it. Tools are
 called only with arguments that they must refuse; --call NAME, or --call 'NAME {"k": 1}', calls one
-for good and holds the result to its schema.
+for good and holds the result to its schema. PYTHONUNBUFFERED is not passed on from the shell, since
+it hides that a program does not flush; -e PYTHONUNBUFFERED=1 sets it.
 Exits with 0 without a fault, 1 with one, 2 if it cannot be checked at all.
 """
 
