@@ -1,10 +1,15 @@
-"""Advice about variables that a program misses."""
+"""Advice about what a program misses: variables, files, modules, programs, a network."""
 
 from pathlib import Path
 
 import pytest
 
-from exthost.launch.advice import suggest_grant_to_tool, suggest_variable
+from exthost.launch.advice import (
+    find_missing,
+    suggest_grant_to_tool,
+    suggest_network,
+    suggest_variable,
+)
 from exthost.launch_plan import LaunchPlan, Wrapper
 from exthost.process.environment import child_environment
 
@@ -47,6 +52,9 @@ SANDBOXED = LaunchPlan(
         "getaddrinfo EAI_AGAIN api.example.org",
         "dial tcp: lookup api.example.org: no such host",
         "curl: (6) Could not resolve host: api.example.org",
+        "PermissionError: [Errno 1] Operation not permitted",
+        "PermissionError(1, 'Operation not permitted')",
+        "connect EPERM 192.0.2.1:80 - Local (undefined:undefined)",
     ],
 )
 def test_a_tool_without_a_network_is_told_of_its_sandbox(text: str) -> None:
@@ -61,6 +69,50 @@ def test_a_tool_that_misses_a_hidden_file_is_told_of_its_sandbox(tmp_path: Path)
     assert f"its sandbox hides {path}" in suggest_grant_to_tool(SANDBOXED, {}, text)
 
 
-@pytest.mark.parametrize("text", ["no such city: Atlantis", "ZeroDivisionError", "", "x" * 10**6])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("no such city: Atlantis", "ZeroDivisionError", "", "x" * 10**6),
+        "PermissionError: [Errno 1] Operation not permitted: '/none/a'",
+        "EPERM: operation not permitted, open '/none/a'",
+        "PermissionError: [Errno 13] Permission denied: '/none/a'",
+    ],
+)
 def test_any_other_failure_of_a_tool_names_no_sandbox(text: str) -> None:
     assert suggest_grant_to_tool(SANDBOXED, {"network": "netns"}, text) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        (
+            "python3: can't open file '/x/none.py': [Errno 2] No such file or directory",
+            "there is no file /x/none.py",
+        ),
+        ("ModuleNotFoundError: No module named 'numpy'", "the module numpy is not installed"),
+        ("Error: Cannot find module '/x/none.mjs'", "there is no file /x/none.mjs"),
+        ("Error: Cannot find module 'express'", "the module express is not installed"),
+        ("sh: 1: uvx: not found", "there is no program uvx"),
+        ("bash: line 1: uvx: command not found", "there is no program uvx"),
+    ],
+)
+def test_what_a_program_cannot_find_at_its_start_is_named(line: str, advice: str) -> None:
+    assert find_missing(["starting", line]).startswith(advice)
+
+
+@pytest.mark.parametrize("line", ["", "ValueError: city not found", "user: not found"])
+def test_other_lines_of_stderr_name_nothing_that_is_missing(line: str) -> None:
+    assert find_missing([line]) == ""
+
+
+def test_only_a_silent_program_that_may_wait_for_a_network_is_told_of_it() -> None:
+    netns = {"network": "netns"}
+
+    def suggest(*stderr: str, silent: bool = True, ended: bool = False) -> str:
+        return suggest_network(netns, "x", stderr, is_silent=silent, ended=ended)
+
+    assert "fetched at its start" in suggest()
+    assert "fetched at its start" in suggest("warning: old")
+    assert "fetched at its start" in suggest("npm error ENOTFOUND", ended=True)
+    assert suggest("ValueError: no", ended=True) == "x"
+    assert suggest(silent=False) == "x"

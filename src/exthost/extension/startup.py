@@ -18,7 +18,12 @@ from exthost.extension.call_queue import CallQueue
 from exthost.extension.spawn_turns import spawn_turn
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
-from exthost.launch.advice import suggest_grant_to_tool, suggest_network, suggest_variable
+from exthost.launch.advice import (
+    find_missing,
+    suggest_grant_to_tool,
+    suggest_network,
+    suggest_variable,
+)
 from exthost.launch.containment import suggest_grant
 from exthost.launch.integrity import check_files, check_package, check_tools, has_package_pin
 from exthost.launch.machine_check import is_machine_probed, probe_machine
@@ -278,9 +283,25 @@ class Start:
             error.help = (
                 suggest_grant(launch.plan, stderr)
                 or suggest_variable(launch.environment, stderr)
-                or suggest_network(launch.enforced, error.help, is_silent=is_silent)
+                or find_missing(stderr)
+                or self._with_assumption(
+                    suggest_network(
+                        launch.enforced,
+                        error.help,
+                        stderr,
+                        is_silent=is_silent,
+                        ended=error.process_ended,
+                    )
+                )
             )
         return error
+
+    def _with_assumption(self, help: str) -> str:
+        """Return the help; first that the dialect was assumed, if it was."""
+        starter = self._starter
+        if not starter.spec.is_dialect_assumed:
+            return help
+        return f"{_ASSUMED.format(starter.dialect.name)}; {help}"
 
     async def _wait_for_node(self, spawned: Awaitable[ChildProcess]) -> ChildProcess:
         """Wait for a process on another node. The time limit of the start begins when the process
@@ -347,8 +368,6 @@ class Start:
             await session.kill_and_wait()
             if isinstance(error, HandshakeFailed):
                 self._with_advice(error)
-                if starter.spec.is_dialect_assumed:
-                    error.help = f"{_ASSUMED.format(starter.dialect.name)}; {error.help}"
             raise
         starter.tools_digest = tools_digest
         self.seconds = queue.loop.time() - began

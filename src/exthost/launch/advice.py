@@ -27,6 +27,19 @@ _UNREACHABLE = re.compile(
     r"|[Cc]ould not resolve|getaddrinfo failed|dial tcp"
 )
 
+# How they complain about a socket that the sandbox refuses. A path behind it says that a file was
+# refused.
+_REFUSED_SOCKET = re.compile(
+    r"[Oo]peration not permitted\b(?!.{0,20}[:,] ?\w* ?['\"/])|\b(?:connect|socket|bind|listen) EPERM"
+)
+
+# How interpreters and shells complain about what they cannot find, with its name.
+_NO_FILE = re.compile(r"can't open (?:file|input) '?([^':]+)|Cannot find module '(/[^']+)'")
+_NO_MODULE = re.compile(
+    r"ModuleNotFoundError: No module named '([^']+)'|Cannot find (?:module|package) '([^/'][^']*)'"
+)
+_NO_PROGRAM = re.compile(r"sh: (?:line )?(?:\d+: )?([\w./-]+): (?:command )?not found")
+
 # How much of an error's text is read.
 _READ_CHARACTERS = 2000
 
@@ -65,14 +78,34 @@ def suggest_grant_to_tool(plan: LaunchPlan, enforced: Mapping[str, Any], text: s
     """Return the permission that a tool lacked, as the text of its error shows; "" if its sandbox
     is not the likely cause."""
     text = text[:_READ_CHARACTERS]
-    if _UNREACHABLE.search(text) and "netns" in str(enforced.get("network", "")):
+    is_refused = _UNREACHABLE.search(text) or _REFUSED_SOCKET.search(text)
+    if is_refused and "netns" in str(enforced.get("network", "")):
         return "its sandbox has no network: permissions.network = true, if it may have one"
     return suggest_grant(plan, text.splitlines())
 
 
-def suggest_network(enforced: Mapping[str, Any], help: str, *, is_silent: bool) -> str:
-    """Return the help, with a note about a sandbox without network if the program is silent."""
-    if not is_silent or "netns" not in str(enforced.get("network", "")):
+def find_missing(stderr: Iterable[str]) -> str:
+    """Return which file, module or program is missing, as an interpreter or a shell reports it on
+    stderr, and what to do; "" if none is."""
+    text = "\n".join(stderr)
+    if (found := _NO_FILE.search(text)) is not None:
+        return f"there is no file {found[1] or found[2]}: correct its path, or the working folder"
+    if (found := _NO_MODULE.search(text)) is not None:
+        name = found[1] or found[2]
+        return f"the module {name} is not installed for the interpreter of the command: install it"
+    if (found := _NO_PROGRAM.search(text)) is not None:
+        return f"there is no program {found[1]} on its PATH: install it, or correct its name"
+    return ""
+
+
+def suggest_network(
+    enforced: Mapping[str, Any], help: str, stderr: Iterable[str], *, is_silent: bool, ended: bool
+) -> str:
+    """Return the help, with a note about a sandbox without network if the program is silent. One
+    that has ended with other words on stderr did not wait for a network."""
+    text = "\n".join(stderr)
+    is_other = ended and text and not _UNREACHABLE.search(text)
+    if not is_silent or is_other or "netns" not in str(enforced.get("network", "")):
         return help
     return (
         "its sandbox has no network, and a program that is fetched at its start (npx, uvx, docker) "
