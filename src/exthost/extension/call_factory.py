@@ -197,7 +197,8 @@ class CallFactory:
             "X1301",
             f"the arguments of {tool.name} do not fit its schema: {'; '.join(problems)}",
             extension=self._spec.id,
-            help="nothing was sent; `exthost inspect --json` shows the tool's input_schema",
+            help="nothing was sent; the tool's input_schema says what fits: `exthost inspect NAME "
+            "--json` (or --json … -- COMMAND) prints it, and `extension.offer.tools` has it",
         )
 
     def _no_operation_error(self, name: str) -> UsageError:
