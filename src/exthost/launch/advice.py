@@ -30,7 +30,8 @@ _UNREACHABLE = re.compile(
 # How they complain about a socket that the sandbox refuses. A path behind it says that a file was
 # refused.
 _REFUSED_SOCKET = re.compile(
-    r"[Oo]peration not permitted\b(?!.{0,20}[:,] ?\w* ?['\"/])|\b(?:connect|socket|bind|listen) EPERM"
+    r"[Oo]peration not permitted\b(?!.{0,20}[:,] ?\w* ?['\"/])"
+    r"|\b(?:connect|socket|bind|listen) EPERM"
 )
 
 # How interpreters and shells complain about what they cannot find, with its name.
