@@ -81,6 +81,27 @@ def test_each_problem_names_its_place(arguments: Any, said: list[str]) -> None:
     assert all(one.startswith(start) for one, start in zip(told, said, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("branches", "value", "sentence"),
+    [
+        ([{"type": "integer"}, {"type": "null"}], "ten", "the value is not an integer or null"),
+        (
+            [{"type": ["number", "string"]}, {"type": "array"}],
+            True,
+            "the value is not a number, a string or an array",
+        ),
+        ([{"type": "integer", "minimum": 3}, {"type": "null"}], 1, "'anyOf'"),
+    ],
+)
+def test_alternatives_that_are_plain_types_are_named(
+    branches: list[Any], value: Any, sentence: str
+) -> None:
+    checker = Checker.of({"properties": {"a": {"anyOf": branches}}})
+    assert checker is not None
+    [problem] = checker.problems({"a": value})
+    assert sentence in problem
+
+
 def test_only_the_first_few_problems_are_told() -> None:
     schema = {"additionalProperties": {"type": "string"}}
     told = checker(schema).problems({f"key{n}": n for n in range(100)})

@@ -58,6 +58,16 @@ _SCHEMA_KEYWORDS = frozenset(
 _TABLE_KEYWORDS = frozenset(["properties", "patternProperties", "dependentSchemas", "dependencies"])
 
 
+_TYPE_WORDS = {
+    "array": "an array",
+    "boolean": "a boolean",
+    "integer": "an integer",
+    "number": "a number",
+    "object": "an object",
+    "string": "a string",
+}
+
+
 class _Validator(Protocol):
     def is_valid(self, instance: Any) -> bool: ...
     def iter_errors(self, instance: Any) -> Iterator[Any]: ...
@@ -187,7 +197,21 @@ def _is_undecided(error: Any) -> bool:
 def _sentence(error: Any, where: str) -> str:
     for step in error.instance_path:
         where += f"[{step}]" if isinstance(step, int) else f".{step}"
-    return _cut(f"{where}: {error.message}")
+    types = _types_of_branches(error)
+    return _cut(f"{where}: {f'the value is not {types}' if types else error.message}")
+
+
+def _types_of_branches(error: Any) -> str:
+    """Return the types that the branches of `anyOf` or `oneOf` accept, in words; "" if a branch
+    rejects the value for something else than its type."""
+    types: dict[str, None] = {}
+    for branch in getattr(error.kind, "context", None) or ():
+        for part in branch:
+            if type(part.kind).__name__ != "Type" or part.instance_path != error.instance_path:
+                return ""
+            types |= dict.fromkeys(part.kind.types)
+    words = [_TYPE_WORDS.get(name, name) for name in types]
+    return " or ".join([*([", ".join(words[:-1])] if words[1:] else []), *words[-1:]])
 
 
 def _cut(text: str) -> str:
