@@ -229,7 +229,8 @@ def tool_error(
         error_message=text,
         data=result.raw,
         extension=extension,
-        help="the tool reports this itself; `data` has its whole result, check=False returns it",
+        help="the tool reports this itself: check the arguments, or the log of the extension; in "
+        "Python, `data` of the error has the whole result, and check=False returns it",
         evidence=evidence,
     )
 

@@ -153,6 +153,12 @@ def test_call_reads_its_arguments_from_stdin() -> None:
     assert json.loads(run_process(*words, input='{"text": "hi"}').stdout) == {"text": "HI"}
 
 
+def test_a_number_where_a_string_is_wanted_is_told_how_to_write_it(folder: Path) -> None:
+    error = told("call", "text", "shout", "text=123", cwd=folder, code=2)["error"]
+    assert error["code"] == "X1301" and """text='"…"'""" in error["help"]
+    assert told("call", "text", "shout", 'text="123"', cwd=folder) == {"text": "123"}
+
+
 def test_call_finds_a_tool_of_the_config_by_each_of_its_names(folder: Path) -> None:
     for words in (["ext_text_shout"], ["text:shout"], ["text", "shout"], ["shout"]):
         assert told("call", *words, "text=hi", cwd=folder) == {"text": "HI"}

@@ -57,8 +57,14 @@ def test_a_result_that_calls_itself_an_error_is_exit_1() -> None:
     arguments = ("--args", '{"isError": true}', "--dialect", "mcp")
     done = run("call", "typed", *arguments, "--", *command({}))
     assert done.returncode == 1 and json.loads(done.stdout)["isError"] is True
+    assert "error[X0702]: " in done.stderr and "typed failed: typed" in done.stderr
+    assert "help: " in done.stderr
     text = run("call", "typed", "--text", *arguments, "--", *command({}))
     assert (text.returncode, text.stdout) == (1, "typed\n")
+    assert "error[X0702]: " in text.stderr
+    quiet = run("call", "typed", "--json", *arguments, "--", *command({}))
+    assert quiet.returncode == 1 and json.loads(quiet.stdout)["isError"] is True
+    assert "error[" not in quiet.stderr
 
 
 @shows("mcp-config-01", "mcp-config-03")

@@ -4,10 +4,12 @@
   exthost call TARGET NAME [k=v …]          NAME may be the tool's own
   exthost call NAME [k=v …] -- COMMAND …    the same, for a bare command
 
-Arguments are k=v (v is JSON if it parses, else a string), or --args JSON, or --args - for stdin.
+Arguments are k=v (v is JSON if it parses, else a string; k='"5"' is a string, too), or --args JSON,
+or --args - for stdin.
 With --method, NAME is a method of the dialect's own; the events of one that streams are shown on
 stderr as they come, progress as a bar.
 Where a host of this config runs, it makes the call; --standalone starts a process for it.
+A result that is marked as an error is printed like any other; without --json, stderr has the error.
 A result that holds files is printed like any other; --write DIR also writes them, inside DIR only.
 """
 
@@ -28,6 +30,7 @@ from exthost.cli.common import (
     say,
     show_json,
     show_text,
+    tell_error,
 )
 from exthost.cli.running_host import (
     add_standalone_option,
@@ -47,16 +50,19 @@ from exthost.control.requests import own_tool_name
 from exthost.dialects.base import Dialect
 from exthost.dialects.find import find_dialect
 from exthost.dialects.streams import ProgressBar
-from exthost.errors import ExthostError, NotFound, UsageError
+from exthost.errors import CallFailed, ExthostError, NotFound, UsageError
 from exthost.extension.extension import Extension
 from exthost.host.host import Host
 from exthost.names import capability_fits
 from exthost.spec import Spec
-from exthost.tool_result import ToolResult
+from exthost.tool_result import ToolResult, tool_error
 from exthost.wire import jsontext
 from exthost.wire.lines import BOM
 
 ERROR_RESULT = 1
+
+# The error of a result that is marked as an error, in contrast to an error reply.
+ERROR_RESULT_CODE = "X0702"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -113,10 +119,26 @@ def run(args: Args) -> int:
         )
     arguments = read_arguments(pairs, args.args)
     target = names[0] if len(names) == 2 else None
+    try:
+        return _call(args, target, names[-1], arguments)
+    except UsageError as error:
+        error.help = _hint_at_quotes(error.message, pairs) or error.help
+        raise
+
+
+def _hint_at_quotes(message: str, pairs: Sequence[str]) -> str:
+    """Return how to write a text that was read as other JSON, if that is the complaint."""
+    for key in (pair.partition("=")[0] for pair in pairs):
+        if f'arguments.{key}: the value is not of type "string"' in message:
+            return f"a value that is JSON is read as JSON: as a string it is {key}='\"…\"', in quotes"
+    return ""
+
+
+def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
     with running_host(args) as host:
         if host is not None:
             try:
-                return _call_there(args, host, target, names[-1], arguments)
+                return _call_there(args, host, target, name, arguments)
             except NotFound as error:
                 if not is_path_of_another(error, target):
                     raise
@@ -128,8 +150,8 @@ def run(args: Args) -> int:
             help="name the extension before the tool, or set `options` in the config",
         )
     if spec is not None:
-        return run_once(_call_one(args, spec, names[-1], arguments))
-    return run_once(_call_any(args, names[-1], arguments))
+        return run_once(_call_one(args, spec, name, arguments))
+    return run_once(_call_any(args, name, arguments))
 
 
 def _call_there(args: Args, host: HostClient, target: str | None, name: str, arguments: Any) -> int:
@@ -155,6 +177,8 @@ def _call_there(args: Args, host: HostClient, target: str | None, name: str, arg
         raise read_error(answer["error_reply"])
     result = ToolResult(answer["raw"], dialect.result_reader)
     code = _finish(args, tool["extension"], dialect, result)
+    if code == ERROR_RESULT and not args.method:
+        _tell_failure(args, tool_error(result, tool["tool"], extension=tool["extension"]))
     return ERROR_RESULT if answer.get("is_error") else code
 
 
@@ -217,10 +241,23 @@ async def _call_one(args: Args, spec: Spec, name: str, arguments: Any) -> int:
 
 
 async def _call_tool(args: Args, extension: Extension, name: str, arguments: Any) -> int:
-    result = await extension.call_tool(name, arguments, timeout=args.timeout, check=False)
-    if result.error_reply is not None:
-        raise result.error_reply
+    try:
+        result = await extension.call_tool(name, arguments, timeout=args.timeout)
+    except CallFailed as error:
+        if error.code != ERROR_RESULT_CODE:
+            raise
+        result = ToolResult(error.data, extension.dialect.result_reader)
+        code = _finish(args, extension.id, extension.dialect, result)
+        _tell_failure(args, error)
+        return code
     return _finish(args, extension.id, extension.dialect, result)
+
+
+def _tell_failure(args: Args, error: CallFailed) -> None:
+    """Say on stderr that the printed result is marked as an error; with --json it says so itself."""
+    if not args.json:
+        sys.stdout.flush()
+        tell_error(error, wants_json=False)
 
 
 async def _follow(extension: Extension, method: str, arguments: Any, timeout: float | None) -> Any:
