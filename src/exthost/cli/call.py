@@ -130,7 +130,7 @@ def _hint_at_quotes(message: str, pairs: Sequence[str]) -> str:
     """Return how to write a text that was read as other JSON, if that is the complaint."""
     for key in (pair.partition("=")[0] for pair in pairs):
         if f'arguments.{key}: the value is not of type "string"' in message:
-            return f"a value that is JSON is read as JSON: as a string it is {key}='\"…\"', in quotes"
+            return f"what can be read as JSON is: as a string, write {key}='\"…\"', in quotes"
     return ""
 
 
@@ -254,7 +254,8 @@ async def _call_tool(args: Args, extension: Extension, name: str, arguments: Any
 
 
 def _tell_failure(args: Args, error: CallFailed) -> None:
-    """Say on stderr that the printed result is marked as an error; with --json it says so itself."""
+    """Print the error of a result that is marked as one to stderr. With --json the result says so
+    itself."""
     if not args.json:
         sys.stdout.flush()
         tell_error(error, wants_json=False)
