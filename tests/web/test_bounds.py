@@ -82,7 +82,7 @@ async def test_the_past_of_an_extension_is_kept_in_bounded_rings() -> None:
         host.events.publish(StateChanged("x", "ready", "backoff", "r" * 1000))
         outcome = "result" if number % 100 else "error"
         host.events.publish(CallEnded("x", "m", outcome, 0.001))
-    past = history.of("x")
+    past = history.find("x")
     assert (len(past.moves), len(past.calls), len(past.failed)) == (MOVES, CALLS, 10)
     assert len(past.moves[0].reason) < 1000
     points = past.points(point_of(time.time()))
@@ -92,7 +92,7 @@ async def test_the_past_of_an_extension_is_kept_in_bounded_rings() -> None:
     for number in range(100):
         host.events.publish(StateChanged(f"gone-{number}", "ready", "stopped"))
     history.forget_removed()
-    assert history.of("x").calls.maxlen == CALLS and not history.of("x").calls
+    assert history.find("x").calls.maxlen == CALLS and not history.find("x").calls
     history.close()
 
 

@@ -1,8 +1,8 @@
-"""The application of the page: routes, access checks and security headers.
+"""The ASGI application of the page: routes, access checks and security headers.
 
-Everything except the form for the token needs the token. The page needs a cookie, which a browser
-gets for the token. The API needs the token itself in each request. The content security policy of
-each response lets the page load files from this host only, and run no other code.
+Everything except the login form needs the token. To load the page, a browser needs a cookie, which
+it gets for the token. Requests to the API need the token itself. The content security policy in
+each response lets the page load files from this server only, and run no other code.
 """
 
 import mimetypes
@@ -34,7 +34,7 @@ POLICY = "; ".join(
         "form-action 'self'",
         "base-uri 'none'",
         "frame-ancestors 'none'",
-        # Text that an extension sent cannot become code, even by a mistake in the page.
+        # Text of an extension cannot become code, even through a bug in the page.
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     )
@@ -51,12 +51,12 @@ HEADERS = {
     "cache-control": "no-store",
 }
 
-# Files that the form for the token needs: they are served without a token.
-_OPEN_FILES = frozenset({"style.css", "icon.svg"})
+# Files that the login form needs. They are served without a token.
+_PUBLIC_FILES = frozenset({"style.css", "icon.svg"})
 
 
 def build_application(endpoints: Endpoints, access: Access, login: Login) -> ASGIApp:
-    """Return the application of the page."""
+    """Return the ASGI application of the page, with the static files in memory."""
     files = {
         file.relative_to(STATIC).as_posix(): file.read_bytes()
         for file in STATIC.rglob("*")
@@ -64,26 +64,28 @@ def build_application(endpoints: Endpoints, access: Access, login: Login) -> ASG
     }
 
     async def show_page(request: Request) -> Response:
-        answer = login.by_token(request.query_params.get("token", ""))
+        answer = login.log_in_by_token(request.query_params.get("token", ""))
         if answer is not None:
             return answer
         if login.may_load(request):
-            return _file(files, "index.html")
-        return _file(files, "login.html", UNAUTHORIZED)
+            return _respond_file(files, "index.html")
+        return _respond_file(files, "login.html", UNAUTHORIZED)
 
     async def log_in(request: Request) -> Response:
-        answer = await login.by_form(request)
-        return answer or _file(files, "login.html", UNAUTHORIZED)
+        answer = await login.log_in_by_form(request)
+        return answer or _respond_file(files, "login.html", UNAUTHORIZED)
 
     async def show_file(request: Request) -> Response:
         name = request.path_params["name"]
         if name not in files:
             return PlainTextResponse("not found", 404)
-        if name not in _OPEN_FILES and not login.may_load(request):
+        if name not in _PUBLIC_FILES and not login.may_load(request):
             return PlainTextResponse("the page needs its token", UNAUTHORIZED)
-        return _file(files, name)
+        return _respond_file(files, name)
 
-    def answer_with(endpoint: Endpoint) -> Any:
+    def require_token(endpoint: Endpoint) -> Any:
+        """Return a handler that runs the endpoint if the request has the token."""
+
         async def answer(request: Request) -> Response:
             if not access.has_token(request.headers):
                 text = "send the token as Authorization: Bearer TOKEN"
@@ -97,15 +99,16 @@ def build_application(endpoints: Endpoints, access: Access, login: Login) -> ASG
         Route("/login", log_in, methods=["POST"]),
         Route("/static/{name:path}", show_file, methods=["GET"]),
         *(
-            Route(path, answer_with(endpoint), methods=[method])
+            Route(path, require_token(endpoint), methods=[method])
             for path, (method, endpoint) in endpoints.paths.items()
         ),
     ]
-    return _guarded(Starlette(routes=routes), access)
+    return _add_checks(Starlette(routes=routes), access)
 
 
-def _guarded(app: ASGIApp, access: Access) -> ASGIApp:
-    """Return the application behind the checks of Host and Origin, with our headers."""
+def _add_checks(app: ASGIApp, access: Access) -> ASGIApp:
+    """Return an application that checks the Host and Origin of each request, and adds the security
+    headers to each response of `app`."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         objection = access.find_objection(decode_headers(scope))
@@ -124,8 +127,8 @@ def _guarded(app: ASGIApp, access: Access) -> ASGIApp:
     return answer
 
 
-def _file(files: dict[str, bytes], name: str, status: int = 200) -> Response:
-    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    if name.endswith(".js"):
-        kind = "text/javascript"
-    return Response(files[name], status, media_type=kind)
+def _respond_file(files: dict[str, bytes], name: str, status: int = 200) -> Response:
+    media_type = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    if name.endswith(".js"):  # systems differ in the type that they guess
+        media_type = "text/javascript"
+    return Response(files[name], status, media_type=media_type)

@@ -1,7 +1,8 @@
-"""A call that the page makes, as a stream of events: progress, log, events of a stream, the end.
+"""Makes a call for the page, as a stream of events: progress, log lines, events of a stream, and
+the result or error at the end.
 
-Every call goes through the verbs of the control socket, so it is the same call that `exthost call`
-makes. When the page goes away, the call is cancelled.
+Calls are requests of the control socket (`control.requests`), so they do the same as `exthost
+call`. When the browser disconnects, the call is cancelled.
 """
 
 import asyncio
@@ -15,13 +16,13 @@ from exthost.host.host import Host
 from exthost.tool_result import ToolResult
 from exthost.web.page_values import error_as_data, result_as_data
 
-# How many events may wait for the page. When there are more, a stream waits, and progress and log
-# lines are dropped.
+# The most events that wait for the browser. At this number a stream has to wait, and progress and
+# log lines are dropped.
 QUEUE_EVENTS = 256
 
 
 class _Queue:
-    """The events of one call, as an `EventSender`."""
+    """A queue of the events of one call. None marks the end. It implements `EventSender`."""
 
     def __init__(self) -> None:
         self.events: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue(QUEUE_EVENTS)
@@ -57,23 +58,24 @@ async def call_events(
             yield event
         try:
             answer = await call
-            end = {"kind": "result", "result": _shown(host, request.name, answer)}
+            end = {"kind": "result", "result": _read_answer(host, request.name, answer)}
         except ExthostError as error:
             end = {"kind": "error", "error": error_as_data(error)}
         yield {**end, "seconds": round(loop.time() - started, 6), "dropped": queue.dropped}
     finally:
         call.cancel()
-        # A full queue must not keep the call from ending.
+        # Empty the queue meanwhile, so that the call is not stuck with a full queue.
         while not call.done():
             while not queue.events.empty():
                 queue.events.get_nowait()
             await asyncio.wait([call], timeout=0.05)
 
 
-def _shown(host: Host, name: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+def _read_answer(host: Host, name: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer to a call of the extension `name` as data for the page."""
     reader = host[name].dialect.result_reader
     result = ToolResult(answer["raw"], reader)
-    shown = result_as_data(result)
+    data = result_as_data(result)
     if "error_reply" in answer:
-        shown |= {"is_error": True, "error": answer["error_reply"]}
-    return shown
+        data |= {"is_error": True, "error": answer["error_reply"]}
+    return data

@@ -1,7 +1,7 @@
-"""The API of the page: each request is answered in JSON, or in a stream of events.
+"""The API of the page: answers each request with JSON, or with a stream of events.
 
-Starting, stopping, reloading and calling use the verbs of the control socket. Each function answers
-one path of the API. `application` has already checked the token.
+Each method answers one path. Starting, stopping, reloading and calling are requests of the control
+socket (`control.requests`). `application` has checked the token before.
 """
 
 import os
@@ -33,17 +33,17 @@ Endpoint: TypeAlias = Callable[[HttpRequest], Awaitable[Response]]
 
 MAX_BODY_BYTES = 16 * 2**20
 
-_STEERING = frozenset({"start", "stop", "restart"})
+_STEER_VERBS = frozenset({"start", "stop", "restart"})
 
 
 class Endpoints:
-    """The API of one host."""
+    """The API of one host. `paths` has the HTTP method and the endpoint of each path."""
 
     def __init__(self, host: Host, report: StatusReport, requests: Requests, config: str) -> None:
         self._host = host
         self._report = report
         self._requests = requests
-        self._key = config_key(config)
+        self._config_key = config_key(config)
         self.history = History(host)
         self.sampler = RowSampler(host, report, self.history)
         self.recorder = Recorder(host)
@@ -63,25 +63,27 @@ class Endpoints:
         }
 
     def close(self) -> None:
-        """End every stream, and stop observing."""
+        """End every stream, and the subscriptions to the event bus."""
         self.streams.close()
         self.recorder.close()
         self.history.close()
 
     async def answer(self, endpoint: Endpoint, request: HttpRequest) -> Response:
-        """Return the answer of an endpoint, also of one that fails."""
+        """Return the response of an endpoint, or the response for its error."""
         try:
             return await endpoint(request)
         except ExthostError as error:
-            not_found, usage = isinstance(error, NotFound), isinstance(error, UsageError)
-            status = 404 if not_found else 400 if usage else 409
-            return _json({"error": error_as_data(error)}, status)
+            if isinstance(error, NotFound):
+                status = 404
+            else:
+                status = 400 if isinstance(error, UsageError) else 409
+            return _respond_json({"error": error_as_data(error)}, status)
 
     # -- reading -----------------------------------------------------------------------------
 
     async def _about_host(self, _: HttpRequest) -> Response:
         about = await self._requests.perform(protocol.Request("hello"), _NoEvents())
-        return _json({"host": about, "lifecycle": lifecycle()})
+        return _respond_json({"host": about, "lifecycle": lifecycle()})
 
     async def _events(self, _: HttpRequest) -> Response:
         return EventStream(self.sampler.follow(), self.streams)
@@ -89,18 +91,20 @@ class Endpoints:
     async def _extension(self, request: HttpRequest) -> Response:
         extension = self._host[request.query_params.get("name", "")]
         self.recorder.watch(extension.id)
-        return _json(describe(extension, self._report, self.history))
+        return _respond_json(describe(extension, self._report, self.history))
 
     async def _log(self, request: HttpRequest) -> Response:
         extension = self._host[request.query_params.get("name", "")]
-        return _json({"lines": read_tail(log_file(os.environ, self._key, extension.id))})
+        return _respond_json(
+            {"lines": read_tail(log_file(os.environ, self._config_key, extension.id))}
+        )
 
     # -- traffic -----------------------------------------------------------------------------
 
     async def _watch(self, request: HttpRequest) -> Response:
-        """Record the traffic of an extension, because a page shows it."""
+        """Record the messages of an extension for some time, because a page displays them."""
         self.recorder.watch(self._host[request.query_params.get("name", "")].id)
-        return _json({})
+        return _respond_json({})
 
     async def _traffic(self, request: HttpRequest) -> Response:
         name = request.query_params.get("name", "")
@@ -111,44 +115,44 @@ class Endpoints:
 
     async def _frame(self, request: HttpRequest) -> Response:
         name = request.query_params.get("name", "")
-        number = int(_number(request, "number"))
+        number = int(_read_number(request, "number"))
         record = whole_record(self.recorder.find(name), number)
         if record is None:
-            raise _unfit("this frame is not kept any more")
-        return _json(record)
+            raise _invalid_request_error("this frame is not kept any more")
+        return _respond_json(record)
 
     async def _frames(self, request: HttpRequest) -> Response:
         name = self._host[request.query_params.get("name", "")].id
         is_answered = request.query_params.get("outcome") in ("result", "error")
         records = records_of_call(
             self.recorder.find(name),
-            _number(request, "from"),
-            _number(request, "to"),
+            _read_number(request, "from"),
+            _read_number(request, "to"),
             is_answered=is_answered,
         )
-        return _json({"records": records, "dropped": 0})
+        return _respond_json({"records": records, "dropped": 0})
 
     # -- control and calls -------------------------------------------------------------------
 
     async def _steer(self, request: HttpRequest) -> Response:
-        body = await _body(request)
+        body = await _read_body(request)
         verb = str(body.get("verb"))
-        if verb not in _STEERING:
-            raise _unfit("verb is one of start, stop and restart")
+        if verb not in _STEER_VERBS:
+            raise _invalid_request_error("verb is one of start, stop and restart")
         command = protocol.Request(verb, str(body.get("name", "")))
-        return _json(await self._requests.perform(command, _NoEvents()))
+        return _respond_json(await self._requests.perform(command, _NoEvents()))
 
     async def _reload(self, request: HttpRequest) -> Response:
-        await _body(request)
-        return _json(await self._requests.perform(protocol.Request("reload"), _NoEvents()))
+        await _read_body(request)
+        return _respond_json(await self._requests.perform(protocol.Request("reload"), _NoEvents()))
 
     async def _call(self, request: HttpRequest) -> Response:
-        body = await _body(request)
+        body = await _read_body(request)
         name = str(body.get("extension", ""))
-        self._host[name]
+        self._host[name]  # raises NotFound if there is no such extension
         timeout = body.get("timeout")
         if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
-            raise _unfit("timeout is a number of seconds")
+            raise _invalid_request_error("timeout is a number of seconds")
         params: dict[str, Any] = {"arguments": body.get("arguments"), "timeout": timeout}
         if body.get("method") is not None:
             params |= {"method": str(body["method"]), "stream": "if_any", "log": True}
@@ -160,7 +164,7 @@ class Endpoints:
 
 
 class _NoEvents:
-    """An `EventSender` for requests without events."""
+    """An `EventSender` that drops events, for requests that send none."""
 
     def offer(self, event: Mapping[str, Any]) -> None:
         pass
@@ -169,35 +173,35 @@ class _NoEvents:
         pass
 
 
-def _json(value: Any, status: int = 200) -> Response:
+def _respond_json(value: Any, status: int = 200) -> Response:
     return Response(to_json(value), status, media_type="application/json")
 
 
-def _number(request: HttpRequest, name: str) -> float:
+def _read_number(request: HttpRequest, name: str) -> float:
     try:
         return float(request.query_params.get(name, ""))
     except ValueError:
-        raise _unfit(f"{name} is a number") from None
+        raise _invalid_request_error(f"{name} is a number") from None
 
 
-async def _body(request: HttpRequest) -> dict[str, Any]:
-    """Return the object in the body of a request. Raises UsageError."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip()
-    if kind != "application/json":
-        raise _unfit("the body must be application/json")
+async def _read_body(request: HttpRequest) -> dict[str, Any]:
+    """Return the JSON object in the body of a request. Raises UsageError."""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip()
+    if content_type != "application/json":
+        raise _invalid_request_error("the body must be application/json")
     body = b""
     async for chunk in request.stream():
         body += chunk
         if len(body) > MAX_BODY_BYTES:
-            raise _unfit(f"the body is over {MAX_BODY_BYTES} bytes")
+            raise _invalid_request_error(f"the body is over {MAX_BODY_BYTES} bytes")
     try:
         value = jsontext.decode(body)
     except ValueError:
-        raise _unfit("the body is no JSON") from None
+        raise _invalid_request_error("the body is no JSON") from None
     if not isinstance(value, dict):
-        raise _unfit("the body must be an object")
+        raise _invalid_request_error("the body must be an object")
     return value
 
 
-def _unfit(why: str) -> UsageError:
+def _invalid_request_error(why: str) -> UsageError:
     return UsageError("X1395", f"the host does not understand this request: {why}")

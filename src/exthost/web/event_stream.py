@@ -1,8 +1,8 @@
-"""A response that is a stream of events, as `text/event-stream` has them.
+"""An HTTP response that is a stream of server-sent events (`text/event-stream`).
 
-Its producer is an asynchronous iterator of values. It is closed when the browser goes away or the
-host ends, whatever it waits for at that moment. A browser that does not read delays its own
-producer and nothing else.
+The events come from an asynchronous generator. It is closed when the browser disconnects or the
+host ends, even while it waits. A browser that does not read delays only its own generator
+(back-pressure).
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from exthost.web.page_values import to_json
 
 
 class OpenStreams:
-    """The streams that are open, so that the end of the host can end them."""
+    """The tasks of the open streams, so that they can be ended when the host ends."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -26,6 +26,7 @@ class OpenStreams:
         return len(self._tasks)
 
     def add(self, task: "asyncio.Task[None]") -> None:
+        """Remember a task until it is done."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -36,13 +37,13 @@ class OpenStreams:
 
 
 class EventStream(Response):
-    """A response of events. Each value of `events` is one."""
+    """A response whose events are the values of the generator `events`, as JSON."""
 
     media_type = "text/event-stream"
 
     def __init__(self, events: AsyncGenerator[Any, None], streams: OpenStreams) -> None:
         super().__init__()
-        del self.headers["content-length"]
+        del self.headers["content-length"]  # the length is not known
         self._events = events
         self._streams = streams
 
@@ -51,19 +52,19 @@ class EventStream(Response):
         await send(head)
         loop = asyncio.get_running_loop()
         sending = loop.create_task(self._send_events(send))
-        leaving = loop.create_task(_until_left(receive))
+        disconnecting = loop.create_task(_wait_for_disconnect(receive))
         self._streams.add(sending)
         try:
-            await asyncio.wait({sending, leaving}, return_when="FIRST_COMPLETED")
+            await asyncio.wait({sending, disconnecting}, return_when="FIRST_COMPLETED")
         finally:
-            has_left = leaving.done()
+            is_disconnected = disconnecting.done()
             sending.cancel()
-            leaving.cancel()
-            await asyncio.wait({sending, leaving})
-        if not has_left:
+            disconnecting.cancel()
+            await asyncio.wait({sending, disconnecting})
+        if not is_disconnected:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         if not sending.cancelled():
-            sending.result()
+            sending.result()  # raises the error of the generator, if it failed
 
     async def _send_events(self, send: Send) -> None:
         async with aclosing(self._events) as events:
@@ -72,6 +73,6 @@ class EventStream(Response):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
 
 
-async def _until_left(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,6 +1,7 @@
-"""One extension as the page shows it: its tools, its permissions, its process, its history.
+"""Describes one extension for the page: its tools, permissions, process and history.
 
-Starts nothing: an extension that has not been started shows what its manifest says.
+It does not start the extension. Before the first start, the description contains what the manifest
+declares.
 """
 
 import dataclasses
@@ -14,14 +15,14 @@ from exthost.extension.lifecycle import INITIAL_STATE, TABLE, State
 from exthost.web.history import History, as_rows
 from exthost.web.page_values import error_as_data
 
-# Members by which the manifests of dialects declare what an extension wants to do.
-_DECLARATIONS = ("permissions", "capabilities", "requires")
+# Attributes of manifests, in the various dialects, that declare what an extension needs.
+_DECLARED_ATTRIBUTES = ("permissions", "capabilities", "requires")
 
 
 def describe(extension: Extension, report: StatusReport, history: History) -> dict[str, Any]:
-    """Return everything that the page shows of an extension."""
+    """Return everything that the page displays about an extension."""
     offer, spec, cause = extension.offer, extension.spec, extension.cause
-    past = history.of(extension.id)
+    past = history.find(extension.id)
     return {
         **report.row(extension),
         "version": offer.version or spec.version,
@@ -51,20 +52,21 @@ def describe(extension: Extension, report: StatusReport, history: History) -> di
 
 
 def permissions(extension: Extension) -> dict[str, Any]:
-    """Return what the extension declares, what its config grants, and what contains its process."""
+    """Return the permissions that the extension declares, those that its config grants, and how its
+    process is sandboxed."""
     spec = extension.spec
     declared = {
-        name: _plain(value)
-        for name in _DECLARATIONS
+        name: _to_data(value)
+        for name in _DECLARED_ATTRIBUTES
         if (value := getattr(spec.manifest, name, None))
     }
     if any(dataclasses.astuple(spec.requires)):
-        declared["requires"] = _plain(spec.requires)
-    granted = _plain(spec.permissions) if spec.permissions is not None else None
+        declared["requires"] = _to_data(spec.requires)
+    granted = _to_data(spec.permissions) if spec.permissions is not None else None
     in_force: Any
     try:
         environment = extension.environment
-        in_force = _plain(extension.enforced)
+        in_force = _to_data(extension.enforced)
         variables = {
             "passed": list(environment.passed),
             "held_back": list(environment.held_back),
@@ -83,7 +85,7 @@ def permissions(extension: Extension) -> dict[str, Any]:
 
 
 def lifecycle() -> dict[str, Any]:
-    """Return the life-cycle table: states, and the moves between them."""
+    """Return the life-cycle table: the states, and the transitions (`moves`) between them."""
     moves: dict[tuple[str, str], list[str]] = {}
     for row in TABLE:
         moves.setdefault((row.state.value, row.next.value), []).append(row.event.value)
@@ -97,13 +99,14 @@ def lifecycle() -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _to_data(value: Any) -> Any:
+    """Return a value as JSON data; values of unknown types become strings."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+            field.name: _to_data(getattr(value, field.name)) for field in dataclasses.fields(value)
         }
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _to_data(item) for key, item in value.items()}
     if isinstance(value, list | tuple | frozenset | set):
-        return [_plain(item) for item in value]
+        return [_to_data(item) for item in value]
     return value if isinstance(value, str | int | float | bool | None) else str(value)

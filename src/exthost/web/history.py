@@ -1,8 +1,9 @@
-"""Past states and calls of the extensions of a host, for the page. Bounded.
+"""Remembers the last states and calls of each extension, for the page.
 
-A subscriber of the bus. It remembers the last changes of state of each extension, how many calls
-ended in each of the last seconds, and the last calls. Failed calls have a list of their own, so
-that successful ones do not push them out. Extensions that the host no longer has are forgotten.
+`History` subscribes to the event bus. For each extension it keeps the last changes of state, the
+last calls, and the number of calls in each of the last intervals (`points` of a sparkline). Failed
+calls have a list of their own, so that successful calls do not displace them. All lists are
+bounded, and extensions that were removed from the host are forgotten.
 """
 
 import time
@@ -12,15 +13,15 @@ from typing import Any, NamedTuple
 from exthost.events import CallEnded, StateChanged
 from exthost.host.host import Host
 
-# The number of points of a sparkline, and the length of each.
+# The number of points of a sparkline, and the length of the interval of each.
 POINTS = 60
 POINT_SECONDS = 2.0
 
-# The most that is kept of each extension.
+# How many changes of state, and how many calls, are kept for each extension.
 MOVES = 40
 CALLS = 30
 
-# A reason is the extension's own text, and may be long.
+# The reason of a change of state is cut, because it may be a long text of the extension.
 REASON_CHARACTERS = 300
 
 
@@ -43,7 +44,7 @@ class Move(NamedTuple):
 
 
 class ExtensionHistory:
-    """The past of one extension."""
+    """The last states and calls of one extension."""
 
     __slots__ = ("_counts", "_point", "calls", "failed", "moves")
 
@@ -51,10 +52,11 @@ class ExtensionHistory:
         self.moves: deque[Move] = deque(maxlen=MOVES)
         self.calls: deque[EndedCall] = deque(maxlen=CALLS)
         self.failed: deque[EndedCall] = deque(maxlen=CALLS)
-        self._point = 0
-        self._counts: deque[tuple[int, int]] = deque(maxlen=POINTS)  # calls, failures
+        self._point = 0  # the number of the newest point in `_counts`
+        self._counts: deque[tuple[int, int]] = deque(maxlen=POINTS)  # (calls, failures)
 
     def add(self, call: EndedCall, point: int) -> None:
+        """Add a call that ended in the interval of this point."""
         self.calls.append(call)
         is_failed = call.outcome != "result"
         if is_failed:
@@ -64,7 +66,8 @@ class ExtensionHistory:
         self._counts[-1] = calls + 1, failures + is_failed
 
     def points(self, point: int) -> list[tuple[int, int]]:
-        """Return calls and failures by point, the newest last. Empty if there were none."""
+        """Return the numbers of calls and failures of each point up to this one, the newest last.
+        Return an empty list if there were no calls."""
         if self._counts:
             self._advance(point)
             if not any(calls for calls, _ in self._counts):
@@ -72,13 +75,14 @@ class ExtensionHistory:
         return list(self._counts)
 
     def _advance(self, point: int) -> None:
+        """Add empty points until this one is the newest."""
         missing = POINTS if not self._counts else min(POINTS, point - self._point)
         self._counts.extend([(0, 0)] * missing)
         self._point = max(point, self._point)
 
 
 class History:
-    """The past of every extension of one host."""
+    """The last states and calls of every extension of one host."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -90,11 +94,12 @@ class History:
         )
 
     def close(self) -> None:
+        """End the subscriptions."""
         for unsubscribe in self._unsubscribes:
             unsubscribe()
 
-    def of(self, extension: str) -> ExtensionHistory:
-        """Return the history of an extension; an empty one if nothing has happened."""
+    def find(self, extension: str) -> ExtensionHistory:
+        """Return the history of an extension, which is empty if nothing has happened."""
         history = self._extensions.get(extension)
         if history is None:
             if len(self._extensions) > 2 * len(self._host) + 16:
@@ -109,17 +114,17 @@ class History:
 
     def _on_state_changed(self, change: StateChanged) -> None:
         reason = change.reason[:REASON_CHARACTERS]
-        self.of(change.extension).moves.append(Move(time.time(), change.after, reason))
+        self.find(change.extension).moves.append(Move(time.time(), change.after, reason))
 
     def _on_call_ended(self, ended: CallEnded) -> None:
         self._number += 1
         now = time.time()
         call = EndedCall(self._number, ended.method, ended.outcome, ended.seconds, now)
-        self.of(ended.extension).add(call, point_of(now))
+        self.find(ended.extension).add(call, point_of(now))
 
 
 def point_of(now: float) -> int:
-    """Return the number of the point that this moment belongs to."""
+    """Return the number of the point for this time, in seconds since 1970."""
     return int(now / POINT_SECONDS)
 
 

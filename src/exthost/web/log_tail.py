@@ -1,4 +1,4 @@
-"""The end of an extension's log file, for the page. Reads a bounded part of it."""
+"""Reads the last lines of an extension's log file, for the page. The size is bounded."""
 
 import os
 from pathlib import Path
@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from exthost.host.extension_logs import rotated_path
 
+# At most this many bytes are read, and this many lines returned.
 TAIL_BYTES = 64 * 1024
-LINES = 300
+MAX_LINES = 300
 
 
 class LogLineText(NamedTuple):
@@ -20,16 +21,17 @@ class LogLineText(NamedTuple):
 
 
 def read_tail(path: str) -> list[dict[str, str]]:
-    """Return the last lines of a log, the oldest first; none if there is no log."""
+    """Return the last lines of a log, the oldest first; empty if there is no log. The lines may
+    begin in the previous, rotated file."""
     file = Path(path)
     current = _read_end(file, TAIL_BYTES)
-    before = _read_end(rotated_path(file), TAIL_BYTES - len(current))
-    lines = (before + current).decode("utf-8", "replace").split("\n")[:-1]
-    return [_read_line(line)._asdict() for line in lines[-LINES:]]
+    rotated = _read_end(rotated_path(file), TAIL_BYTES - len(current))
+    lines = (rotated + current).decode("utf-8", "replace").split("\n")[:-1]
+    return [_parse_line(line)._asdict() for line in lines[-MAX_LINES:]]
 
 
 def _read_end(file: Path, limit: int) -> bytes:
-    """Return the last whole lines of a file."""
+    """Return the last whole lines of a file, at most `limit` bytes; empty if it cannot be read."""
     if limit <= 0:
         return b""
     try:
@@ -42,6 +44,6 @@ def _read_end(file: Path, limit: int) -> bytes:
     return end if size <= limit else end[end.find(b"\n") + 1 :]
 
 
-def _read_line(line: str) -> LogLineText:
-    parts = (*line.split(" ", 3), "", "", "")
-    return LogLineText(*parts[:4])
+def _parse_line(line: str) -> LogLineText:
+    fields = (*line.split(" ", 3), "", "", "")  # fields that are missing are ""
+    return LogLineText(*fields[:4])

@@ -1,10 +1,12 @@
-"""How a browser gets the token and sends it.
+"""Decides whether a browser may load the page, and passes the token to it.
 
-The address that `exthost run --web` prints contains the token. The first response moves it into the
-fragment of the address, which browsers never send. The page keeps it for its tab, and sends it as a
-header of each request to the API. So no other site, and no other server on this machine, can make a
-browser use the token. A cookie gives access to the page itself only, which contains no data: since
-browsers send a cookie to every port of a machine, another server may read it.
+The URL that `exthost run --web` prints contains the token. The first response redirects to a URL
+with the token in the fragment, which browsers never send to a server. The page keeps the token for
+its tab, and sends it as a header of each request to the API. Therefore no other site, and no other
+server on this machine, can make a browser send the token.
+
+The response also sets a cookie. The cookie gives access only to the page itself, which contains no
+data, because browsers send a cookie to every port of a machine, so that another server may read it.
 """
 
 import hashlib
@@ -18,7 +20,7 @@ from starlette.responses import RedirectResponse, Response
 from exthost.http_server.access import Access
 from exthost.http_server.token import Tokens
 
-# A token is one short line.
+# A form contains only the token, which is one short line.
 MAX_FORM_BYTES = 4096
 
 
@@ -28,42 +30,42 @@ class Login:
     def __init__(self, access: Access, tokens: Tokens, port: int) -> None:
         self._access = access
         self._tokens = tokens
-        self._cookie = f"exthost_{port}"
+        self._cookie_name = f"exthost_{port}"
 
     def may_load(self, request: Request) -> bool:
-        """Return whether the browser has our cookie, or sends the token as a header."""
+        """Return whether the request has a valid cookie, or the token as a header."""
         cookies = SimpleCookie()
         try:
             cookies.load(request.headers.get("cookie", ""))
         except CookieError:
             return False
-        morsel = cookies.get(self._cookie)
-        shown = morsel.value if morsel is not None else ""
-        given = shown.encode("utf-8", "replace")
-        valid = [_cookie_value(token).encode() for token in self._tokens.texts]
-        is_known = any(hmac.compare_digest(given, value) for value in valid)
-        return is_known or self._access.has_token(request.headers)
+        morsel = cookies.get(self._cookie_name)
+        cookie = (morsel.value if morsel is not None else "").encode("utf-8", "replace")
+        valid_cookies = [_cookie_value(token).encode() for token in self._tokens.texts]
+        is_valid = any(hmac.compare_digest(cookie, value) for value in valid_cookies)
+        return is_valid or self._access.has_token(request.headers)
 
-    async def by_form(self, request: Request) -> Response | None:
-        """Return the response to a form with the right token; None for any other."""
+    async def log_in_by_form(self, request: Request) -> Response | None:
+        """Return the redirect for a form with a valid token; None for any other form."""
         body = b""
         async for chunk in request.stream():
             body += chunk
             if len(body) > MAX_FORM_BYTES:
                 return None
         fields = parse_qs(body.decode("utf-8", "replace"))
-        return self.by_token(fields.get("token", [""])[0])
+        return self.log_in_by_token(fields.get("token", [""])[0])
 
-    def by_token(self, token: str) -> Response | None:
-        """Return the response to an address with the right token; None for any other."""
+    def log_in_by_token(self, token: str) -> Response | None:
+        """Return the redirect, with the cookie, for a valid token; None for any other text."""
         token = token.strip()
         if not token or not self._access.is_token(token):
             return None
         response = RedirectResponse(f"/#token={quote(token, safe='')}", status_code=303)
         value = _cookie_value(token)
-        response.set_cookie(self._cookie, value, httponly=True, samesite="lax", path="/")
+        response.set_cookie(self._cookie_name, value, httponly=True, samesite="lax", path="/")
         return response
 
 
 def _cookie_value(token: str) -> str:
+    """Return the cookie for a token, from which the token cannot be computed."""
     return hmac.new(token.encode(), b"exthost page", hashlib.sha256).hexdigest()

@@ -1,4 +1,4 @@
-"""Serves the page of a host until it is cancelled."""
+"""Serves the web page of a host until the task is cancelled."""
 
 import asyncio
 import socket
@@ -26,7 +26,11 @@ async def serve(
     address: str,
     tokens: Tokens,
 ) -> None:
-    """Serve the page of this host. `address` is what the listener is bound to."""
+    """Serve the page of this host, with `/healthz` and `/metrics`, until the task is cancelled.
+
+    `config` is the path of the config. `address` is the host name or address that the listener is
+    bound to.
+    """
     access = Access(address, tokens)
     endpoints = Endpoints(host, report, requests, config)
     login = Login(access, tokens, listener.getsockname()[1])

@@ -1,9 +1,9 @@
-"""Messages of extensions as they come, for the pages that look at them. Bounded.
+"""Records the messages of extensions, and sends them to the pages that display them.
 
-Recording costs time, so only the extensions that a page shows are recorded. A page renews its
-request from time to time; without that, recording ends. Each extension has a ring buffer of its
-own, so that many records of one do not push out those of another. A page gets the records that
-match its search in batches of a bounded size; the others are counted.
+Recording costs time, so only extensions that a page displays are recorded. A page renews its
+interest from time to time; otherwise the recording ends. Each extension has a ring buffer of its
+own, so that many records of one do not displace those of another. A page gets the records that
+match its search, in batches of a bounded size. Records that do not fit into a batch are counted.
 """
 
 import asyncio
@@ -15,24 +15,26 @@ from exthost.trace.buffer import TraceBuffer
 from exthost.trace.record import TraceRecord
 from exthost.web.page_values import cut, to_json
 
-# A page renews its request every 20 s.
+# The recording ends this long after the last request of a page, which renews its request every 20
+# s.
 INTEREST_SECONDS = 60.0
 
-# The ring of one extension, and that of all together ("").
+# The sizes of the ring buffer of one extension, and of that for all extensions together ("").
 RING_RECORDS, RING_BYTES = 3_000, 4 * 2**20
 ALL_RECORDS, ALL_BYTES = 10_000, 16 * 2**20
 
-# How many extensions are recorded at a time. The one that was shown longest ago is dropped.
+# The most ring buffers. The one that was requested longest ago is dropped.
 MAX_RINGS = 16
 
 # The size of a batch, and how often one is sent.
 BATCH_RECORDS = 300
 BATCH_SECONDS = 0.25
 
-# Records of a call may have a slightly earlier or later time than the call itself.
+# How much earlier or later than a call its records may be, since the times are taken separately.
 EARLIER_SECONDS = 0.05
 LATER_SECONDS = 0.5
 
+# Longer texts are cut in a list of records.
 PREVIEW_CHARACTERS = 400
 TEXT_CHARACTERS = 4_000
 
@@ -44,7 +46,8 @@ class _Ring(NamedTuple):
 
 
 class Recorder:
-    """The ring buffers of the extensions that pages show. The name "" stands for all together."""
+    """The ring buffers of the extensions that pages display. The name "" stands for all
+    together."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -52,7 +55,7 @@ class Recorder:
         self._rings: dict[str, _Ring] = {}
 
     def watch(self, name: str) -> TraceBuffer:
-        """Record an extension from now on, or continue to; return its ring buffer."""
+        """Start or continue to record an extension, and return its ring buffer."""
         ring = self._rings.pop(name, None)
         if ring is None:
             while len(self._rings) >= MAX_RINGS:
@@ -88,12 +91,13 @@ class Recorder:
 async def follow_traffic(
     recorder: Recorder, name: str, search: str
 ) -> AsyncGenerator[dict[str, Any], None]:
-    """Yield batches of the records that match, those that are kept first. Runs until closed."""
+    """Yield batches of the records that contain each word of `search`: first those in the ring
+    buffer, then new ones. Runs until it is closed."""
     words = search.lower().split()
     position = 0
     buffer = recorder.watch(name)
     while True:
-        if recorder.watch(name) is not buffer:  # it was dropped, and is recorded again
+        if recorder.watch(name) is not buffer:  # the old ring buffer was dropped meanwhile
             buffer, position = recorder.watch(name), 0
         dropped = max(0, buffer.start - position) if position else 0
         start = max(position, buffer.start)
@@ -110,12 +114,13 @@ async def follow_traffic(
             async with asyncio.timeout(INTEREST_SECONDS / 3):
                 await buffer.wait(position)
         except TimeoutError:
-            pass  # time to renew the request
+            pass  # time to renew the interest, in the next iteration
         await asyncio.sleep(BATCH_SECONDS)
 
 
 def matches(record: TraceRecord, words: Iterable[str]) -> bool:
-    """Return whether a record has each of these words, in lower case, in any of its parts."""
+    """Return whether each of these words, which are in lower case, occurs in any field of a
+    record."""
     text = ""
     for word in words:
         if not text:
@@ -127,34 +132,34 @@ def matches(record: TraceRecord, words: Iterable[str]) -> bool:
 
 
 def as_row(number: int, record: TraceRecord) -> dict[str, Any]:
-    """Return a record as the page lists it: what it says is cut to a line."""
+    """Return a record as a row of the page's list, with its data cut to a short line."""
     row = record.as_dict()
     for name in ("params", "result", "error", "data"):
         row.pop(name, None)
-    shown = preview(record)
-    row |= {"number": number, "preview": shown[:PREVIEW_CHARACTERS]}
-    row["is_cut"] = len(shown) > PREVIEW_CHARACTERS
+    line = preview(record)
+    row |= {"number": number, "preview": line[:PREVIEW_CHARACTERS]}
+    row["is_cut"] = len(line) > PREVIEW_CHARACTERS
     row["text"] = cut(text_of(record), TEXT_CHARACTERS)
     return row
 
 
 def text_of(record: TraceRecord) -> str:
-    """Return the text of a record; of a move, from where to where."""
+    """Return the text of a record; for a change of state, with the old and the new state."""
     if record.kind == "state" and isinstance(record.data, dict):
-        move = f"{record.data.get('before')} → {record.data.get('after')}"
-        return f"{move}: {record.text}" if record.text else move
+        change = f"{record.data.get('before')} → {record.data.get('after')}"
+        return f"{change}: {record.text}" if record.text else change
     return record.text
 
 
 def preview(record: TraceRecord) -> str:
-    """Return what a record says, as one line of JSON."""
+    """Return the data of a record as one line of JSON."""
     if record.data is None:
         return ""
     return to_json(record.data).decode("utf-8", "replace")
 
 
 def whole_record(buffer: TraceBuffer | None, number: int) -> dict[str, Any] | None:
-    """Return what one record says, if it is still kept."""
+    """Return the data and the text of one record, or None if the ring buffer no longer has it."""
     if buffer is None or not buffer.start <= number < buffer.end:
         return None
     record = buffer.after(number)[0]
@@ -164,11 +169,12 @@ def whole_record(buffer: TraceBuffer | None, number: int) -> dict[str, Any] | No
 def records_of_call(
     buffer: TraceBuffer | None, start: float, end: float, *, is_answered: bool
 ) -> list[dict[str, Any]]:
-    """Return the messages of the call that ran from `start` to `end`, in seconds since 1970, and
-    what else happened then: stderr, exits, moves.
+    """Return the messages of the call that ran from `start` to `end` (seconds since 1970), and the
+    other records of that time: stderr, exits and changes of state.
 
-    The bus does not number calls as the trace does: the call is the one whose messages fit the two
-    moments best. `is_answered`: its last message is its reply.
+    Events on the bus do not have the call numbers of the trace. So the call is chosen whose first
+    and last messages are nearest to the two times. `is_answered` is whether the last message of the
+    call is its reply; otherwise only the first message is compared.
     """
     if buffer is None:
         return []
@@ -182,11 +188,11 @@ def records_of_call(
         if record.call is not None:
             calls.setdefault(record.call, []).append(record.time)
 
-    def misfit(call: int) -> float:
+    def time_difference(call: int) -> float:
         times = calls[call]
         return abs(times[0] - start) + (abs(times[-1] - end) if is_answered else 0.0)
 
-    best = min(calls, key=misfit, default=None)
+    best = min(calls, key=time_difference, default=None)
     return [
         as_row(number, record)
         for number, record in recent

@@ -1,7 +1,7 @@
-"""Values of extensions as data that a page can show: bounded in size, and always valid JSON.
+"""Converts values of extensions to data for the page: of a bounded size, and always valid JSON.
 
-The page shows every text as text. Here only sizes are bounded, and images are limited to kinds that
-a browser decodes without running anything in them.
+The page displays every text as plain text, so nothing is escaped here. Images and sounds are
+limited to types that cannot contain scripts.
 """
 
 import json
@@ -12,58 +12,58 @@ from exthost.errors import ExthostError
 from exthost.tool_result import AudioBlock, ImageBlock, ResourceBlock, TextBlock, ToolResult
 from exthost.wire import jsontext
 
-# Limits of what the page shows of one result. The command line shows all of it.
+# How much of one result the page displays. The command line prints all of it.
 TEXT_CHARACTERS = 200_000
 DATA_BYTES = 1_000_000
 MEDIA_CHARACTERS = 12_000_000
 BLOCKS = 100
 
-# Without SVG, which can contain scripts and links: it is shown as text.
+# SVG is left out, because it can contain scripts and links. It is displayed as text.
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"})
 SOUND_TYPES = frozenset({"audio/wav", "audio/mpeg", "audio/ogg", "audio/webm", "audio/mp4"})
 
 
 def to_json(value: Any) -> bytes:
-    """Return any value as JSON; what is no JSON is shown as text."""
+    """Return any value as JSON. Values of unknown types become strings."""
     try:
         return jsontext.encode(value)
     except ExthostError:
-        # Lone surrogates and values of unknown types.
+        # It has lone surrogates, or values of unknown types.
         return json.dumps(value, default=str).encode("ascii")
 
 
 def cut(text: str, limit: int = TEXT_CHARACTERS) -> str:
-    """Return the text, cut with a note if it is too long."""
+    """Return the text; if it is longer than `limit`, cut, with a note about the rest."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}\n… {len(text) - limit} more characters"
 
 
 def result_as_data(result: ToolResult) -> dict[str, Any]:
-    """Return what a tool returned, for the page."""
-    shown: dict[str, Any] = {"is_error": result.is_error}
+    """Return the result of a tool as data for the page."""
+    page_data: dict[str, Any] = {"is_error": result.is_error}
     try:
-        shown["content"] = [_block(block) for block in result.content[:BLOCKS]]
+        page_data["content"] = [_block_as_data(block) for block in result.content[:BLOCKS]]
         data = as_data(result.data)
         is_small = data is not None and len(to_json(data)) <= DATA_BYTES
-        shown["data"] = data if is_small else None
-        shown["text"] = cut(result.text)
+        page_data["data"] = data if is_small else None
+        page_data["text"] = cut(result.text)
     except (ExthostError, RecursionError) as error:
-        shown |= {"content": [], "data": None, "text": f"cannot be shown: {error}"}
+        page_data |= {"content": [], "data": None, "text": f"cannot be shown: {error}"}
     if result.error_reply is not None:
-        shown["error"] = error_as_data(result.error_reply)
-    return shown
+        page_data["error"] = error_as_data(result.error_reply)
+    return page_data
 
 
-def _block(block: Any) -> dict[str, Any]:
+def _block_as_data(block: Any) -> dict[str, Any]:
     match block:
         case TextBlock():
             return {"type": "text", "text": cut(block.text)}
         case ImageBlock() | AudioBlock():
-            kinds = IMAGE_TYPES if isinstance(block, ImageBlock) else SOUND_TYPES
-            kind = block.mime_type.lower()
-            if kind in kinds and len(block.data) <= MEDIA_CHARACTERS:
-                return {"type": block.type, "mime_type": kind, "data": block.data}
+            allowed_types = IMAGE_TYPES if isinstance(block, ImageBlock) else SOUND_TYPES
+            mime_type = block.mime_type.lower()
+            if mime_type in allowed_types and len(block.data) <= MEDIA_CHARACTERS:
+                return {"type": block.type, "mime_type": mime_type, "data": block.data}
             return {"type": "text", "text": f"({block.type}, {block.mime_type}, not shown here)"}
         case ResourceBlock():
             text = cut(block.text) if block.text is not None else None
@@ -73,6 +73,6 @@ def _block(block: Any) -> dict[str, Any]:
 
 
 def error_as_data(error: ExthostError) -> dict[str, Any]:
-    """Return an error for the page: what the command line shows with --json."""
-    shown = error.as_dict()
-    return {**shown, "message": cut(str(shown.get("message", "")), 20_000)}
+    """Return an error as data for the page: what the command line prints with --json."""
+    fields = error.as_dict()
+    return {**fields, "message": cut(str(fields.get("message", "")), 20_000)}

@@ -1,8 +1,8 @@
-"""The rows of all extensions, as they change: one sampler for every page that is open.
+"""Samples the state of all extensions, and sends the rows that changed to every open page.
 
-Sampling costs nothing while no page is open. A page gets the rows that changed since it was sent
-the last ones, however long it took to read them, so a slow page gets fewer and newer rows and
-queues nothing.
+All pages share one sampler, which runs only while a page is open. A page gets the rows that changed
+since its last update, however long it took to read that. So nothing is queued for a slow page; it
+gets fewer updates.
 """
 
 import asyncio
@@ -16,36 +16,38 @@ from exthost.extension.extension import Extension
 from exthost.host.host import Host
 from exthost.web.history import POINT_SECONDS, History, point_of
 
-# How often rows are sampled; less often with many extensions.
+# The time between samples, which is longer if there are more than MANY extensions.
 TICK_SECONDS = 0.4
 MANY = 200
 MANY_TICK_SECONDS = 1.0
 
-# After a change of state a sample is taken sooner, together with other changes.
+# After a change of state a sample is taken this much later, to include other changes.
 MOVE_SECONDS = 0.05
 
-# The rate is computed from the calls of the last points.
+# The rate of calls is computed from this many points of the history.
 _RATE_POINTS = 5
 
 
 class RowSampler:
-    """Rows by extension, each with the number of the sample in which it changed last."""
+    """The rows by extension, each with the number of the sample in which it changed last."""
 
     def __init__(self, host: Host, report: StatusReport, history: History) -> None:
         self._host = host
         self._report = report
         self._history = history
         self._rows: dict[str, tuple[int, dict[str, Any]]] = {}
+        # Removed extensions, each with the number of the sample in which it was missing first.
         self._removed: dict[str, int] = {}
-        self._sample = 0
-        self._watchers = 0
+        self._sample = 0  # the number of the last sample
+        self._watchers = 0  # how many pages are open
         self._sampled = asyncio.Event()
         self._moved = asyncio.Event()
         self._unsubscribe = host.events.subscribe(StateChanged, lambda _: self._moved.set())
         self._task: asyncio.Task[None] | None = None
 
     async def follow(self) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield changes: all rows first, then those that differ. Runs until it is closed."""
+        """Yield updates for one page: first all rows, then those that changed. Runs until it is
+        closed."""
         self._watchers += 1
         try:
             if self._task is None:
@@ -65,7 +67,7 @@ class RowSampler:
                 await self._stop()
 
     async def close(self) -> None:
-        """Stop observing and sampling."""
+        """Stop sampling, and end the subscription."""
         self._unsubscribe()
         await self._stop()
 
@@ -94,7 +96,7 @@ class RowSampler:
                 pass
             self._moved.clear()
             self._take_sample()
-            # Those who wait now are woken by this event; those who wait later get the next one.
+            # Wake the pages that wait now. Those that wait later wait for the next event.
             event, self._sampled = self._sampled, asyncio.Event()
             event.set()
 
@@ -103,23 +105,23 @@ class RowSampler:
         point = point_of(time.time())
         for extension in self._host.extensions:
             row = self._row(extension, point)
-            before = self._rows.get(extension.id)
-            is_same = before is not None and before[1] == row
-            rows[extension.id] = before if before is not None and is_same else (number, row)
+            old = self._rows.get(extension.id)
+            is_same = old is not None and old[1] == row
+            rows[extension.id] = old if old is not None and is_same else (number, row)
         for name in self._rows.keys() - rows.keys():
             self._removed[name] = number
         for name in self._removed.keys() & rows.keys():
             del self._removed[name]
-        while len(self._removed) > MANY:
+        while len(self._removed) > MANY:  # forget the oldest
             del self._removed[next(iter(self._removed))]
         self._rows, self._sample = rows, number
 
     def _row(self, extension: Extension, point: int) -> dict[str, Any]:
         row = self._report.row(extension)
-        del row["uptime"]  # it would make every row differ
-        history = self._history.of(extension.id)
+        del row["uptime"]  # it would make every row differ in every sample
+        history = self._history.find(extension.id)
         points = history.points(point)
-        recent = points[-_RATE_POINTS - 1 : -1]  # the newest is not over
+        recent = points[-_RATE_POINTS - 1 : -1]  # without the newest, whose interval is not over
         row["points"] = points
         row["rate"] = round(sum(calls for calls, _ in recent) / _RATE_POINTS / POINT_SECONDS, 1)
         row["since"] = history.moves[-1].time if history.moves else None
