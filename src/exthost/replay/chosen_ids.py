@@ -1,7 +1,7 @@
-"""Ids that one side chooses anew in each session, such as the UUID of a thread or a task. Pure.
+"""Maps ids that differ in each session, such as the UUID of a thread or a task. Pure.
 
-Two texts that are UUIDs play the same part if they stand at the same place each time. What is said
-in a replay has the ids of this session in the place of those that were recorded.
+If a recorded message and an actual one have UUIDs at the same place, the actual UUID stands for the
+recorded one from then on. Messages that the replay sends contain the actual ids.
 """
 
 import re
@@ -14,22 +14,23 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 def is_chosen_id(value: Any) -> bool:
-    """Return whether a value is an id that may differ from session to session."""
+    """Return whether a value is an id that may differ in each session: a UUID."""
     return isinstance(value, str) and len(value) == 36 and _UUID.fullmatch(value) is not None
 
 
 class ChosenIds:
-    """The ids of the other side: recorded → of this session."""
+    """The ids that the other side chose: from the recorded to the actual ones."""
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}
 
     def fits(self, recorded: str, actual: str) -> bool:
-        """Return whether an id may stand for a recorded one."""
+        """Return whether an actual id may stand for a recorded one: it does already, or the
+        recorded one is new."""
         return self._ids.get(recorded, actual) == actual
 
     def learn(self, recorded: Any, actual: Any) -> None:
-        """Remember the ids in two values that play the same part."""
+        """Remember the ids at the same places of two matching values."""
         if is_chosen_id(recorded) and is_chosen_id(actual):
             self._ids.setdefault(recorded, actual)
         elif isinstance(recorded, Mapping) and isinstance(actual, Mapping):
@@ -40,7 +41,7 @@ class ChosenIds:
                 self.learn(recorded_item, actual_item)
 
     def apply(self, value: Any) -> Any:
-        """Return a recorded value with the ids of this session."""
+        """Return a recorded value with the actual ids in place of the recorded ones."""
         if not self._ids:
             return value
         if isinstance(value, str):

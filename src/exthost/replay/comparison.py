@@ -1,4 +1,4 @@
-"""Where two messages differ first, as data and as text. Pure."""
+"""Finds the first difference between a recorded and an actual message, and describes it. Pure."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -11,15 +11,21 @@ from exthost.wire import jsontext
 
 __all__ = ["Difference", "Place", "Rules", "describe"]
 
-# Members that name a request of this session, whatever their value.
-_NAMES_REQUEST = frozenset({"progressToken", "requestId"})
+# JSON fields that refer to a request by its id, so that their values differ in each session.
+_REQUEST_ID_FIELDS = frozenset({"progressToken", "requestId"})
 
-# The part of a value that a person looks at.
-_SHOWN = 2000
+# A longer value is cut in a description.
+_MAX_CHARACTERS = 2000
 
 
 class Place(NamedTuple):
-    """Where two values differ, and how. An absent value is None, and `missing` says whose."""
+    """The place where two values differ.
+
+    path      the place, such as `params.items[2]`
+    recorded  the recorded value there; None if it is absent
+    actual    the actual value there; None if it is absent
+    missing   "recorded" or "actual" if that one is absent, otherwise ""
+    """
 
     path: str
     recorded: Any
@@ -30,10 +36,10 @@ class Place(NamedTuple):
 class Difference(NamedTuple):
     """The first difference of a replay.
 
-    number    of the record among the messages of the session, from 1; 0 if it has none
-    recorded  the message that was recorded, or "" if there is none
-    actual    what came in its place
-    place     where the two differ, if both are messages of one kind
+    number    the number of the recorded message in the session, from 1; 0 if there is none
+    recorded  a description of the recorded message; "" if there is none
+    actual    a description of what was received instead; "" if `place` is given
+    place     where the two differ, if they are of the same kind and method
     """
 
     number: int
@@ -52,7 +58,7 @@ class Difference(NamedTuple):
         return data
 
     def lines(self) -> list[str]:
-        """Return it for a person."""
+        """Return the difference as lines of text for a person."""
         about = f"message {self.number} of the recording" if self.number else "after the recording"
         head = f"the first difference: {about}"
         place = self.place
@@ -60,62 +66,64 @@ class Difference(NamedTuple):
             recorded = self.recorded or "nothing"
             return [head, f"  recorded: {recorded}", f"  now:      {self.actual}"]
         lines = [f"{head}, {self.recorded}", f"  at        {place.path or 'the whole of it'}"]
-        recorded = "(absent)" if place.missing == "recorded" else _shown(place.recorded)
-        actual = "(absent)" if place.missing == "actual" else _shown(place.actual)
+        recorded = "(absent)" if place.missing == "recorded" else _format_value(place.recorded)
+        actual = "(absent)" if place.missing == "actual" else _format_value(place.actual)
         return [*lines, f"  recorded: {recorded}", f"  now:      {actual}"]
 
 
 class Rules:
-    """What may differ: members of the names in `ignored`, secrets that were hidden, names of
-    requests of this session, and the ids in `ids`."""
+    """Compares messages. These may differ: JSON fields with a name in `ignored`, secrets that were
+    hidden in the recording, ids of requests, and UUIDs as `ids` allows."""
 
     def __init__(self, ids: ChosenIds, ignored: Collection[str] = ()) -> None:
         self.ids = ids
         self.ignored = frozenset(ignored)
 
     def compare(self, number: int, recorded: TraceRecord, actual: TraceRecord) -> Difference | None:
-        """Return the difference of two messages, whose ids may differ; None if there is none."""
+        """Return the difference between two messages, except their ids; None if there is none.
+        `number` is that of the recorded message."""
         if recorded.kind != actual.kind:
             return Difference(number, describe(recorded), describe(actual))
         if recorded.kind in ("request", "notification") and recorded.method != actual.method:
             return Difference(number, describe(recorded), describe(actual))
         name = {"reply": "result", "failure": "error"}.get(recorded.kind, "params")
-        place = self.find(recorded.data, actual.data, name)
+        place = self.find_difference(recorded.data, actual.data, name)
         return None if place is None else Difference(number, describe(recorded, False), "", place)
 
-    def find(self, recorded: Any, actual: Any, path: str = "") -> Place | None:
-        """Return the first place where two values differ."""
+    def find_difference(self, recorded: Any, actual: Any, path: str = "") -> Place | None:
+        """Return the first place where two values differ; None if there is none."""
         if isinstance(recorded, Mapping) and isinstance(actual, Mapping):
-            return self._find_in_members(recorded, actual, path)
+            return self._find_in_mappings(recorded, actual, path)
         if isinstance(recorded, list) and isinstance(actual, list | tuple):
-            return self._find_in_items(recorded, actual, path)
+            return self._find_in_lists(recorded, actual, path)
         if isinstance(recorded, str) and isinstance(actual, str):
-            fits = recorded == actual or self._fits(recorded, actual)
+            is_equal = recorded == actual or self._may_stand_for(recorded, actual)
         else:
-            fits = recorded == actual and isinstance(recorded, bool) == isinstance(actual, bool)
-        return None if fits else Place(path, recorded, actual)
+            # In Python 1 == True, in JSON they differ.
+            is_equal = recorded == actual and isinstance(recorded, bool) == isinstance(actual, bool)
+        return None if is_equal else Place(path, recorded, actual)
 
-    def _find_in_members(
+    def _find_in_mappings(
         self, recorded: Mapping[str, Any], actual: Mapping[str, Any], path: str
     ) -> Place | None:
         for key in (*recorded, *(key for key in actual if key not in recorded)):
-            inside = f"{path}.{key}" if path else str(key)
+            field_path = f"{path}.{key}" if path else str(key)
             in_both = key in recorded and key in actual
-            if key in self.ignored or (in_both and key in _NAMES_REQUEST):
+            if key in self.ignored or (in_both and key in _REQUEST_ID_FIELDS):
                 continue
             if not in_both:
                 missing = "actual" if key in recorded else "recorded"
-                return Place(inside, recorded.get(key), actual.get(key), missing)
-            place = self.find(recorded[key], actual[key], inside)
+                return Place(field_path, recorded.get(key), actual.get(key), missing)
+            place = self.find_difference(recorded[key], actual[key], field_path)
             if place is not None:
                 return place
         return None
 
-    def _find_in_items(
+    def _find_in_lists(
         self, recorded: Sequence[Any], actual: Sequence[Any], path: str
     ) -> Place | None:
         for index, (recorded_item, actual_item) in enumerate(zip(recorded, actual, strict=False)):
-            place = self.find(recorded_item, actual_item, f"{path}[{index}]")
+            place = self.find_difference(recorded_item, actual_item, f"{path}[{index}]")
             if place is not None:
                 return place
         count = min(len(recorded), len(actual))
@@ -125,20 +133,22 @@ class Rules:
             return Place(f"{path}[{count}]", None, actual[count], "recorded")
         return None
 
-    def _fits(self, recorded: str, actual: str) -> bool:
+    def _may_stand_for(self, recorded: str, actual: str) -> bool:
+        """Return whether an actual text matches a different recorded one: both are UUIDs, or the
+        recorded one has a hidden secret."""
         if is_chosen_id(recorded) and is_chosen_id(actual):
             return self.ids.fits(recorded, actual)
-        return HIDDEN in recorded and _fits_hidden(recorded, actual)
+        return HIDDEN in recorded and _matches_hidden(recorded, actual)
 
 
-def _fits_hidden(recorded: str, actual: str) -> bool:
-    """Return whether a text fits one in which a secret was hidden."""
-    parts = map(re.escape, recorded.split(HIDDEN))
-    return re.fullmatch(".*".join(parts), actual, re.DOTALL) is not None
+def _matches_hidden(recorded: str, actual: str) -> bool:
+    """Return whether a text matches a recorded one in which secrets were hidden."""
+    visible_parts = map(re.escape, recorded.split(HIDDEN))
+    return re.fullmatch(".*".join(visible_parts), actual, re.DOTALL) is not None
 
 
-def describe(record: TraceRecord, whole: bool = True) -> str:
-    """Return a message in words, with what it says if it is to be shown whole."""
+def describe(record: TraceRecord, with_data: bool = True) -> str:
+    """Return a description of a message, with its parameters, result or error if `with_data`."""
     match record.kind:
         case "reply":
             text = f"a reply to {record.method or 'a request'}"
@@ -146,9 +156,12 @@ def describe(record: TraceRecord, whole: bool = True) -> str:
             text = f"an error reply to {record.method or 'a request'}"
         case _:
             text = f"the {record.kind} {record.method}".rstrip()
-    return f"{text}: {_shown(record.data)}" if whole else text
+    return f"{text}: {_format_value(record.data)}" if with_data else text
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
+    """Return a value as text, cut if it is long."""
     text = jsontext.display_text(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"
+    if len(text) <= _MAX_CHARACTERS:
+        return text
+    return f"{text[:_MAX_CHARACTERS]}… ({len(text):,} characters)"

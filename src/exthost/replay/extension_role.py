@@ -1,7 +1,8 @@
-"""The child's part of a recorded session: what it says to each message of the host. Pure.
+"""The role of the extension in a replay: decides what to send after each message of the host. Pure.
 
-What belongs to a call is said in the order of that call, as soon as its request was heard. What
-belongs to none is said when everything before it in the recording was heard and said. So a host
+A recorded message of the extension that belongs to a call is sent as soon as the request of the
+call has been received and the earlier messages of that call have been sent. A message that belongs
+to no call is sent when everything before it in the recording has been sent and received. So a host
 that sends the same requests in another order gets the same replies.
 """
 
@@ -12,52 +13,58 @@ from typing import Any
 from exthost.messages import Failure, Id, Message, Noise, Request
 from exthost.replay.chosen_ids import ChosenIds
 from exthost.replay.comparison import Difference, Rules, describe
-from exthost.replay.script import Script, as_record, message_of
+from exthost.replay.script import Script, as_record, make_message
 from exthost.trace.record import TraceRecord
 
 __all__ = ["ExtensionRole", "StderrLine"]
 
 NOT_RECORDED = "the recording has no such request"
 
-# Of requests of one method, so many are compared in search of an equal one.
-_COMPARED = 64
+# How many recorded requests of one method are compared in search of an equal one.
+_MAX_COMPARED = 64
 
 
 class StderrLine(str):
-    """A line that the child writes to stderr."""
+    """A line that the extension writes to stderr."""
 
     __slots__ = ()
 
 
 class ExtensionRole:
-    """Plays one script. `differences` are those of what the host sent."""
+    """Replays the extension of one script.
+
+    `differences` are those between the messages of the host and the recorded ones.
+    """
 
     def __init__(self, script: Script) -> None:
         self._records = script.records
         self._has_ended = script.has_ended
-        self._done = [False] * len(script.records)
-        self._first = 0  # all records before this one are done
-        self._of_call: dict[Any, deque[int]] = {}  # records in the order of their call
-        self._unheard: dict[Any, deque[int]] = {}  # messages of the host by the part they play
-        self._ids: dict[Id | None, Id | None] = {}  # of the host's requests: recorded → heard
-        self._chosen = ChosenIds()
-        self._rules = Rules(self._chosen)
+        self._done = [False] * len(script.records)  # sent or received
+        self._first = 0  # the records before this index are done
+        self._by_call: dict[Any, deque[int]] = {}  # the records of each call, by `_call_key`
+        # The messages of the host that are not received yet, by `_match_key`.
+        self._expected: dict[Any, deque[int]] = {}
+        # The ids of the host's requests: from the recorded to the actual ones.
+        self._request_ids: dict[Id | None, Id | None] = {}
+        self._chosen_ids = ChosenIds()
+        self._rules = Rules(self._chosen_ids)
         self.differences: list[Difference] = []
         for index, record in enumerate(script.records):
-            group = _group(record)
-            if group is not None:
-                self._of_call.setdefault(group, deque()).append(index)
+            call_key = _call_key(record)
+            if call_key is not None:
+                self._by_call.setdefault(call_key, deque()).append(index)
             if record.direction == "sent":
-                self._unheard.setdefault(_part(record), deque()).append(index)
+                self._expected.setdefault(_match_key(record), deque()).append(index)
 
     @property
     def is_over(self) -> bool:
-        """Whether everything was heard and said, and the process ended after that."""
+        """Whether every message was sent and received, and the recorded process then ended."""
         return self._has_ended and self._first_undone() == len(self._records)
 
     @property
     def next_method(self) -> str:
-        """The method of the next request, for a dialect that matches by order."""
+        """The method of the next recorded request of the host, or "". Positional dialects, whose
+        replies carry no id and match requests by order, need it to decode the request."""
         for index in range(self._first_undone(), len(self._records)):
             record = self._records[index]
             if not self._done[index] and (record.direction, record.kind) == ("sent", "request"):
@@ -65,11 +72,11 @@ class ExtensionRole:
         return ""
 
     def first_messages(self) -> list[Message | Noise | StderrLine]:
-        """Return what the child says before it hears anything."""
-        return list(self._say(None))
+        """Return what the extension sends before it receives anything."""
+        return list(self._send_due(None))
 
     def receive(self, message: Message) -> list[Message | Noise | StderrLine]:
-        """Return what the child says to a message of the host."""
+        """Return what the extension sends after this message of the host."""
         actual = as_record(message)
         index = self._match(actual)
         if index is None:
@@ -78,44 +85,47 @@ class ExtensionRole:
                 return [Failure(message.id, NOT_RECORDED, -32601)]
             return []
         recorded = self._records[index]
-        difference = self._rules.compare(self._number(index), recorded, actual)
+        difference = self._rules.compare(self._message_number(index), recorded, actual)
         if difference is not None:
             self.differences.append(difference)
         self._done[index] = True
-        self._chosen.learn(recorded.data, actual.data)
+        self._chosen_ids.learn(recorded.data, actual.data)
         if isinstance(message, Request):
-            self._ids[recorded.id] = message.id
-        return list(self._say(_group(recorded)))
+            self._request_ids[recorded.id] = message.id
+        return list(self._send_due(_call_key(recorded)))
 
-    def _number(self, index: int) -> int:
+    def _message_number(self, index: int) -> int:
+        """Return the number of a record among the messages of the recording, from 1."""
         return sum(record.is_message for record in self._records[: index + 1])
 
     def _match(self, actual: TraceRecord) -> int | None:
-        """Return the recorded message that plays this part: an equal one, else the first."""
-        candidates = self._unheard.get(_part(actual))
+        """Return the index of the recorded message that matches: an equal one, or else the first of
+        the same kind and method. Return None if there is none."""
+        candidates = self._expected.get(_match_key(actual))
         if not candidates:
             return None
-        for index in list(candidates)[:_COMPARED]:
+        for index in list(candidates)[:_MAX_COMPARED]:
             if self._rules.compare(0, self._records[index], actual) is None:
                 candidates.remove(index)
                 return index
         return candidates.popleft()
 
-    def _say(self, group: Any) -> Iterator[Message | Noise | StderrLine]:
-        """Yield what is due after a record of this group was done."""
+    def _send_due(self, call_key: Any) -> Iterator[Message | Noise | StderrLine]:
+        """Yield what is due after a message of this call: the next messages of the call, and then
+        those that are next in the whole recording."""
         while True:
-            index = self._due_of(group)
+            index = self._next_of_call(call_key)
             if index is None:
                 index = self._first_undone()
                 if index == len(self._records) or self._records[index].direction == "sent":
                     return
-                group = _group(self._records[index])
+                call_key = _call_key(self._records[index])
             self._done[index] = True
-            yield self._message_of(self._records[index])
+            yield self._make_message(self._records[index])
 
-    def _due_of(self, group: Any) -> int | None:
-        """Return the next record of a call, if it is the child's to say."""
-        records = self._of_call.get(group)
+    def _next_of_call(self, call_key: Any) -> int | None:
+        """Return the next record of a call, if the extension sends it; otherwise None."""
+        records = self._by_call.get(call_key)
         while records and self._done[records[0]]:
             records.popleft()
         if not records or self._records[records[0]].direction == "sent":
@@ -127,29 +137,31 @@ class ExtensionRole:
             self._first += 1
         return self._first
 
-    def _message_of(self, record: TraceRecord) -> Message | Noise | StderrLine:
+    def _make_message(self, record: TraceRecord) -> Message | Noise | StderrLine:
         if record.kind == "stderr":
             return StderrLine(record.text)
         if record.kind == "noise":
             return Noise(record.text.encode(), str(record.data))
         is_answer = record.kind in ("reply", "failure")
-        record = record._replace(data=self._chosen.apply(record.data))
-        return message_of(record, self._ids.get(record.id, record.id) if is_answer else record.id)
+        record = record._replace(data=self._chosen_ids.apply(record.data))
+        id = self._request_ids.get(record.id, record.id) if is_answer else record.id
+        return make_message(record, id)
 
 
-def _part(record: TraceRecord) -> tuple[Any, ...]:
-    """Return the part that a message of the host plays."""
+def _match_key(record: TraceRecord) -> tuple[Any, ...]:
+    """Return a key that is equal for messages of the host that may match: the id of an answer, or
+    the kind and method of another message."""
     if record.kind in ("reply", "failure"):
         return "answer", record.id
     return record.kind, record.method
 
 
-def _group(record: TraceRecord) -> Any:
-    """Return what holds the records of a call together; None if only the order of all does."""
+def _call_key(record: TraceRecord) -> Any:
+    """Return a key that the records of one call share; None if the record belongs to no call."""
     if record.call is not None and (record.id is not None or record.kind == "notification"):
         return record.call
     if record.id is None or record.kind == "notification":
         return None
-    # A request that stays open, or one of the child's own, and its answer.
+    # A request that stays open, or a request of the extension, and its answer.
     by_host = record.direction == "sent"
     return ("host" if by_host == (record.kind == "request") else "child"), record.id

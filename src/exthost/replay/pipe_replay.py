@@ -1,6 +1,8 @@
-"""Either part of a recorded session on real pipes: the child's on ours, the host's on a program's.
+"""Replays a recorded session on real pipes.
 
-Blocking, in one thread: a replay does nothing else.
+`play_extension` uses the stdin and stdout of this process, so that a host can start it as an
+extension. `play_host` starts a program and sends it the messages of the host. Both block, because a
+replay does nothing else.
 """
 
 import os
@@ -23,72 +25,76 @@ from exthost.wire.framing import READ_BYTES, Broken, Skipped
 
 __all__ = ["Outcome", "play_extension", "play_host"]
 
-# The largest message of a recording: what was accepted once is accepted again.
-_LARGEST_BYTES = 2**31 - 1
+# Any message size is accepted, because the recorded session accepted it.
+_MAX_MESSAGE_BYTES = 2**31 - 1
 
-# For a program that was asked to end.
+# How long to wait for a program to end, after each step of its shutdown.
 _END_SECONDS = 5.0
 
 
 class _Wire:
-    """The framing and the codec of one role."""
+    """The framing and the codec of a dialect, for one role."""
 
     def __init__(self, dialect: Dialect, role: Role) -> None:
-        self._framing = dialect.framing(_LARGEST_BYTES)
+        self._framing = dialect.framing(_MAX_MESSAGE_BYTES)
         self.codec = dialect.codec(role)
 
     def expect(self, method: str) -> None:
+        """Set the method of the next request, which only the codec of a positional dialect
+        needs."""
         if method and isinstance(self.codec, Positional):
             self.codec.expect(method)
 
     def frame(self, message: Message) -> bytes:
         return self._framing.wrap(self.codec.encode(message))
 
-    def read(self, data: bytes) -> list[Message | Noise | Skipped | Broken]:
-        read: list[Message | Noise | Skipped | Broken] = []
+    def decode(self, data: bytes) -> list[Message | Noise | Skipped | Broken]:
+        """Return the messages that these bytes complete."""
+        messages: list[Message | Noise | Skipped | Broken] = []
         for item in self._framing.feed(data):
             if isinstance(item, Skipped | Broken):
-                read.append(item)
+                messages.append(item)
             else:
-                read.extend(messages_in(self.codec.decode(item)))
-        return read
+                messages.extend(messages_in(self.codec.decode(item)))
+        return messages
 
 
 def play_extension(
     script: Script, stdin: int = 0, stdout: int = 1, stderr: int = 2
 ) -> ExtensionRole:
-    """Play the child of this script to the host at these descriptors, until the host closes them
-    or the recording ends."""
-    part = ExtensionRole(script)
+    """Replay the extension of this script for the host at the other end of these file descriptors,
+    until the host closes stdin or the recording ends. Return the role, for its differences."""
+    role = ExtensionRole(script)
     wire = _Wire(find_dialect(script.dialect), Role.GUEST)
 
-    def say(spoken: Sequence[Message | Noise | StderrLine]) -> None:
-        for event in spoken:
-            if isinstance(event, StderrLine):
-                _write(stderr, f"{event}\n".encode())
-            elif isinstance(event, Noise):
-                _write(stdout, event.data + b"\n")
+    def send(due: Sequence[Message | Noise | StderrLine]) -> None:
+        for item in due:
+            if isinstance(item, StderrLine):
+                _write(stderr, f"{item}\n".encode())
+            elif isinstance(item, Noise):
+                _write(stdout, item.data + b"\n")
             else:
-                _write(stdout, wire.frame(event))
+                _write(stdout, wire.frame(item))
 
-    say(part.first_messages())
-    while not part.is_over:
-        wire.expect(part.next_method)
+    send(role.first_messages())
+    while not role.is_over:
+        wire.expect(role.next_method)
         try:
             data = os.read(stdin, READ_BYTES)
         except OSError:
             break
         if not data:
             break
-        for message in wire.read(data):
+        for message in wire.decode(data):
             if not isinstance(message, Noise | Skipped | Broken):
-                say(part.receive(message))
-                wire.expect(part.next_method)
-    return part
+                send(role.receive(message))
+                wire.expect(role.next_method)
+    return role
 
 
 class Outcome:
-    """What a replay against a program came to. `compared` counts the messages that are equal."""
+    """The outcome of a replay with a program: the first difference, or None, and how many messages
+    were equal (`compared`)."""
 
     def __init__(self, difference: Difference | None, compared: int) -> None:
         self.difference = difference
@@ -103,27 +109,30 @@ def play_host(
     ignored: Collection[str] = (),
     stderr: int = 2,
 ) -> Outcome:
-    """Play the host of this script to a program, up to the first difference. The program has
-    `seconds` for each message. Its stderr is passed on. Raises SpawnFailed."""
-    part = HostRole(script, ignored)
+    """Run a program and replay the host of this script for it, up to the first difference.
+
+    `seconds` is the timeout for each message. JSON fields with a name in `ignored` may differ. The
+    stderr of the program is copied to the descriptor `stderr`. Raises SpawnFailed.
+    """
+    role = HostRole(script, ignored)
     program = find_program(command[0], None, os.environ.get("PATH", os.defpath))
     plan = LaunchPlan(argv=(program, *command[1:]), env=dict(os.environ))
     child = Child(plan, script.extension)
     try:
-        difference = _Conversation(script, part, child, seconds, stderr).run()
+        difference = _Conversation(script, role, child, seconds, stderr).run()
     finally:
-        _end(child)
-    return Outcome(difference, part.compared)
+        _end_program(child)
+    return Outcome(difference, role.compared)
 
 
 class _Conversation:
-    """The host's part with one process."""
+    """Runs the role of the host with one process, with a selector on its pipes."""
 
     def __init__(
-        self, script: Script, part: HostRole, child: Child, seconds: float, stderr: int
+        self, script: Script, role: HostRole, child: Child, seconds: float, stderr: int
     ) -> None:
         self._wire = _Wire(find_dialect(script.dialect), Role.HOST)
-        self._part = part
+        self._role = role
         self._child = child
         self._seconds = seconds
         self._stderr = stderr
@@ -139,67 +148,68 @@ class _Conversation:
             selector.register(self._child.stderr, selectors.EVENT_READ)
             deadline = time.monotonic() + self._seconds
             while True:
-                self._say()
-                if self._part.is_over and not self._unwritten:
-                    return self._rest(selector)
+                self._queue_due_messages()
+                if self._role.is_over and not self._unwritten:
+                    return self._finish(selector)
                 ready = selector.select(max(0.0, deadline - time.monotonic()))
                 if not ready:
-                    return self._part.missing(f"nothing within {self._seconds:g} s")
+                    return self._role.unexpected(f"nothing within {self._seconds:g} s")
                 for key, _ in ready:
                     if key.fd == self._child.stdin:
-                        self._write_on(selector)
+                        self._write_queued(selector)
                     elif key.fd == self._child.stderr:
-                        self._pass_on_stderr(selector)
+                        self._copy_stderr(selector)
                     else:
                         data = _read(key.fd)
                         if not data:
-                            return self._part.missing(f"it ended: {self._ended()}")
-                        if (difference := self._hear(data)) is not None:
+                            return self._role.unexpected(f"it ended: {self._describe_end()}")
+                        if (difference := self._handle_output(data)) is not None:
                             return difference
                         deadline = time.monotonic() + self._seconds
 
-    def _say(self) -> None:
-        frames = b"".join(self._wire.frame(message) for message in self._part.due_messages())
+    def _queue_due_messages(self) -> None:
+        frames = b"".join(self._wire.frame(message) for message in self._role.due_messages())
         if frames:
             was_empty = not self._unwritten
             self._unwritten += frames
             if was_empty:
                 self._selector.register(self._child.stdin, selectors.EVENT_WRITE)
 
-    def _write_on(self, selector: selectors.BaseSelector) -> None:
+    def _write_queued(self, selector: selectors.BaseSelector) -> None:
         try:
             self._unwritten = self._unwritten[os.write(self._child.stdin, self._unwritten) :]
         except BlockingIOError:
             return
-        except OSError:  # it reads no more; what it still writes tells what happened
+        except OSError:  # it has closed its stdin; what it still writes may show why
             self._unwritten = b""
         if not self._unwritten:
             selector.unregister(self._child.stdin)
 
-    def _pass_on_stderr(self, selector: selectors.BaseSelector) -> None:
+    def _copy_stderr(self, selector: selectors.BaseSelector) -> None:
         data = _read(self._child.stderr)
         if data:
             _write(self._stderr, data)
         else:
             selector.unregister(self._child.stderr)
 
-    def _hear(self, data: bytes) -> Difference | None:
+    def _handle_output(self, data: bytes) -> Difference | None:
         try:
-            messages = self._wire.read(data)
-        except ExthostError as error:  # no message of the dialect
-            return self._part.missing(error.message)
+            messages = self._wire.decode(data)
+        except ExthostError as error:  # not a message of the dialect
+            return self._role.unexpected(error.message)
         for message in messages:
             if isinstance(message, Broken):
-                return self._part.missing(f"bytes that are no frame: {message.why}")
+                return self._role.unexpected(f"bytes that are no frame: {message.why}")
             if isinstance(message, Noise | Skipped):
-                continue  # stray output is no part of the protocol
-            difference = self._part.receive(message)
+                continue  # stray output, which is not part of the protocol
+            difference = self._role.receive(message)
             if difference is not None:
                 return difference
         return None
 
-    def _rest(self, selector: selectors.BaseSelector) -> Difference | None:
-        """Close its stdin, and compare what it still says before it ends."""
+    def _finish(self, selector: selectors.BaseSelector) -> Difference | None:
+        """After the last recorded message, close the stdin of the program, and compare what it
+        still sends before it ends."""
         self._child.close_stdin()
         deadline = time.monotonic() + _END_SECONDS
         while self._child.stdout in selector.get_map():
@@ -208,34 +218,34 @@ class _Conversation:
                 return None
             for key, _ in ready:
                 if key.fd == self._child.stderr:
-                    self._pass_on_stderr(selector)
+                    self._copy_stderr(selector)
                     continue
                 data = _read(key.fd)
                 if not data:
                     selector.unregister(key.fd)
-                elif (difference := self._hear(data)) is not None:
+                elif (difference := self._handle_output(data)) is not None:
                     return difference
         return None
 
-    def _ended(self) -> str:
-        status = self._child.see_exit() if _exits(self._child) else None
+    def _describe_end(self) -> str:
+        status = self._child.see_exit() if _wait_for_exit(self._child) else None
         return "it closed its stdout, and goes on" if status is None else str(status)
 
 
-def _end(child: Child) -> None:
-    """End the program: by the end of its stdin, then by SIGTERM, then by SIGKILL."""
+def _end_program(child: Child) -> None:
+    """End the program: close its stdin, then send SIGTERM, then SIGKILL."""
     child.close_stdin()
     for stop in (None, child.terminate, child.kill, child.kill):
         if stop is not None:
             stop()
-        if _exits(child):
+        if _wait_for_exit(child):
             break
     child.reap()
     child.close_outputs()
 
 
-def _exits(child: Child) -> bool:
-    """Return whether the program ends within a few seconds."""
+def _wait_for_exit(child: Child) -> bool:
+    """Wait some seconds for the program to end, and return whether it has."""
     with selectors.DefaultSelector() as selector:
         selector.register(child.exit_fd, selectors.EVENT_READ)
         selector.select(_END_SECONDS)
@@ -243,6 +253,7 @@ def _exits(child: Child) -> bool:
 
 
 def _read(fd: int) -> bytes:
+    """Return some bytes; empty at the end of the input or after an error."""
     try:
         return os.read(fd, READ_BYTES)
     except OSError:
@@ -250,6 +261,6 @@ def _read(fd: int) -> bytes:
 
 
 def _write(fd: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(fd, left) :]
+    unwritten = memoryview(data)
+    while unwritten:
+        unwritten = unwritten[os.write(fd, unwritten) :]

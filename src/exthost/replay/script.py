@@ -1,4 +1,5 @@
-"""The messages of one process in a recording, in their order. Pure."""
+"""Selects the messages of one process from a recording, and converts between messages and records.
+Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,13 +11,16 @@ from exthost.messages import Request as RequestMessage
 from exthost.trace.record import TraceRecord
 from exthost.trace.trace_format import Recording
 
-__all__ = ["Script", "as_record", "find_script", "message_of", "messages_in"]
+__all__ = ["Script", "as_record", "find_script", "make_message", "messages_in"]
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What one process was sent and sent itself. `records` are messages, noise and stderr;
-    `has_ended` tells whether its exit was recorded."""
+    """The recorded session of one process.
+
+    `records` are the messages in both directions, stray output (noise) and lines of stderr, in
+    their order. `has_ended` is whether the exit of the process was recorded.
+    """
 
     extension: str
     dialect: str
@@ -26,23 +30,27 @@ class Script:
 
 
 def find_script(recording: Recording, extension: str = "", pid: int = 0) -> Script:
-    """Return the session to replay: of this extension, or of the only one, and of this process, or
-    of the last whose beginning was recorded. Raises UsageError."""
+    """Return the session to replay.
+
+    `extension` is the id of the extension; "" chooses the only one in the recording. `pid` is the
+    process; 0 chooses the last one whose start was recorded, preferring those that sent something.
+    Raises UsageError if there is no such session.
+    """
     extension = _find_extension(recording, extension)
     records = [record for record in recording.records if record.extension == extension]
-    spoke = {record.pid for record in records if record.direction == "received"}
-    began = [record.pid for record in records if record.kind == "spawned"]
-    if pid and pid not in began:
-        raise _no_session(recording, f"process {pid} of {extension} does not begin in it")
-    candidates = [pid for pid in began if pid in spoke] or began
+    sent_something = {record.pid for record in records if record.direction == "received"}
+    started = [record.pid for record in records if record.kind == "spawned"]
+    if pid and pid not in started:
+        raise _no_session_error(recording, f"process {pid} of {extension} does not begin in it")
+    candidates = [pid for pid in started if pid in sent_something] or started
     if not candidates:
-        raise _no_session(recording, f"no session of {extension} begins in it")
+        raise _no_session_error(recording, f"no session of {extension} begins in it")
     pid = pid or candidates[-1]
     return Script(
         extension,
         recording.dialects[extension],
         pid,
-        tuple(_records_of(records, pid)),
+        tuple(_select_records(records, pid)),
         any(record.kind == "exited" and record.pid == pid for record in records),
     )
 
@@ -51,7 +59,7 @@ def _find_extension(recording: Recording, extension: str) -> str:
     dialects = [name for name in recording.dialects if name]
     if extension:
         if extension not in dialects:
-            raise _no_session(
+            raise _no_session_error(
                 recording, f"it has no extension {extension!r}: {', '.join(dialects)}"
             )
         return extension
@@ -65,20 +73,21 @@ def _find_extension(recording: Recording, extension: str) -> str:
     return dialects[0]
 
 
-def _records_of(records: list[TraceRecord], pid: int) -> Iterator[TraceRecord]:
-    """Yield the messages of a process, and the lines of stderr while it is the one that runs."""
-    runs = False
+def _select_records(records: list[TraceRecord], pid: int) -> Iterator[TraceRecord]:
+    """Yield the messages of a process, and the lines of stderr between its start and its exit.
+    Records of stderr do not have a pid."""
+    is_running = False
     for record in records:
         if record.kind in ("spawned", "exited"):
-            runs = record.pid == pid and record.kind == "spawned"
+            is_running = record.pid == pid and record.kind == "spawned"
         elif record.kind == "stderr":
-            if runs:
+            if is_running:
                 yield record
         elif record.pid == pid and (record.is_message or record.kind == "noise"):
             yield record
 
 
-def _no_session(recording: Recording, why: str) -> UsageError:
+def _no_session_error(recording: Recording, why: str) -> UsageError:
     return UsageError(
         "X1388",
         f"the recording has no session to replay: {why}",
@@ -87,8 +96,8 @@ def _no_session(recording: Recording, why: str) -> UsageError:
     )
 
 
-def message_of(record: TraceRecord, id: Id | None) -> Message:
-    """Return the message of a record, under this id."""
+def make_message(record: TraceRecord, id: Id | None) -> Message:
+    """Return the message of a record, with this id."""
     match record.kind:
         case "request":
             return RequestMessage(record.method, record.data, id)
@@ -102,10 +111,11 @@ def message_of(record: TraceRecord, id: Id | None) -> Message:
 
 
 def messages_in(incoming: Incoming) -> Iterator[Message | Noise]:
-    """Yield the messages of a frame, replies in their full form."""
+    """Yield the messages of a decoded frame. A codec returns most replies as plain tuples; they
+    become `Reply` objects."""
     if isinstance(incoming, Batch):
-        for part in incoming.messages:
-            yield from messages_in(part)
+        for message in incoming.messages:
+            yield from messages_in(message)
     elif isinstance(incoming, RequestMessage | Reply | Failure | Notification | Noise):
         yield incoming
     else:
@@ -113,8 +123,8 @@ def messages_in(incoming: Incoming) -> Iterator[Message | Noise]:
 
 
 def as_record(message: Message, method: str = "") -> TraceRecord:
-    """Return a message as a record, to be compared or shown. `method` is that of the request that
-    a reply answers."""
+    """Return a message as a record, for a comparison or a description. `method` is that of the
+    request that a reply answers, if it is known."""
     match message:
         case RequestMessage(method, params, id):
             return TraceRecord(0, "", "request", id=id, method=method, data=params)

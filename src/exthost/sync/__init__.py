@@ -1,15 +1,17 @@
-"""The blocking API: the same names as the asynchronous one, for programs without an event loop.
+"""The blocking API, for programs without an event loop. It has the names of the asynchronous API.
 
 In reading order:
 
     sync_host              `SyncHost`
     sync_extension         `SyncExtension`
     sync_connection        `sync_connect`: one extension without a host
-    blocking_call          a call whose caller sleeps on a lock
-    facet_property         facets, in the blocking form that the package of the dialect names
+    blocking_call          a call that the caller's thread sends, and then sleeps until its reply
+    facet_property         the blocking forms of facets, as attributes
     sync_facet_attributes  the facets of the built-in dialects, as typed attributes (generated)
-    blocking_view          facets of which the package names no blocking form
+    blocking_view          a blocking form of any object, for facets that have no other
     loop_thread            an event loop in a thread of its own
 
-Methods with the parameters of an asynchronous original come from `dialects.blocking_methods`.
+A facet is the object with the methods that only extensions of one dialect have, such as
+`ext.providers`. Methods that only forward to an asynchronous method are created by
+`dialects.blocking_methods`.
 """

@@ -1,7 +1,7 @@
-"""A call whose caller's thread sleeps on a lock until the loop's thread has read the reply.
+"""A blocking call: the caller's thread writes the request, and sleeps on a lock until the thread of
+the event loop has read the reply.
 
-The caller's thread writes the request itself. That is three times faster than handing a coroutine
-to the loop's thread for each call.
+That is three times as fast as submitting a coroutine to the thread of the event loop for each call.
 """
 
 from _thread import allocate_lock
@@ -21,7 +21,8 @@ __all__ = ["BlockingCall", "call_tool"]
 
 
 class BlockingCall(Call):
-    """A call whose caller's thread sleeps on a lock: the cheapest thing to sleep on."""
+    """A call whose caller's thread sleeps on a lock, which is cheaper than a condition or an
+    event."""
 
     def __init__(
         self, method: str, params: Any, on_reply: ReplyHandler, timeout: float, queue: CallQueue
@@ -49,20 +50,23 @@ class BlockingCall(Call):
 
     def _wake(self) -> None:
         wakes = self._queue.wakes
-        if wakes.is_held:  # the whole read is handled first: the outcome is counted by then
+        # While all replies of one read are handled, locks are collected and released afterwards,
+        # so that the outcome is counted before the caller sees it.
+        if wakes.is_held:
             wakes.locks += (self._lock,)
         else:
             self._lock.release()
 
     def wait(self) -> Any:
-        """Sleep until the call ends; at its deadline, have it ended."""
+        """Sleep until the call ends, and return its value or raise its error. At its deadline, make
+        the event loop end it."""
         queue = self._queue
         try:
             seconds = self.deadline - queue.now()
             while not self._lock.acquire(True, seconds if seconds > 0.0 else 0.0):
                 seconds = self.deadline - queue.now()
                 if seconds > 0.0:
-                    continue  # progress has extended it
+                    continue  # progress has extended the deadline
                 queue.loop.call_soon_threadsafe(queue.expire, self)
                 if not self._lock.acquire(timeout=LOOP_SECONDS):
                     raise UsageError("X1313", "the host's loop does not answer: it is blocked")
@@ -86,11 +90,12 @@ def call_tool(
     on_progress: OnProgress | None,
     check: bool,
 ) -> ToolResult:
-    """Call a tool by its own name; see `Extension.call_tool`."""
+    """Call a tool of this extension by its own name; see `Extension.call_tool`."""
     calls = extension.calls
     tool = calls.find_announced_tool(name)
     if tool is None or on_progress is not None or not wait:
-        # A tool that is not known is offered after a start, or is a mistake.
+        # The rare cases run as a coroutine. An unknown tool is one of them: it may be known after a
+        # start of the extension, or does not exist.
         return loop_thread.run(
             lambda: calls.call_tool(name, arguments, timeout, context, wait, on_progress, check)
         )
@@ -107,6 +112,7 @@ def call_tool(
         return ToolResult.from_error_reply(error)
     result = ToolResult(raw, calls.result_reader)
     if check and calls.has_error_results and result.is_error:
-        # Only the loop's thread may read the evidence.
+        # The error contains evidence (exit status, last lines of stderr), which only the thread of
+        # the event loop may read.
         raise loop_thread.run_plain(lambda: calls.tool_error(result, name, call))
     return result

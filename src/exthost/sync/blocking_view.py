@@ -1,13 +1,13 @@
-"""A blocking view of any object of the loop's thread: the facets of dialects that others bring.
+"""Wraps any asynchronous object for programs without an event loop.
 
-`blocking_view` turns a value into what a program without a loop can use:
+It is used for facets of dialects whose package names no blocking form. The built-in dialects have
+typed blocking forms instead (see `dialects.blocking_methods`). `blocking_view` returns:
 
-- a method runs on the loop's thread, and the caller waits for its result;
-- an object with asynchronous methods becomes a `BlockingView`: `async with` becomes `with`, and
-  `async for` becomes `for`;
-- anything else is a plain value and is returned unchanged.
-
-What exthost itself has is typed instead: see `forwarded`.
+- for a method, a function that runs it on the thread of the event loop and waits for its result;
+- for an object with asynchronous methods, a `BlockingView`, for which `with` stands for `async
+with`
+  and `for` stands for `async for`;
+- for any other value, the value itself.
 """
 
 import inspect
@@ -21,27 +21,28 @@ __all__ = ["BlockingView", "blocking_view"]
 
 
 def blocking_view(value: Any, loop_thread: LoopThread) -> Any:
-    """Return the value as a program without a loop can use it."""
+    """Return the value, wrapped if it is a method or has asynchronous methods."""
     if inspect.ismethod(value):
         return _blocking_method(value, loop_thread)
-    kind: Any = type(value)
-    if _is_asynchronous(kind):
+    cls: Any = type(value)
+    if _is_asynchronous(cls):
         return BlockingView(value, loop_thread)
     return value
 
 
 @cache
-def _is_asynchronous(kind: Any) -> bool:
+def _is_asynchronous(cls: Any) -> bool:
+    """Return whether a class has asynchronous methods."""
     return any(
         inspect.iscoroutinefunction(member) or inspect.isasyncgenfunction(member)
-        for member in (inspect.getattr_static(kind, name) for name in dir(kind))
+        for member in (inspect.getattr_static(cls, name) for name in dir(cls))
     )
 
 
 def _blocking_method(method: Callable[..., Any], loop_thread: LoopThread) -> Callable[..., Any]:
-    def call(*arguments: Any, **named: Any) -> Any:
+    def call(*arguments: Any, **keywords: Any) -> Any:
         async def run() -> Any:
-            value = method(*arguments, **named)
+            value = method(*arguments, **keywords)
             return await value if inspect.isawaitable(value) else value
 
         return blocking_view(loop_thread.run(run), loop_thread)
@@ -52,7 +53,7 @@ def _blocking_method(method: Callable[..., Any], loop_thread: LoopThread) -> Cal
 
 
 class BlockingView:
-    """One object of the loop's thread, under its own names."""
+    """A wrapper of one asynchronous object, with the same attributes."""
 
     __slots__ = ("_loop_thread", "_target")
 

@@ -1,8 +1,9 @@
-"""The facets of a blocking extension, found through the package of its dialect.
+"""The facets of a blocking extension, as attributes.
 
-A package may name a class for the blocking form of each facet, with the parameters of the original
-(`DialectPackage.blocking_facets`). Such a class is imported when its facet is used: by then its
-dialect is imported anyway. Any other facet becomes a `BlockingView`.
+A facet is the object with the methods that only extensions of one dialect have, such as
+`ext.providers`. The package of a dialect may name a class for the blocking form of a facet
+(`DialectPackage.blocking_facets`), which is imported lazily, when the facet is used. Any other
+facet is wrapped in a `BlockingView`.
 """
 
 from typing import Any, Generic, Protocol, TypeVar, overload
@@ -15,7 +16,9 @@ from exthost.sync.loop_thread import LoopThread
 __all__ = ["FacetProperty", "blocking_facet"]
 
 
-class _Holder(Protocol):
+class _BlockingExtension(Protocol):
+    """The attributes of `SyncExtension` that are used here."""
+
     @property
     def target(self) -> Any: ...
     @property
@@ -26,7 +29,7 @@ F = TypeVar("F")
 
 
 class FacetProperty(Generic[F]):
-    """A facet of a blocking extension, made at its first use. If its dialect has no such facet,
+    """A facet of a blocking extension, created at its first use. If the dialect has no such facet,
     the error of the asynchronous extension is raised."""
 
     __slots__ = ("_name",)
@@ -35,15 +38,17 @@ class FacetProperty(Generic[F]):
         self._name = name
 
     @overload
-    def __get__(self, holder: None, owner: type) -> "FacetProperty[F]": ...
+    def __get__(self, extension: None, owner: type) -> "FacetProperty[F]": ...
     @overload
-    def __get__(self, holder: _Holder, owner: type) -> F: ...
-    def __get__(self, holder: _Holder | None, owner: type) -> "FacetProperty[F] | F":
-        if holder is None:
+    def __get__(self, extension: _BlockingExtension, owner: type) -> F: ...
+    def __get__(self, extension: _BlockingExtension | None, owner: type) -> "FacetProperty[F] | F":
+        if extension is None:
             return self
-        target = getattr(holder.target, self._name)
-        facet: F = blocking_facet(holder.target.dialect, self._name, target, holder.loop_thread)
-        vars(holder)[self._name] = facet
+        target = getattr(extension.target, self._name)
+        facet: F = blocking_facet(
+            extension.target.dialect, self._name, target, extension.loop_thread
+        )
+        vars(extension)[self._name] = facet  # later accesses find it there
         return facet
 
 

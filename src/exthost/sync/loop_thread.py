@@ -1,7 +1,7 @@
-"""An event loop in a thread of its own, for programs that have none.
+"""An event loop in a thread of its own, for programs that have no event loop.
 
-Knows nothing of hosts and extensions. Other threads hand it a function that makes a coroutine, and
-wait for its result.
+Other threads pass it a function that returns a coroutine, and wait for the result. The module knows
+nothing about hosts and extensions.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ __all__ = ["LOOP_SECONDS", "LoopThread", "not_open_error"]
 
 T = TypeVar("T")
 
-# How long to wait for a loop that should end by itself; only one that is stuck takes longer.
+# How long to wait for the event loop to react. Only a loop that is blocked takes longer.
 LOOP_SECONDS = 5.0
 
 
 class LoopThread:
-    """The loop, its thread, and how other threads use it. Close it in the end."""
+    """An event loop and its thread. Other threads use it by `run`. Close it after use."""
 
     def __init__(self) -> None:
         self.loop = new_event_loop()
@@ -35,8 +35,9 @@ class LoopThread:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
 
-    def run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run the coroutine on the loop's thread and return its result."""
+    def run(self, make_coroutine: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Call `make_coroutine` on the thread of the loop, run the coroutine, and return its
+        result. Raises UsageError if it is called from that thread, or after `close`."""
         if threading.current_thread() is self._thread:
             raise UsageError("X1314", "a blocking call from the host's own loop would never return")
         if self.is_copy:
@@ -45,17 +46,17 @@ class LoopThread:
             raise not_open_error()
 
         async def run() -> T:
-            return await make()
+            return await make_coroutine()
 
         future = asyncio.run_coroutine_threadsafe(run(), self.loop)
         try:
             return future.result()
-        except BaseException:  # Ctrl-C above all: nobody waits for the result any more
+        except BaseException:  # mostly KeyboardInterrupt: nobody waits for the result any more
             future.cancel()
             raise
 
     def run_plain(self, function: Callable[[], T]) -> T:
-        """Call a plain function on the loop's thread and return its result."""
+        """Call a plain function on the thread of the loop and return its result."""
 
         async def run() -> T:
             return function()
@@ -64,13 +65,14 @@ class LoopThread:
 
     @property
     def is_copy(self) -> bool:
-        """Whether a fork copied this object: the thread exists in the original process only."""
+        """Whether this process is a fork: the thread exists only in the process that created it."""
         return os.getpid() != self._pid
 
     def close(self) -> None:
-        """Cancel what still runs, stop the loop and wait for its thread.
+        """Cancel the tasks that still run, stop the loop and wait for its thread.
 
-        After Ctrl-C something may still run: a start, whose processes it must end itself.
+        After Ctrl-C a start of an extension may still run. It is cancelled and awaited, so that it
+        ends the processes that it has started.
         """
         asyncio.run_coroutine_threadsafe(_cancel_tasks(), self.loop)
         self._thread.join(2 * LOOP_SECONDS)
@@ -88,5 +90,5 @@ async def _cancel_tasks() -> None:
 
 
 def not_open_error() -> UsageError:
-    """Return the error for a host that is not open yet, or no more."""
+    """Return the error for a host that is not open yet, or is closed."""
     return UsageError("X1315", "this host is not open", help="use it with `with`")

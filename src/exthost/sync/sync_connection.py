@@ -1,4 +1,5 @@
-"""One extension without a host and without files, for programs without an event loop."""
+"""`sync_connect`: one extension without a host and without a config file, for programs without an
+event loop."""
 
 from collections.abc import Mapping, Sequence
 from typing import Unpack
@@ -29,7 +30,7 @@ def sync_connect(
 
 
 class SyncConnection:
-    """One extension for the length of a `with` block, on a loop in a thread of its own."""
+    """One extension that runs during a `with` block. Its event loop has a thread of its own."""
 
     def __init__(self, connection: AnyConnection) -> None:
         self._connection = connection

@@ -1,8 +1,8 @@
-"""One extension for programs without an event loop. Any thread may call it.
+"""One extension, for programs without an event loop. Thread-safe.
 
-It has the names and parameters of `Extension`. `call` and `call_tool` write the request from the
-caller's thread (`blocking_call`); everything else runs on the loop's thread
-(`dialects.blocking_methods`).
+It has the names and parameters of `Extension`. `call` and `call_tool` write the request in the
+caller's thread (`blocking_call`), because that is fast. Everything else runs on the thread of the
+event loop (`dialects.blocking_methods`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,8 @@ __all__ = ["SyncExtension", "SyncToolbox"]
 
 
 class SyncToolbox(Mapping[str, Tool]):
-    """The tools of one extension; `call` returns an error where `call_tool` raises."""
+    """The tools of one extension by their own names. `call` returns an error where `call_tool` of
+    the extension raises it."""
 
     def __init__(self, target: Toolbox, loop_thread: LoopThread) -> None:
         self.target = target
@@ -57,12 +58,13 @@ class SyncToolbox(Mapping[str, Tool]):
 
 
 class SyncExtension(SyncFacetAttributes):
-    """One extension, blocking. Made by `SyncHost` or `sync_connect`."""
+    """One extension, with blocking methods. `SyncHost` and `sync_connect` create it."""
 
     def __init__(self, extension: Extension, loop_thread: LoopThread) -> None:
         self.target = extension
         self.loop_thread = loop_thread
-        for name in extension.dialect.facets:  # those of dialects that others bring
+        for name in extension.dialect.facets:
+            # A facet of a dialect that is not built in: it is no attribute of the class.
             if not hasattr(type(self), name):
                 target = getattr(extension, name)
                 vars(self)[name] = blocking_facet(extension.dialect, name, target, loop_thread)
@@ -103,7 +105,7 @@ class SyncExtension(SyncFacetAttributes):
         check: bool = True,
     ) -> ToolResult:
         """Call one of its tools by the tool's own name; see `Extension.call_tool`. `on_progress`
-        is called on the loop's thread."""
+        is called on the thread of the event loop."""
         return call_tool(
             self.target,
             self.loop_thread,
@@ -126,17 +128,17 @@ class SyncExtension(SyncFacetAttributes):
     # -- life --------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Start it and wait until it is ready; raises why it did not get ready."""
+        """Start the extension and wait until it is ready. Raises the error that prevented it."""
         self.loop_thread.run(self.target.start)
         return self
 
     def take_over(self, old: "SyncExtension | None") -> None:
-        """Be the extension of this id from now on; see `Extension.take_over`."""
+        """Replace `old` as the extension of this id; see `Extension.take_over`."""
         replaced = old.target if old is not None else None
         self.loop_thread.run_plain(lambda: self.target.take_over(replaced))
 
     def hold(self) -> AbstractContextManager[None]:
-        """Keep it from being ended as idle (`limits.idle`): `with ext.hold(): …`."""
+        """Prevent that the extension is ended as idle (`limits.idle`): `with ext.hold(): …`."""
         return self.target.hold()
 
     admit = forward_plain(Extension.admit)
@@ -159,95 +161,97 @@ class SyncExtension(SyncFacetAttributes):
 
     @property
     def spec(self) -> Spec:
-        """The extension as it is configured."""
+        """The configuration of the extension."""
         return self.target.spec
 
     @property
     def dialect(self) -> Dialect:
-        """The dialect that it speaks."""
+        """The dialect of the extension."""
         return self.target.dialect
 
     @property
     def id(self) -> str:
-        """Its name in the host."""
+        """The name of the extension in its host."""
         return self.target.id
 
     @property
     def state(self) -> State:
-        """Its state in the life-cycle table: equal to its word, as in `ext.state == "ready"`."""
+        """Its state in the life-cycle table. It is equal to a string: `ext.state == "ready"`."""
         return self.target.state
 
     @property
     def health(self) -> Health:
-        """Its health in one word; see `Extension.health`."""
+        """A summary of its state; see `Extension.health`."""
         return self.target.health
 
     @property
     def cause(self) -> ExthostError | None:
-        """Why it is not ready, when it is not."""
+        """The error because of which it is not ready, or None."""
         return self.target.cause
 
     @property
     def offer(self) -> Offer:
-        """What it offers, by its last handshake or its manifest."""
+        """Its offer (the tools, hooks and commands that it announced), from its last handshake or
+        its manifest."""
         return self.target.offer
 
     @property
     def tools(self) -> SyncToolbox:
-        """Its tools by their own names; `tools.call` returns an error where `call_tool` raises."""
+        """Its tools by their own names. `tools.call` returns an error where `call_tool` raises
+        it."""
         return SyncToolbox(self.target.tools, self.loop_thread)
 
     @property
     def manifest(self) -> Any:
-        """Its manifest as the dialect reads it; None where there is none."""
+        """Its manifest as its dialect has read it; None if there is none."""
         return self.target.manifest
 
     @property
     def serves(self) -> bool:
-        """Whether its tools are listed: it can serve them, or will be started for a call."""
+        """Whether its tools can be called: it is ready, or a call will start it."""
         return self.target.serves
 
     @property
     def starts_eagerly(self) -> bool:
-        """Whether a host starts it at once, or at its first use."""
+        """Whether a host starts it when the host opens, and not at its first use."""
         return self.target.starts_eagerly
 
     @property
     def is_silent(self) -> bool:
-        """Whether nobody knows what it offers until it is started."""
+        """Whether its offer is not known before it is started."""
         return self.target.is_silent
 
     @property
     def may_have_hooks(self) -> bool:
-        """Whether only its handshake, still to come, tells whether it has hooks."""
+        """Whether it may have hooks that are not known before its handshake."""
         return self.target.may_have_hooks
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """What was executed, or would be."""
+        """The command line that was executed, or would be."""
         return self.target.argv
 
     @property
     def traffic(self) -> Traffic:
-        """Its messages, or those of all extensions of its host, for whoever wants to see them."""
+        """The messages of the extension, or of all extensions of its host, for subscribers."""
         return self.target.traffic
 
     @property
     def environment(self) -> Environment:
-        """Which variables its process gets, and which are held back."""
+        """The environment variables that its process gets, and those that are held back."""
         return self.target.environment
 
     @property
     def enforced(self) -> Mapping[str, Any]:
-        """What contains its process, as data."""
+        """How its process is sandboxed, as data."""
         return self.target.enforced
 
     @property
     def digests(self) -> dict[str, str]:
-        """What could be pinned of it, by the keys of `sha256` in a config."""
+        """The SHA-256 digests that a config could pin, by the keys of its `sha256` setting."""
         return self.target.digests
 
     @property
     def stats(self) -> Stats:
-        """Counts since it was loaded, and facts of the process that is there now."""
+        """Counts since it was loaded, and data about its current process."""
         return self.target.stats

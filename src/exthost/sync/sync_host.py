@@ -1,10 +1,10 @@
-"""The host for programs without an event loop. Any thread may call it.
+"""The host, for programs without an event loop. Thread-safe.
 
     with exthost.SyncHost.from_config("exthost.toml") as host:
         host.call_tool("ext_weather_forecast", {"city": "Lima"})
 
-It has the names and parameters of `Host`. Its loop runs in a thread of its own, on which the
-subscribers of `events`, handlers and `on_progress` are called.
+It has the names and parameters of `Host`. Its event loop runs in a thread of its own. Subscribers
+of `events`, handlers and `on_progress` are called on that thread.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ __all__ = ["SyncHooks", "SyncHost"]
 
 
 class SyncHooks:
-    """The hooks of a host, blocking; see `Hooks`."""
+    """The hooks of a host, with blocking methods; see `Hooks`."""
 
     def __init__(self, target: Hooks, loop_thread: LoopThread) -> None:
         self.target = target
@@ -48,22 +48,22 @@ class SyncHooks:
     may_be_called = forward_plain(Hooks.may_be_called)
 
     def handlers(self, name: str) -> list[SyncExtension]:
-        """Return the extensions that are asked about `name`, in order."""
-        found = self.loop_thread.run_plain(lambda: self.target.handlers(name))
+        """Return the extensions that offer the hook `name`, in the order of their calls."""
+        handlers = self.loop_thread.run_plain(lambda: self.target.handlers(name))
         return [
             SyncExtension(handler, self.loop_thread)
-            for handler in found
+            for handler in handlers
             if isinstance(handler, Extension)
         ]
 
     @property
     def confirm(self) -> Confirm | None:
-        """What asks a person, if there is one to ask."""
+        """The function that asks a person, or None."""
         return self.target.confirm
 
 
 class SyncHost:
-    """The host, blocking. Use it with `with`."""
+    """The host, with blocking methods. Use it with `with`."""
 
     def __init__(self, config: Config | None = None, **settings: Unpack[HostSettings]) -> None:
         """`settings` are the keyword arguments of `Host`."""
@@ -78,11 +78,12 @@ class SyncHost:
     def from_config(
         cls, source: str | Path | Mapping[str, Any], **settings: Unpack[HostSettings]
     ) -> Self:
-        """Make a host for this config: the path of a file, or the same as a dict."""
+        """Return a host for this config: the path of a file, or its contents as a dict."""
         return cls(read_config(source), **settings)
 
     def add_handlers(self, handlers_for: Callable[[Spec], Mapping[str, Handler]]) -> None:
-        """Serve further requests of the extension with a spec; to be called before it opens."""
+        """Answer additional requests of extensions; see `Host.add_handlers`. Call this before the
+        host opens."""
         self._handlers_for = handlers_for
 
     # -- life --------------------------------------------------------------------------------
@@ -108,9 +109,9 @@ class SyncHost:
         self.close()
 
     def close(self, *, drain: bool = False) -> None:
-        """End every extension, and the loop's thread. Closing twice is fine.
+        """End every extension, and the thread of the event loop. Closing twice is allowed.
 
-        `drain`: calls under way are given `limits.stop` of their extension to end before.
+        `drain`: calls in flight first get `limits.stop` seconds of their extension to finish.
         """
         loop_thread, self._loop_thread = self._loop_thread, None
         if loop_thread is not None and not loop_thread.is_copy:
@@ -143,7 +144,7 @@ class SyncHost:
 
     @property
     def extensions(self) -> tuple[SyncExtension, ...]:
-        """Every extension, in the order in which they came."""
+        """Every extension, in the order in which they were added."""
         return tuple(self[name] for name in self.target)
 
     def load(self, entry: Mapping[str, Any] | Spec) -> SyncExtension:
@@ -172,17 +173,17 @@ class SyncHost:
         check: bool = True,
     ) -> ToolResult:
         """Call a tool by any of its names; see `Host.call_tool`. `on_progress` is called on the
-        loop's thread."""
+        thread of the event loop."""
         host, loop_thread = self._host, self._loop_thread
         if host is None or loop_thread is None:
             raise not_open_error()
-        found = host.registry.get(name)
-        if found is None:
-            found = loop_thread.run(lambda: host.find_tool(name))
+        tool = host.registry.get(name)
+        if tool is None:
+            tool = loop_thread.run(lambda: host.find_tool(name))
         return call_tool(
-            host[found.extension],
+            host[tool.extension],
             loop_thread,
-            found.tool,
+            tool.tool,
             arguments,
             timeout,
             context,
@@ -206,19 +207,20 @@ class SyncHost:
         context: Mapping[str, Any] = EMPTY_MAPPING,
         **options: Any,
     ) -> Any:
-        """Have a model answer and run the tools that it asks for; see `Host.complete`."""
+        """Return the answer of a model, after running the tools that it requests; see
+        `Host.complete`."""
         limits = {"rounds": rounds, "max_tool_output": max_tool_output}
         complete, keywords = self.target.complete, {"tools": tools, **limits, **options}
         return self.loop_thread.run(lambda: complete(model, messages, context=context, **keywords))
 
     @property
     def tools(self) -> RegisteredTools:
-        """What can be called right now: registered name → tool."""
+        """The tools that can be called now, by their registered names."""
         return self.target.tools
 
     @property
     def registry(self) -> Registry:
-        """The names of all tools."""
+        """The registry, which finds tools by their names."""
         return self.target.registry
 
     @property
@@ -230,41 +232,42 @@ class SyncHost:
 
     @property
     def config(self) -> Config:
-        """The config that it was made with."""
+        """The config of the host."""
         return self.target.config
 
     @property
     def events(self) -> Bus:
-        """The event bus; its subscribers are called on the loop's thread."""
+        """The event bus. Its subscribers are called on the thread of the event loop."""
         return self.target.events
 
     @property
     def traffic(self) -> Traffic:
-        """The messages of its extensions; listeners are called on the loop's thread."""
+        """The messages of the extensions. Subscribers are called on the thread of the event
+        loop."""
         return self.target.traffic
 
     @property
     def trace(self) -> TraceBuffer | None:
-        """The last messages of its extensions, if it was made with `trace=True`."""
+        """The last messages of the extensions, if the host was created with `trace=True`."""
         return self.target.trace
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What was wrong with wanted extensions when the host was opened."""
+        """The problems with extensions when the host was opened."""
         return self.target.diagnostics
 
-    # -- what forwarded methods use ------------------------------------------------------------
+    # -- used by forwarded methods -------------------------------------------------------------
 
     @property
     def target(self) -> Host:
-        """The asynchronous host. Only the loop's thread may change it."""
+        """The asynchronous host. Only the thread of the event loop may change it."""
         if self._host is None:
             raise not_open_error()
         return self._host
 
     @property
     def loop_thread(self) -> LoopThread:
-        """The thread of its loop."""
+        """The event loop of the host and its thread."""
         if self._loop_thread is None:
             raise not_open_error()
         return self._loop_thread
