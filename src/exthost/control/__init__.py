@@ -1,5 +1,4 @@
-"""The control socket of a running host: other processes observe it, control it and make calls with
-it.
+"""The control socket, by which other processes observe a running host, control it and call tools.
 
 It is a Unix socket, one for each config, and only the user who runs the host can connect. In
 reading order:

@@ -1,30 +1,30 @@
-"""The host: extensions by name, their tools, and what happens around their calls.
+"""The host: runs the extensions of a config, finds their tools, and calls them with their hooks.
 
 In reading order:
 
-    host               the public object
-    host_settings      the keyword arguments of the host
-    extension_set      the extensions by their ids: adds, replaces, removes and ends them
-    extension_factory  creates an extension from its spec
+    host                   the public object
+    host_settings          the keyword arguments of the host
+    extension_set          the extensions by their ids: adds, replaces, removes and ends them
+    extension_factory      creates an extension from its spec
     configured_extensions  the extensions that the config lists: loads and reloads them
-    start_diagnostics  why extensions did not start
-    registry           pure: the tools by their names
-    registered_tools   `host.tools`: the tools by name, and as lists for model APIs
-    model_tools        pure: converts one tool to the form of a model API
-    model_calls        runs the tool calls in a model's response
-    tool_finder        finds a tool by name, starting extensions if needed
-    hook_policy        pure: whether a call is refused when a hook fails
-    hooks              extensions that look at calls before and after they happen
-    hooked_call        a tool call between its hooks
-    tool_runner        `host.run_tool`: finds a tool, and calls it between its hooks
-    tool_loop          runs the tools that a model requests, until it answers without a request
-    event_sinks        forwards events to the extensions that subscribe to them
-    background         opens and closes the services below, with the host
-    control_socket     the local socket by which other processes reach the host
-    manifest_reload    watches manifests and reloads extensions
-    audit              appends a JSON line per call to a file
-    extension_logs     log files of extensions, rotated
-    file_merge         pure: merges the file fragments of a tool result into files
-    file_writer        writes those files into a folder, all or none
-    api/               the requests that extensions may send to the host: memory and settings
+    start_diagnostics      why extensions did not start
+    registry               pure: the tools by their names
+    registered_tools       `host.tools`: the tools by name, and as lists for model APIs
+    model_tools            pure: converts one tool to the form of a model API
+    model_calls            runs the tool calls in a model's response
+    tool_finder            finds a tool by name, starting extensions if needed
+    hook_policy            pure: whether a call is refused when a hook fails
+    hooks                  calls the hooks of extensions, before and after an event
+    hooked_call            runs one tool call with its hooks
+    tool_runner            `host.run_tool`: finds a tool, and calls it with its hooks
+    tool_loop              runs the tools that a model requests, until it answers without a request
+    event_sinks            forwards events to the extensions that subscribe to them
+    background             opens and closes the services below, with the host
+    control_socket         the local socket by which other processes reach the host
+    manifest_reload        watches manifests and reloads extensions
+    audit                  appends a JSON line per call to a file
+    extension_logs         writes the log files of extensions
+    file_merge             pure: merges the file fragments of a tool result into files
+    file_writer            writes those files into a folder, all or none
+    api/                   the requests that extensions may send to the host: memory and settings
 """

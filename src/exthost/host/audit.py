@@ -1,7 +1,6 @@
 """Writes the audit file: one JSON line for each call, with its method and its outcome.
 
-A failed hook has a line of its own, with the reason, and whether the call was refused because of
-it.
+A failed hook has a line of its own, with the reason and whether the call was refused.
 
 The audit subscribes to the event bus. Each line is one `write` to a file that is opened for
 appending. So lines of several hosts in the same file do not mix. An error, such as a full disk, is

@@ -1,4 +1,4 @@
-"""Opens and closes the services that run beside the extensions of a host.
+"""Opens and closes the services that a host runs in addition to its extensions.
 
 They are the control socket, the trace, the audit and the manifest watch. The socket, the trace and
 the audit open before the first extension starts. The trace and the audit close after the last

@@ -1,5 +1,4 @@
-"""Loads the extensions that a config lists when the host opens, and applies the differences when
-the config is read again.
+"""Loads the extensions that a config lists, and applies the changes when the config is reloaded.
 
 A reload loses no call. An extension whose settings changed is started anew while the old one still
 runs, and then replaces it. An extension that the config no longer lists finishes its calls in

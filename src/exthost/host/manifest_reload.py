@@ -1,5 +1,4 @@
-"""Handles changes of manifests while a host is open: logs and publishes them, and reloads
-extensions.
+"""Handles changes of manifests while a host is open: reports them, and reloads extensions.
 
 Reloading is optional: without `replace`, changes are only reported. With it, the extension of a new
 or changed manifest is passed to `replace`, which keeps the old extension if the new one does not

@@ -1,5 +1,4 @@
-"""Converts tools to the form that the API of a model accepts, and reports what had to be changed.
-Pure.
+"""Converts tools to the form that a model API accepts, and reports what had to be changed. Pure.
 
 Each API requires the JSON schema of an object with `properties`. The APIs of OpenAI and Anthropic
 also reject some keywords at the top level of a schema, and limit lengths and characters. An API

@@ -1,5 +1,4 @@
-"""Finds a tool by its name, and starts extensions if their tools are not known before a
-handshake."""
+"""Finds a tool by its name, and starts extensions whose tools are not known yet."""
 
 import asyncio
 

@@ -1,5 +1,4 @@
-"""Creates listening sockets for HTTP, and computes their URLs and the Host headers that requests to
-them may have."""
+"""Creates listening sockets for HTTP, and computes their URLs and the Host headers they accept."""
 
 import contextlib
 import ipaddress

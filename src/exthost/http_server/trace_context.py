@@ -1,5 +1,4 @@
-"""Reads a W3C Trace Context, which connects the spans of a caller, a host and an extension.
-Pure."""
+"""Reads a W3C Trace Context, which connects the spans of caller, host and extension. Pure."""
 
 import re
 from collections.abc import Mapping

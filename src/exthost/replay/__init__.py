@@ -1,5 +1,4 @@
-"""Replays a recorded session, in the role of the extension for a host, or of the host for a
-program.
+"""Replays a recorded session: as the extension for a host, or as the host for a program.
 
 An actual message is matched with a recorded one by its meaning, and not by its text: a reply by the
 request that it answers, any other message by its method and order. Ids may differ. Where a secret

@@ -1,5 +1,4 @@
-"""Selects the messages of one process from a recording, and converts between messages and records.
-Pure."""
+"""Selects the messages of one process from a recording, and converts records to messages. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,5 +1,4 @@
-"""`sync_connect`: one extension without a host and without a config file, for programs without an
-event loop."""
+"""`sync_connect`: runs one extension without a host, for programs without an event loop."""
 
 from collections.abc import Mapping, Sequence
 from typing import Unpack
