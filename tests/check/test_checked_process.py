@@ -31,7 +31,7 @@ async def test_a_message_in_pieces_is_written_when_the_program_has_begun_to_read
         await process.write(b'{"a message": true}\n', split=True, seconds=60)
         async with asyncio.timeout(60):
             await process.pipes.ended.wait()
-        shown = "".join(line for line in process.byte_log.shown() if line.startswith("<"))
+        shown = "".join(line for line in process.byte_log.format_last() if line.startswith("<"))
         assert "1\\n" in shown and '{"a message": true}' in shown
     finally:
         await starter.release_all()

@@ -5,23 +5,23 @@
 
 In reading order:
 
-    rules                what is checked, as data (`rules.toml`), with the dialect's own rule ids
-    settings             how long, and which tools are called
-    findings             what is found: findings, outcomes, the report with its score
-    message_audit        every message against the rules for messages
-    offer_audit          what is offered: names, descriptions, schemas
-    byte_log             the bytes of both sides, as evidence
-    pipes                one process with raw pipes: bytes, stderr, signals, exit
-    checked_process      a conversation with it, by the framing and codec of the dialect
-    operation            a tool call with such a process
-    starter              processes as the host starts them
+    settings             the time limits of a check, and the tools that it calls
+    findings             the results: findings, outcomes, and the report with its score
+    offer_audit          checks the tools that an extension announces: descriptions and schemas
+    byte_log             the last bytes that were sent and received, for the report
+    pipes                a process with raw pipes: bytes, stderr, signals, exit
+    checked_process      a conversation with a process, with the framing and codec of the dialect
+    operation            a tool call
+    starter              starts processes as the host does
     ledger               collects the findings of a run
-    conversation_checks  requests of every kind, large, in one write, cancelled, unknown
-    life_checks          the start, the end, signals, starting again
-    run                  all of it within a time limit
-    manifest_check       the manifest, before anything is started
-    report_text, junit   the report for people and for CI systems
-    pytest_plugin        checks as tests
+    conversation_checks  requests: unknown, large, cancelled, several in one write
+    life_checks          the start, the end, signals, and a second start
+    run                  runs all checks within a time limit
+    manifest_check       checks the manifest, before anything is started
+    report_text, junit   the report as text, and as XML for CI systems
+    pytest_plugin        the checks as tests
 
-What a dialect adds is in its package (`exthost.dialects.conformance`).
+The rules are in `exthost.dialects.rules`, the checks of messages in
+`exthost.dialects.message_audit`. What is special to a dialect is in its package
+(`exthost.dialects.conformance`).
 """

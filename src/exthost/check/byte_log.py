@@ -1,4 +1,4 @@
-"""The last bytes that were sent to one process and received from it, as evidence."""
+"""The last bytes that were sent to a process and received from it, for the report."""
 
 from collections import deque
 from typing import Literal, TypeAlias
@@ -7,15 +7,14 @@ from exthost.errors import escape_controls
 
 Direction: TypeAlias = Literal[">", "<"]
 
-# How many pieces are kept, and how much of each is shown.
+# How many pieces are kept, how many of them a finding shows, and how many bytes of each.
 KEPT_PIECES = 12
 SHOWN_PIECES = 6
 SHOWN_BYTES = 240
 
 
 class ByteLog:
-    """The last pieces of a conversation. Pieces in one direction that follow each other closely are
-    joined, so that a message written byte by byte is shown as one."""
+    """The last pieces of a conversation: `>` marks those that were sent, `<` those received."""
 
     __slots__ = ("_pieces",)
 
@@ -23,28 +22,30 @@ class ByteLog:
         self._pieces: deque[tuple[Direction, bytearray]] = deque(maxlen=KEPT_PIECES)
 
     def add(self, direction: Direction, data: bytes, *, joins: bool = False) -> None:
-        """Add bytes that were sent or received. `joins`: they continue the previous piece."""
+        """Add bytes that were sent or received. With `joins` they continue the previous piece, so
+        that a message that is written byte by byte becomes one piece."""
         if joins and self._pieces and self._pieces[-1][0] == direction:
             last = self._pieces[-1][1]
             last += data[: max(0, 4 * SHOWN_BYTES - len(last))]
         else:
             self._pieces.append((direction, bytearray(data[: 4 * SHOWN_BYTES])))
 
-    def shown(self, offending: bytes = b"") -> tuple[str, ...]:
-        """Return the last pieces as text. The piece with the `offending` bytes is among them."""
+    def format_last(self, offending: bytes = b"") -> tuple[str, ...]:
+        """Return the last pieces as text, up to the received piece that contains the `offending`
+        bytes; without such a piece, up to the end."""
         pieces = list(self._pieces)
-        at = len(pieces)
+        end = len(pieces)
         if offending:
             head = offending[:60]
             for position in range(len(pieces) - 1, -1, -1):
                 if pieces[position][0] == "<" and head in pieces[position][1]:
-                    at = position + 1
+                    end = position + 1
                     break
-        chosen = pieces[max(0, at - SHOWN_PIECES) : at]
-        return tuple(f"{direction} {shown_bytes(data)}" for direction, data in chosen)
+        chosen = pieces[max(0, end - SHOWN_PIECES) : end]
+        return tuple(f"{direction} {format_bytes(data)}" for direction, data in chosen)
 
 
-def shown_bytes(data: bytes | bytearray) -> str:
+def format_bytes(data: bytes | bytearray) -> str:
     """Return bytes as text in one line: control characters and what is not UTF-8 are escaped."""
     cut = bytes(data[:SHOWN_BYTES])
     text = cut.decode("utf-8", "backslashreplace")

@@ -1,8 +1,8 @@
-"""One process under check: raw pipes, every byte recorded, every message audited.
+"""One process under check, with raw pipes: it records the last bytes and audits every message.
 
-This is not the host's session, on purpose: a session writes a message at once and accepts many
-mistakes. Here a message can also be written byte by byte, and so can bytes that are no message, and
-signals are sent. Replies are matched by their ids, or by their order.
+It does not use the host's session, because a session writes each message as a whole and accepts
+many mistakes. This class can also write a message byte by byte, write bytes that are no message,
+and send signals. Replies are matched by their ids, or in positional dialects by their order.
 """
 
 import asyncio
@@ -24,19 +24,19 @@ from exthost.offer import Offer
 from exthost.spec import Spec
 from exthost.wire.framing import Broken, Bytes, Skipped
 
-# A message in pieces may take this long to be read, from the start of the program.
+# The time limit for a message that is written in pieces, which includes the start of the program.
 _SPLIT_SECONDS = 60.0
 
-# A frame longer than this is written in pieces and not byte by byte.
-_BYTE_BY_BYTE = 600
+# A frame of at most this many bytes is written byte by byte, a longer one in larger pieces.
+_MAX_BYTE_BY_BYTE = 600
 
 # How long to wait for the exit after the end of the output, to report how the process ended.
 _EXIT_SECONDS = 1.0
 
-# If the output so far cannot be used: how long to wait for more before giving up.
+# How long to wait for more output if the output so far contains no usable reply.
 _IDLE_SECONDS = 2.0
 
-# Rules whose breach does not keep an answer from being read.
+# Rules that may be broken although the reply can be read.
 _HARMLESS = frozenset(
     {"stdout-noise", "byte-order-mark", "version-member", "error-form", "reply-form", "reply-once"}
 )
@@ -45,15 +45,15 @@ Answer = Reply | Failure
 
 
 class NoAnswer(Exception):
-    """A request was not answered: the process is silent, or it has ended."""
+    """A request was not answered: there was no reply in time, or the process has ended."""
 
 
 class NotRead(NoAnswer):
-    """A message was written in part: the process does not read."""
+    """A message could be written only in part, because the process does not read its stdin."""
 
 
 class CheckedProcess:
-    """A started process."""
+    """A started process, and the conversation with it."""
 
     def __init__(
         self, launch: Launch, spec: Spec, dialect: Dialect, conformance: Conformance
@@ -65,7 +65,7 @@ class CheckedProcess:
         self.problems: list[tuple[Problem, tuple[str, ...]]] = []
         self.notifications: list[Notification] = []
         self.is_broken = False
-        self.splits = False  # write every message in pieces
+        self.splits = False  # whether every message is written in pieces
         self._host_results = conformance.host_results
         self._bytes_received = 0
         self._is_inside_frame = False  # the last output completed no frame
@@ -83,7 +83,7 @@ class CheckedProcess:
 
     def _on_output(self, data: bytes) -> None:
         if not data:
-            # The exit status says more than the end of the output.
+            # Wait for the exit, because its status explains more than the end of the output.
             self._loop.call_later(_EXIT_SECONDS, self._fail_all)
             if self.pipes.has_exited:
                 self._fail_all()
@@ -149,21 +149,22 @@ class CheckedProcess:
         for future in [*self._waiting.values(), *self._in_order]:
             if not future.done():
                 future.set_exception(NoAnswer(self.describe_end()))
-                # Mark it as retrieved: perhaps nobody awaits it, and asyncio would log that.
+                # Mark the exception as retrieved: otherwise asyncio logs one that nobody awaits.
                 future.exception()
         self._waiting.clear()
         self._in_order.clear()
 
     def _note(self, problems: Sequence[Problem]) -> None:
         for problem in problems:
-            self.problems.append((problem, self.byte_log.shown(problem.data)))
+            self.problems.append((problem, self.byte_log.format_last(problem.data)))
 
     # -- sending -----------------------------------------------------------------------------
 
     async def write(self, data: bytes, *, split: bool = False, seconds: float = 10.0) -> None:
-        """Write bytes as they are; `split`: in pieces, each after the one before is read. Raises
-        NotRead if the process does not read them, and NoAnswer if it has ended."""
-        step = 1 if len(data) <= _BYTE_BY_BYTE else len(data) // _BYTE_BY_BYTE + 1
+        """Write bytes unchanged. With `split`, write them in pieces, each after the process has
+        read the previous one. Raises NotRead if the process does not read them in `seconds`, and
+        NoAnswer if it has ended."""
+        step = 1 if len(data) <= _MAX_BYTE_BY_BYTE else len(data) // _MAX_BYTE_BY_BYTE + 1
         pieces = [data[at : at + step] for at in range(0, len(data), step)] if split else [data]
         try:
             async with asyncio.timeout(seconds):
@@ -178,8 +179,9 @@ class CheckedProcess:
         except OSError:
             raise NoAnswer(self.describe_end()) from None
 
-    def frame_of(self, request: Request) -> tuple[bytes, Request]:
-        """Return the bytes of a request, and the request with its id. Registers it."""
+    def register_request(self, request: Request) -> tuple[bytes, Request]:
+        """Number a request and register it, so that its reply is expected. Return its bytes, which
+        the caller must write, and the numbered request."""
         id = request.id
         if id is None:
             id, self._next_id = self._next_id, self._next_id + 1
@@ -193,8 +195,9 @@ class CheckedProcess:
             self._waiting[id] = future
         return data, numbered
 
-    def answer_to(self, request: Request) -> "asyncio.Future[Answer]":
-        """Return the future of a request that `frame_of` has numbered."""
+    def find_reply_future(self, request: Request) -> "asyncio.Future[Answer]":
+        """Return the future of the reply to a request that `register_request` returned. In
+        positional dialects it must be the last one."""
         if self.dialect.traits.positional:
             return self._in_order[-1]
         assert request.id is not None
@@ -202,10 +205,10 @@ class CheckedProcess:
 
     async def request(self, request: Request, seconds: float) -> Answer:
         """Send a request and return the answer. Raises NoAnswer."""
-        data, numbered = self.frame_of(request)
-        future = self.answer_to(numbered)
-        to_write = max(seconds, _SPLIT_SECONDS) if self.splits else seconds
-        await self.write(data, split=self.splits, seconds=to_write)
+        data, numbered = self.register_request(request)
+        future = self.find_reply_future(numbered)
+        write_seconds = max(seconds, _SPLIT_SECONDS) if self.splits else seconds
+        await self.write(data, split=self.splits, seconds=write_seconds)
         return await self.wait_for(future, request.method, seconds)
 
     async def wait_for(
@@ -215,20 +218,20 @@ class CheckedProcess:
         if self.is_broken or (self.pipes.has_exited and self.pipes.ended.is_set()):
             self._fail_all()
         deadline = self._loop.time() + seconds
-        while (left := deadline - self._loop.time()) > 0:
-            seen = self._bytes_received
-            await asyncio.wait([future], timeout=min(left, _IDLE_SECONDS))
+        while (remaining := deadline - self._loop.time()) > 0:
+            bytes_before = self._bytes_received
+            await asyncio.wait([future], timeout=min(remaining, _IDLE_SECONDS))
             if future.done():
                 return future.result()
-            if self._has_unusable and seen == self._bytes_received:
+            if self._has_unusable_output and bytes_before == self._bytes_received:
                 future.cancel()
                 raise NoAnswer(f"{method} was not answered: what came cannot be used")
         future.cancel()
         raise NoAnswer(f"{method} was not answered in {seconds:g} s")
 
     @property
-    def _has_unusable(self) -> bool:
-        """Whether something came that is no message, or only a part of one."""
+    def _has_unusable_output(self) -> bool:
+        """Whether the output contains bytes that are no message, or only a part of one."""
         return self._is_inside_frame or any(
             problem.rule not in _HARMLESS for problem, _ in self.problems
         )
@@ -241,8 +244,8 @@ class CheckedProcess:
     # -- the handshake -----------------------------------------------------------------------
 
     async def shake_hands(self, steps: Handshake, seconds: float) -> Offer:
-        """Run the handshake; each request may take this long. Raises NoAnswer, and the errors that
-        the dialect's handshake raises."""
+        """Run the handshake and return the offer. `seconds` is the time limit of each request.
+        Raises NoAnswer, and the errors of the dialect's handshake."""
         received: Received = None
         while True:
             try:
@@ -259,7 +262,7 @@ class CheckedProcess:
                 case Notification():
                     await self.notify(step)
                 case Subscribe():
-                    data, _ = self.frame_of(step.request)
+                    data, _ = self.register_request(step.request)
                     await self.write(data, split=self.splits, seconds=_SPLIT_SECONDS)
                 case WaitFor():
                     received = await self._wait_for_notification(step, seconds)
@@ -267,7 +270,7 @@ class CheckedProcess:
     async def _try_request(self, request: Request, seconds: float) -> Answer | None:
         try:
             return await self.request(request, seconds)
-        except NotRead:  # a part of it is in the pipe: what is written next would join it
+        except NotRead:  # part of the request is in the pipe, and the next one would be added to it
             raise
         except NoAnswer:
             if self.pipes.ended.is_set() or self.is_broken:
@@ -303,7 +306,8 @@ class CheckedProcess:
         return "it closed its stdout" if self.pipes.ended.is_set() else "the process still runs"
 
     def unfinished_frame(self) -> Problem | None:
-        """Return the problem of a frame that has begun and not ended; no frame is read after it."""
+        """Return the problem of an incomplete frame at the end of the output, or None. No frame can
+        be read after this call."""
         broken = self._framing.end()
         if broken is None:
             return None
@@ -316,6 +320,6 @@ class CheckedProcess:
             future.cancel()
 
 
-def reason_of(error: BaseException) -> str:
-    """Return what went wrong, in words."""
+def describe_error(error: BaseException) -> str:
+    """Return the message of an error."""
     return error.message if isinstance(error, ExthostError) else str(error)

@@ -1,6 +1,6 @@
-"""The checks of a conversation: what an extension does with each kind of request.
+"""The checks of requests: what an extension does with each kind of request.
 
-All of them use one process, and a fresh one after a check that ended it.
+All checks use the same process. After a check that ended it, the next one starts a new process.
 """
 
 import time
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from statistics import median
 from typing import Any
 
-from exthost.check.checked_process import CheckedProcess, NoAnswer, reason_of
+from exthost.check.checked_process import CheckedProcess, NoAnswer, describe_error
 from exthost.check.ledger import Ledger
 from exthost.check.offer_audit import tool_with_required_arguments
 from exthost.check.operation import call_tool
@@ -25,7 +25,7 @@ LARGE_BYTES = 2**20
 JOINED_REQUESTS = 5
 TIMED_REQUESTS = 15
 
-# Slower is worth a warning: a reply that waits for a timer takes 40 ms and more.
+# Slower replies and starts are a warning. A reply that waits for a timer takes 40 ms and more.
 SLOW_REPLY_SECONDS = 0.05
 SLOW_START_SECONDS = 5.0
 
@@ -50,7 +50,7 @@ class ConversationChecks:
         self.offer = Offer()
 
     async def run(self, process: CheckedProcess, offer: Offer) -> None:
-        """Run all of them; the last process is left in `process`."""
+        """Run all checks. Afterwards `process` is the last process, or None if it has ended."""
         self.process, self.offer = process, offer
         for check in (
             self._check_speed,
@@ -71,18 +71,19 @@ class ConversationChecks:
                 process, _ = await self._starter.connect()
             except (NoAnswer, ExthostError) as error:
                 self._ledger.add_finding(
-                    "restart", f"it did not start again: {reason_of(error)}", process
+                    "restart", f"it did not start again: {describe_error(error)}", process
                 )
                 return
         self.process = process
         await check(process)
-        self._ledger.absorb(process)
+        self._ledger.add_message_problems(process)
         if not process.is_alive:
             await self._starter.release(process)
             self.process = None
 
-    async def _is_answered(self, process: CheckedProcess, rule: str, what: str) -> bool:
-        """Return whether a request without an effect is answered; if not, record the rule."""
+    async def _check_still_answers(self, process: CheckedProcess, rule: str, what: str) -> bool:
+        """Return whether a request without an effect is answered. If not, record that the rule is
+        broken; `what` begins the message."""
         if self._ping is None:
             if not process.is_alive:
                 self._ledger.add_finding(rule, f"{what} {process.describe_end()}", process)
@@ -100,7 +101,8 @@ class ConversationChecks:
     # -- the checks --------------------------------------------------------------------------
 
     async def _check_speed(self, process: CheckedProcess) -> None:
-        """Find a request that is answered, and measure how fast."""
+        """Find a request without an effect that is answered, and measure the time of its
+        replies."""
         for ping in self._conformance.pings:
             try:
                 await process.request(ping, self._seconds)
@@ -121,11 +123,15 @@ class ConversationChecks:
             except NoAnswer:
                 return
             times.append(time.perf_counter() - began)
-        took = median(times)
-        if took > SLOW_REPLY_SECONDS:
-            why = f"{self._ping.method} takes {took * 1000:.0f} ms, at the median of {len(times)}"
+        seconds = median(times)
+        if seconds > SLOW_REPLY_SECONDS:
+            why = (
+                f"{self._ping.method} takes {seconds * 1000:.0f} ms, at the median of {len(times)}"
+            )
             self._ledger.add_finding("speed", why)
-        self._ledger.mark_checked("speed", reason=f"{self._ping.method} takes {took * 1000:.1f} ms")
+        self._ledger.mark_checked(
+            "speed", reason=f"{self._ping.method} takes {seconds * 1000:.1f} ms"
+        )
 
     async def _check_joined_frames(self, process: CheckedProcess) -> None:
         ping = self._ping
@@ -135,9 +141,9 @@ class ConversationChecks:
         began = time.perf_counter()
         data, futures = b"", []
         for _ in range(JOINED_REQUESTS):
-            frame, numbered = process.frame_of(ping)
+            frame, numbered = process.register_request(ping)
             data += frame
-            futures.append(process.answer_to(numbered))
+            futures.append(process.find_reply_future(numbered))
         answers = 0
         try:
             await process.write(data)
@@ -169,7 +175,7 @@ class ConversationChecks:
             if not isinstance(answer, Failure):
                 why = f"{UNKNOWN_METHOD} was answered with a result, as if it existed"
                 self._ledger.add_finding("unknown-method", why, process)
-            await self._is_answered(process, "unknown-method", "after an unknown method")
+            await self._check_still_answers(process, "unknown-method", "after an unknown method")
         self._ledger.mark_checked("unknown-method", time.perf_counter() - began)
 
     async def _check_unknown_tool(self, process: CheckedProcess) -> None:
@@ -191,7 +197,8 @@ class ConversationChecks:
     async def _check_refused_call(
         self, process: CheckedProcess, rule: str, call: ToolCall, what: str
     ) -> None:
-        """Make a call that the extension must refuse, and record the rule if it does not."""
+        """Make a call that the extension must refuse. If it does not, record that the rule is
+        broken."""
         began = time.perf_counter()
         try:
             result = await call_tool(process, call, self.offer, self._seconds)
@@ -199,7 +206,7 @@ class ConversationChecks:
             self._ledger.add_finding(rule, f"{what}: {silence}", process)
             await self._drop(process)
         except CallFailed:
-            await self._is_answered(process, rule, f"after a call of {what}")
+            await self._check_still_answers(process, rule, f"after a call of {what}")
         except ProtocolViolation as violation:
             self._ledger.add_finding(rule, f"{what}: {violation.message}", process)
         else:
@@ -224,7 +231,9 @@ class ConversationChecks:
                 result = await call_tool(process, call, self.offer, self._seconds)
             except (NoAnswer, ExthostError) as error:
                 fix = _TOOL_FAILED if isinstance(error, CallFailed) else ""
-                self._ledger.add_finding("result", f"{name}: {reason_of(error)}", process, fix=fix)
+                self._ledger.add_finding(
+                    "result", f"{name}: {describe_error(error)}", process, fix=fix
+                )
                 if not process.is_alive:
                     return
                 continue
@@ -257,18 +266,18 @@ class ConversationChecks:
         self._ledger.mark_checked("large-message", time.perf_counter() - began)
 
     async def _check_cancel(self, process: CheckedProcess) -> None:
-        make = process.dialect.cancel_message
-        if make is None or self._ping is None:
-            self._ledger.skip("cancel", "the dialect has no word for it")
+        make_message = process.dialect.cancel_message
+        if make_message is None or self._ping is None:
+            self._ledger.skip("cancel", "the dialect has no message that cancels a call")
             return
         began = time.perf_counter()
-        data, numbered = process.frame_of(self._ping)
-        future = process.answer_to(numbered)
+        data, numbered = process.register_request(self._ping)
+        future = process.find_reply_future(numbered)
         unknown = numbered._replace(id=987654)
         try:
             await process.write(data)
             for cancelled in (numbered, unknown):
-                message = make(cancelled, "check")
+                message = make_message(cancelled, "check")
                 if isinstance(message, Notification):
                     await process.notify(message)
                 elif message is not None:
@@ -276,7 +285,7 @@ class ConversationChecks:
         except NoAnswer as silence:
             self._ledger.add_finding("cancel", str(silence), process)
         future.cancel()
-        await self._is_answered(process, "cancel", "after a cancelled call")
+        await self._check_still_answers(process, "cancel", "after a cancelled call")
         self._ledger.mark_checked("cancel", time.perf_counter() - began)
 
     async def _drop(self, process: CheckedProcess) -> None:

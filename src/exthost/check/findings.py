@@ -13,8 +13,11 @@ Status: TypeAlias = Literal["passed", "warning", "fault", "skipped"]
 class Finding:
     """One broken rule.
 
-    `message` says what was seen. `exchange` has the bytes of both sides that led to it, `>` before
-    what was sent and `<` before what came, escaped and cut. `stderr` has its last lines.
+    message   what was observed
+    exchange  the bytes that led to it, escaped and shortened; `> ` precedes what was sent, `< `
+              what was received
+    stderr    the last lines of stderr
+    fix       how to mend it; "" for the fix of the rule
     """
 
     rule: Rule
@@ -24,7 +27,7 @@ class Finding:
     fix: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the finding for JSON."""
+        """Return the finding as a JSON object."""
         return {
             "rule": self.rule.id,
             "message": self.message,
@@ -37,8 +40,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of the checks of one rule. `reason` says why it was skipped, or what was
-    measured."""
+    """The outcome of the checks of one rule. `reason` says why the rule was skipped, or what was
+    measured. `seconds` is how long the checks took."""
 
     rule: Rule
     findings: tuple[Finding, ...] = ()
@@ -53,7 +56,7 @@ class Outcome:
         return "skipped" if self.skipped else "passed"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the outcome for JSON."""
+        """Return the outcome as a JSON object."""
         return {
             "check": self.rule.name,
             "rule": self.rule.id,
@@ -89,14 +92,15 @@ class Report:
 
     @property
     def score(self) -> int:
-        """How much of what was checked holds, from 0 to 100. A warning counts half."""
-        run = [outcome for outcome in self.outcomes if outcome.status != "skipped"]
-        if not run:
+        """The share of checked rules that hold, from 0 to 100. A rule with a warning counts
+        half."""
+        checked = [outcome for outcome in self.outcomes if outcome.status != "skipped"]
+        if not checked:
             return 0
-        worth = {"passed": 2, "warning": 1, "fault": 0}
-        points = sum(worth[outcome.status] for outcome in run)
-        # 100 is for those without any finding.
-        return 100 * points // (2 * len(run))
+        points_by_status = {"passed": 2, "warning": 1, "fault": 0}
+        points = sum(points_by_status[outcome.status] for outcome in checked)
+        # Rounded down, so that only an extension without any finding scores 100.
+        return 100 * points // (2 * len(checked))
 
     def count(self, status: Status) -> int:
         """Return how many outcomes have this status."""
@@ -107,7 +111,7 @@ class Report:
         return (outcome for outcome in self.outcomes if outcome.status in statuses)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report for JSON."""
+        """Return the report as a JSON object."""
         return {
             "extension": self.extension,
             "dialect": self.dialect,

@@ -1,4 +1,4 @@
-"""A report as JUnit XML: a test case for each rule."""
+"""Converts a report to JUnit XML, with one test case for each rule."""
 
 from xml.sax.saxutils import escape, quoteattr
 
@@ -6,13 +6,13 @@ from exthost.check.findings import Outcome, Report
 
 
 def junit_text(report: Report) -> str:
-    """Return the report as a document that CI systems read. A warning counts as passed."""
+    """Return the report as XML text. A rule with a warning counts as passed."""
     suite = f"exthost check {report.extension} ({report.dialect})"
     counts = (
         f'tests="{len(report.outcomes)}" failures="{report.count("fault")}" errors="0" '
         f'skipped="{report.count("skipped")}" time="{report.seconds:.3f}"'
     )
-    cases = "\n".join(_case(outcome, report) for outcome in report.outcomes)
+    cases = "\n".join(_format_case(outcome, report) for outcome in report.outcomes)
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n'
         f"<testsuites>\n<testsuite name={_attribute(suite)} {counts}>\n{cases}\n"
@@ -20,11 +20,11 @@ def junit_text(report: Report) -> str:
     )
 
 
-def _case(outcome: Outcome, report: Report) -> str:
+def _format_case(outcome: Outcome, report: Report) -> str:
     name = _attribute(outcome.rule.name)
     owner = _attribute(f"{report.dialect}.{report.extension}")
     head = f'<testcase name={name} classname={owner} time="{outcome.seconds:.3f}"'
-    text = "\n".join(_described(outcome))
+    text = "\n".join(_describe(outcome))
     if outcome.status == "fault":
         first = _attribute(outcome.findings[0].message)
         return f"{head}><failure message={first}>{_content(text)}</failure></testcase>"
@@ -35,7 +35,7 @@ def _case(outcome: Outcome, report: Report) -> str:
     return f"{head}/>"
 
 
-def _described(outcome: Outcome) -> list[str]:
+def _describe(outcome: Outcome) -> list[str]:
     lines = [f"{outcome.rule.id}: {outcome.rule.text}"]
     for finding in outcome.findings:
         lines += [finding.message, *finding.exchange]
@@ -44,8 +44,8 @@ def _described(outcome: Outcome) -> list[str]:
     return lines
 
 
-def _clean(text: str) -> str:
-    """Return the text without characters that XML has no place for."""
+def _replace_invalid(text: str) -> str:
+    """Return the text with "?" in place of characters that XML does not allow."""
     return "".join(
         char
         if char in "\t\n"
@@ -58,8 +58,8 @@ def _clean(text: str) -> str:
 
 
 def _content(text: str) -> str:
-    return escape(_clean(text))
+    return escape(_replace_invalid(text))
 
 
 def _attribute(text: str) -> str:
-    return quoteattr(_clean(text))
+    return quoteattr(_replace_invalid(text))

@@ -20,13 +20,16 @@ class Ledger:
         self._findings: dict[str, dict[str, Finding]] = {}
         self._checked: dict[str, tuple[float, str]] = {}
         self._skipped: dict[str, str] = {}
-        self._absorbed: dict[int, int] = {}
+        # id() of a process → how many of its problems are recorded.
+        self._recorded_problems: dict[int, int] = {}
 
     def add_finding(
         self, name: str, message: str, process: CheckedProcess | None = None, *, fix: str = ""
     ) -> None:
-        """Record a broken rule, with the bytes of this process."""
-        self._add(name, message, process, () if process is None else process.byte_log.shown(), fix)
+        """Record a broken rule by its name, with the last bytes and stderr lines of the process."""
+        self._add(
+            name, message, process, () if process is None else process.byte_log.format_last(), fix
+        )
 
     def _add(
         self,
@@ -42,17 +45,17 @@ class Ledger:
             rule = find_rule(name, self._conformance)
             findings[message] = Finding(rule, message, exchange, stderr, fix)
 
-    def note(self, problems: Iterable[Problem]) -> None:
-        """Record problems that have no bytes as evidence, such as those of an offer."""
+    def add_problems(self, problems: Iterable[Problem]) -> None:
+        """Record problems that no bytes illustrate, such as those of the announced tools."""
         for problem in problems:
             self._add(problem.rule, problem.message, None, ())
 
-    def absorb(self, process: CheckedProcess) -> None:
-        """Record the new problems of a process's messages."""
-        known = self._absorbed.get(id(process), 0)
-        for problem, exchange in process.problems[known:]:
+    def add_message_problems(self, process: CheckedProcess) -> None:
+        """Record the problems of a process's messages since the last call for this process."""
+        start = self._recorded_problems.get(id(process), 0)
+        for problem, exchange in process.problems[start:]:
             self._add(problem.rule, problem.message, process, exchange)
-        self._absorbed[id(process)] = len(process.problems)
+        self._recorded_problems[id(process)] = len(process.problems)
 
     def has(self, *names: str) -> bool:
         """Return whether one of these rules is broken."""
@@ -60,13 +63,13 @@ class Ledger:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing was found yet."""
+        """Whether no rule is broken so far."""
         return not self._findings
 
     def mark_checked(self, name: str, seconds: float = 0.0, reason: str = "") -> None:
-        """Record that a rule was checked. It holds unless something was found."""
-        before = self._checked.get(name, (0.0, ""))
-        self._checked[name] = (before[0] + seconds, reason or before[1])
+        """Record that a rule was checked. It holds unless a finding was recorded, too."""
+        total_seconds, last_reason = self._checked.get(name, (0.0, ""))
+        self._checked[name] = (total_seconds + seconds, reason or last_reason)
 
     def skip(self, name: str, reason: str) -> None:
         """Record why a rule was not checked."""
@@ -75,12 +78,12 @@ class Ledger:
     def outcomes(self, default_reason: str) -> tuple[Outcome, ...]:
         """Return the outcome of every rule. `default_reason` is the reason of those that were not
         checked, if `skip` recorded no other."""
-        made = []
+        outcomes = []
         for rule in all_rules(self._conformance):
             findings = tuple(self._findings.get(rule.name, {}).values())
             seconds, reason = self._checked.get(rule.name, (0.0, ""))
             skipped = not findings and rule.name not in self._checked
             if skipped:
                 reason = self._skipped.get(rule.name, default_reason)
-            made.append(Outcome(rule, findings, seconds, reason, skipped))
-        return tuple(made)
+            outcomes.append(Outcome(rule, findings, seconds, reason, skipped))
+        return tuple(outcomes)

@@ -2,9 +2,9 @@
 
 import time
 
-from exthost.check.checked_process import CheckedProcess, NoAnswer, reason_of
+from exthost.check.checked_process import CheckedProcess, NoAnswer, describe_error
 from exthost.check.ledger import Ledger
-from exthost.check.offer_audit import offers_differ
+from exthost.check.offer_audit import describe_offer_change
 from exthost.check.starter import Starter
 from exthost.errors import ExthostError
 from exthost.messages import Notification
@@ -21,8 +21,8 @@ class LifeChecks:
         self._ledger = ledger
         self._seconds = reply_seconds
 
-    async def end_in_order(self, process: CheckedProcess) -> None:
-        """End a process by the steps of its dialect, up to the end of its input."""
+    async def check_shutdown(self, process: CheckedProcess) -> None:
+        """End a process by the shutdown steps of its dialect, up to the end of its input."""
         began = time.perf_counter()
         steps = process.dialect.traits.shutdown_steps
         for step in steps:
@@ -37,21 +37,23 @@ class LifeChecks:
                 case Write(data):
                     await _write(process, data)
                 case CloseStdin(wait):
-                    waits = f"the host waits {wait:g} s"
-                    await self._end_input(process, "end-of-input", waits, self._seconds)
+                    note = f"the host waits {wait:g} s"
+                    await self._end_input(process, "end-of-input", note, self._seconds)
         if not any(isinstance(step, Say) for step in steps):
             self._ledger.skip("shutdown", "the dialect has no such request")
         await self._starter.release(process)
 
     async def _end_input(
-        self, process: CheckedProcess, rule: str, waits: str, seconds: float
+        self, process: CheckedProcess, rule: str, note: str, seconds: float
     ) -> None:
+        """Close stdin, and record the rule if the process does not exit within `seconds`. `note` is
+        added to the message in parentheses."""
         began = time.perf_counter()
         process.pipes.close_stdin()
         status = await process.pipes.exits_within(seconds)
         took = time.perf_counter() - began
         if status is None:
-            why = f"its stdin ended {seconds:.0f} s ago, and it still runs ({waits})"
+            why = f"its stdin ended {seconds:.0f} s ago, and it still runs ({note})"
             self._ledger.add_finding(rule, why, process)
             self._ledger.mark_checked(rule, took)
             return
@@ -69,39 +71,40 @@ class LifeChecks:
             self._ledger.add_finding("exit-status", f"at the end of its input it {status}", process)
         self._ledger.mark_checked("exit-status")
 
-    async def end_early(self) -> None:
+    async def check_early_end(self) -> None:
         """Start a process, and end its input before the first message."""
         process = await self._starter.start()
-        # It reads the end of its input only after it has started.
+        # The process reads the end of its input only after it has started.
         seconds = self._seconds + 2 * self._starter.start_seconds
         began = time.perf_counter()
         await self._end_input(process, "early-end", "before the first message", seconds)
         self._starter.all_starts_seconds += time.perf_counter() - began
         await self._starter.release(process)
 
-    async def read_pieces(self) -> None:
-        """Shake hands in pieces, then kill the process: the next check starts it again."""
+    async def check_split_messages(self) -> None:
+        """Do the handshake with messages that are written in pieces, then kill the process."""
         began = time.perf_counter()
         try:
             process, _ = await self._starter.connect(splits=True)
         except (NoAnswer, ExthostError) as error:
-            why = f"the handshake, written byte by byte, fails: {reason_of(error)}"
+            why = f"the handshake, written byte by byte, fails: {describe_error(error)}"
             self._ledger.add_finding("split-frame", why, self._starter.latest)
         else:
             await self._starter.release(process)
         self._ledger.mark_checked("split-frame", time.perf_counter() - began)
 
-    async def start_again(self, before: Offer) -> None:
-        """Start a process after another was killed, and end it by SIGTERM."""
+    async def check_restart(self, first_offer: Offer) -> None:
+        """Start a process after another was killed, compare its offer (the tools that it announced)
+        with that of the first process, and end it by SIGTERM."""
         began = time.perf_counter()
         try:
             process, offer = await self._starter.connect()
         except (NoAnswer, ExthostError) as error:
-            why = f"killed and started again, it does not shake hands: {reason_of(error)}"
+            why = f"killed and started again, it does not shake hands: {describe_error(error)}"
             self._ledger.add_finding("restart", why, self._starter.latest)
             self._ledger.skip("signal", "it did not start again")
             return
-        if change := offers_differ(before, offer):
+        if change := describe_offer_change(first_offer, offer):
             self._ledger.add_finding("restart", f"killed and started again, {change}", process)
         self._ledger.mark_checked("restart", time.perf_counter() - began)
         began = time.perf_counter()
@@ -114,6 +117,7 @@ class LifeChecks:
 
 
 async def _write(process: CheckedProcess, data: bytes) -> None:
+    """Write bytes. A process that has already ended is no mistake here."""
     try:
         await process.write(data)
     except NoAnswer:

@@ -1,4 +1,4 @@
-"""Checks the manifest of an extension before anything is started. Reads that file only."""
+"""Checks the manifest of an extension, before anything is started."""
 
 from dataclasses import dataclass, replace
 
@@ -19,8 +19,8 @@ class ManifestCheck:
 
     outcome: Outcome
 
-    def added_to(self, report: Report) -> Report:
-        """Return the report with this outcome in its place."""
+    def add_to(self, report: Report) -> Report:
+        """Return the report with this outcome in place of its own for the rule `manifest`."""
         return replace(
             report,
             outcomes=tuple(
@@ -31,7 +31,7 @@ class ManifestCheck:
 
 
 def check_manifest(spec: Spec) -> ManifestCheck:
-    """Check the manifest that an extension was read from."""
+    """Check the manifest from which the extension was read."""
     rule = find_rule("manifest", find.find_conformance(spec.dialect))
     path = spec.manifest_file
     if not path:
@@ -44,12 +44,12 @@ def check_manifest(spec: Spec) -> ManifestCheck:
     diagnostics = [diagnostic for diagnostic in report.diagnostics if diagnostic.path == path]
     findings = tuple(
         Finding(rule, _message(diagnostic), fix=diagnostic.help)
-        for diagnostic in _flat(diagnostics)
+        for diagnostic in _flatten(diagnostics)
     )
     return ManifestCheck(Outcome(rule, findings, reason="" if findings else path))
 
 
-def _flat(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+def _flatten(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
     return [diagnostic for first in diagnostics for diagnostic in (first, *first.more)]
 
 
@@ -58,7 +58,7 @@ def _message(diagnostic: Diagnostic) -> str:
     return f"{place}{diagnostic.message} [{diagnostic.code}]"
 
 
-def failed_report(error: ExthostError, target: str, dialect: str) -> Report:
+def make_failed_report(error: ExthostError, target: str, dialect: str) -> Report:
     """Return the report of an extension whose manifest or config is invalid."""
     rule = find_rule("manifest", Conformance())
     evidence = error.evidence

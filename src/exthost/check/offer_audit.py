@@ -1,4 +1,4 @@
-"""Checks what an extension offers: names, descriptions and schemas of its tools. Pure."""
+"""Checks the tools that an extension announces: their descriptions and schemas. Does no I/O."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,8 @@ from exthost.schema import Checker, schema_problem
 
 
 def audit_offer(offer: Offer) -> list[Problem]:
-    """Return what is wrong with an offer."""
+    """Return the problems of an offer: the tools, hooks and commands that an extension
+    announced."""
     problems = [Problem("tools", warning) for warning in offer.warnings]
     for tool in offer.tools:
         if not tool.description.strip():
@@ -34,9 +35,9 @@ def _input_problems(tool: Tool) -> list[Problem]:
 def _schema_problems(rule: str, name: str, schema: object) -> list[Problem]:
     if not isinstance(schema, Mapping):
         return [Problem(rule, f"the schema of {name} is not an object")]
-    wrong = schema_problem(schema)
-    if wrong:
-        return [Problem(rule, f"the schema of {name} is invalid: {wrong}")]
+    reason = schema_problem(schema)
+    if reason:
+        return [Problem(rule, f"the schema of {name} is invalid: {reason}")]
     checker = Checker.of(schema)
     if checker is not None and checker.warning:
         return [Problem(rule, f"{name}: {checker.warning}")]
@@ -54,7 +55,7 @@ def tool_with_required_arguments(offer: Offer) -> Tool | None:
     return None
 
 
-def offers_differ(first: Offer, second: Offer) -> str:
+def describe_offer_change(first: Offer, second: Offer) -> str:
     """Return how the offer of a second start differs from that of the first; "" if it does not."""
     before = {tool.name for tool in first.tools}
     after = {tool.name for tool in second.tools}

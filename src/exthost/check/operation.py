@@ -1,4 +1,4 @@
-"""Runs an operation of a dialect, such as a tool call, with a process under check."""
+"""Runs a tool call with a process under check, by the operation of the dialect."""
 
 from typing import Any
 
@@ -47,7 +47,7 @@ async def _run(process: CheckedProcess, steps: Exchanges, offer: Offer, seconds:
             case TryRequest(request, _):
                 received = await process.request(request, seconds)
             case Subscribe():
-                data, _ = process.frame_of(step.request)
+                data, _ = process.register_request(step.request)
                 await process.write(data)
             case Notification():
                 await process.notify(step)

@@ -1,4 +1,5 @@
-"""The pipes of a process under check: raw bytes out and in, stderr, signals and the exit."""
+"""A process under check with raw pipes: bytes to stdin and from stdout, stderr, signals and
+exit."""
 
 import asyncio
 import fcntl
@@ -14,12 +15,13 @@ from exthost.process.exit_status import ExitStatus
 from exthost.process.stderr_tail import StderrTail
 from exthost.wire.framing import READ_BYTES
 
-# How often, and for how long, the pipe is polled: no event reports that the child has read it.
+# The pipe is polled to see whether the process has read it, because no event reports that. Once the
+# process has begun to read, it is polled at most this many times.
 _UNREAD_POLLS = 40
 _POLL_SECONDS = 0.0005
 _START_POLL_SECONDS = 0.01
 
-# How long the end of the output may take after the exit, if a grandchild has the pipe open.
+# How long to wait for the end of the output after the exit. A grandchild may hold the pipe open.
 _DRAIN_SECONDS = 2.0
 
 
@@ -40,7 +42,7 @@ class Pipes:
         self._loop = asyncio.get_running_loop()
         self._tail = StderrTail()
         self._exited = asyncio.Event()
-        self.ended = asyncio.Event()  # the output
+        self.ended = asyncio.Event()  # set at the end of the output
         self._child = child = Child(plan, extension)
         for fd in (child.stdin, child.stdout, child.stderr):
             os.set_blocking(fd, False)
@@ -50,12 +52,12 @@ class Pipes:
 
     @property
     def status(self) -> ExitStatus | None:
-        """How the process ended; None if it runs."""
+        """How the process ended; None while it runs."""
         return self._child.see_exit()
 
     @property
     def has_exited(self) -> bool:
-        """Whether the exit was seen on the loop."""
+        """Whether the event loop has seen the exit."""
         return self._exited.is_set()
 
     @property
@@ -97,7 +99,7 @@ class Pipes:
     # -- writing -----------------------------------------------------------------------------
 
     async def write(self, data: bytes) -> None:
-        """Write all of it. Raises OSError if the process does not read any more."""
+        """Write all bytes. Raises OSError if the process has closed its stdin."""
         view = memoryview(data)
         while view:
             try:
@@ -111,21 +113,25 @@ class Pipes:
                     self._loop.remove_writer(self._child.stdin)
 
     def write_now(self, data: bytes) -> None:
-        """Write a short message, without waiting for room."""
+        """Write a short message without waiting. If the pipe is full or closed, it is lost."""
         try:
             os.write(self._child.stdin, data)
         except OSError:
             pass
 
     async def wait_read(self, *, has_begun: bool = True) -> None:
-        """Wait until the child has read what is in the pipe. If it has begun to read, a moment is
-        enough."""
+        """Wait until the process has read everything in the pipe.
+
+        If it `has_begun` to read, the wait is limited to a few hundredths of a second; otherwise
+        the process may still be starting, and the wait has no limit.
+        """
         for _ in range(_UNREAD_POLLS) if has_begun else count():
-            if not self._unread() or self._exited.is_set():
+            if not self._count_unread() or self._exited.is_set():
                 return
             await asyncio.sleep(_POLL_SECONDS if has_begun else _START_POLL_SECONDS)
 
-    def _unread(self) -> int:
+    def _count_unread(self) -> int:
+        """Return the number of bytes in the pipe that the process has not read yet."""
         try:
             unread = fcntl.ioctl(self._child.stdin, termios.FIONREAD, bytes(4))
         except OSError:
@@ -135,7 +141,7 @@ class Pipes:
     # -- the end -----------------------------------------------------------------------------
 
     def close_stdin(self) -> None:
-        """End the input of the process."""
+        """Close stdin, so that the process reads the end of its input."""
         self._child.close_stdin()
 
     def terminate(self) -> None:
@@ -143,7 +149,7 @@ class Pipes:
         self._child.terminate()
 
     async def exits_within(self, seconds: float) -> ExitStatus | None:
-        """Return how the process ended; None if it runs after this time."""
+        """Return how the process ended; None if it still runs after this time."""
         try:
             async with asyncio.timeout(seconds):
                 await self._exited.wait()
@@ -152,8 +158,8 @@ class Pipes:
         return self._child.see_exit()
 
     async def output_ends(self) -> bool:
-        """Return whether the output ends soon after the exit. It does not if another process has
-        it open."""
+        """Return whether the output ends soon after the exit. It does not if another process holds
+        the pipe open."""
         try:
             async with asyncio.timeout(_DRAIN_SECONDS):
                 await self.ended.wait()

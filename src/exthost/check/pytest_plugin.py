@@ -62,9 +62,9 @@ def check_extension(
         raise UsageError("X1310", "a command needs a dialect", help='dialect="mcp"')
     else:
         spec = connection_spec(target, dialect, settings)  # type: ignore[arg-type]
-    wanted = Settings(seconds=timeout or CHECK_SECONDS, calls=tuple((call or {}).items()))
-    report = asyncio.run(run_checks(spec, dict(os.environ), wanted))
-    return check_manifest(spec).added_to(report)
+    check_settings = Settings(seconds=timeout or CHECK_SECONDS, calls=tuple((call or {}).items()))
+    report = asyncio.run(run_checks(spec, dict(os.environ), check_settings))
+    return check_manifest(spec).add_to(report)
 
 
 @pytest.fixture
@@ -113,13 +113,13 @@ class ExtensionCollector(pytest.Collector):
     """The tests of one extension. It is checked when the tests are collected."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        from exthost.check.manifest_check import failed_report
+        from exthost.check.manifest_check import make_failed_report
         from exthost.errors import ConfigError, ManifestError
 
         try:
             report = check_extension(self.name)
         except (ManifestError, ConfigError) as error:
-            report = failed_report(error, self.name, "")
+            report = make_failed_report(error, self.name, "")
         for outcome in report.outcomes:
             item = RuleItem.from_parent(self, name=f"{outcome.rule.name} ({outcome.rule.id})")
             item.outcome = outcome

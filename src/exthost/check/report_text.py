@@ -9,7 +9,7 @@ _MARKS = {"passed": "ok", "warning": "warning", "fault": "FAULT", "skipped": "-"
 
 
 def report_lines(report: Report, *, every: bool = False) -> Iterator[str]:
-    """Yield the lines of a report; `every`: also what was not checked, and why."""
+    """Yield the lines of a report. With `every` it includes the rules that were not checked."""
     for outcome in report.outcomes:
         if outcome.status != "skipped" or every:
             yield from outcome_lines(outcome)
@@ -39,9 +39,9 @@ def summary_line(report: Report) -> str:
 
 def _headline(outcome: Outcome) -> str:
     reason = f"  {outcome.reason}" if outcome.reason else ""
-    took = f"  {outcome.seconds * 1000:.0f} ms" if outcome.seconds >= 0.0005 else ""
+    duration = f"  {outcome.seconds * 1000:.0f} ms" if outcome.seconds >= 0.0005 else ""
     mark = _MARKS[outcome.status]
-    return f"{mark:<8} {outcome.rule.name:<16} {outcome.rule.id}{took}{reason}".rstrip()
+    return f"{mark:<8} {outcome.rule.name:<16} {outcome.rule.id}{duration}{reason}".rstrip()
 
 
 def _finding_lines(finding: Finding) -> Iterator[str]:

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 
-from exthost.check.checked_process import NoAnswer, reason_of
+from exthost.check.checked_process import NoAnswer, describe_error
 from exthost.check.conversation_checks import SLOW_START_SECONDS, ConversationChecks
 from exthost.check.findings import Report
 from exthost.check.ledger import Ledger
@@ -17,14 +17,14 @@ from exthost.dialects.find import find_conformance, find_dialect
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
 from exthost.spec import Spec
 
-# Rules about messages: every message that comes is held to them.
+# Rules that the audit checks on every message that is received.
 _MESSAGE_RULES = ("stdout-noise", "byte-order-mark", "frame", "message-size")
 _JSON_RULES = ("json", "utf8", "number", "reply-id", "reply-id-type", "reply-once", "reply-form")
 _OFFER_RULES = ("tools", "input-schema", "output-schema")
 
 
 async def run_checks(spec: Spec, environ: Mapping[str, str], settings: Settings) -> Report:
-    """Check an extension. What is wrong with it is in the report, and never raised."""
+    """Check an extension and return the report. Mistakes of the extension are never raised."""
     conformance = find_conformance(spec.dialect)
     ledger = Ledger(conformance)
     dialect = find_dialect(spec.dialect)
@@ -44,8 +44,12 @@ async def run_checks(spec: Spec, environ: Mapping[str, str], settings: Settings)
 
 
 def _record_timeout(ledger: Ledger, seconds: float, starter: Starter) -> None:
-    """Record that the time was too short. It is no fault if starts took most of it: a program that
-    starts slowly may still keep to every rule. It is one if no start ever succeeded."""
+    """Record that the checks did not finish in time.
+
+    That is a fault if no handshake ever succeeded, or if starts took less than half of the time. If
+    starts took most of it, it is only a warning, because a program that starts slowly may still
+    keep every rule.
+    """
     if not starter.has_connected:
         ledger.add_finding("time", f"it did not finish its handshake in {seconds:g} s")
         return
@@ -62,7 +66,7 @@ def _record_timeout(ledger: Ledger, seconds: float, starter: Starter) -> None:
 async def _check(
     starter: Starter, settings: Settings, conformance: Conformance, ledger: Ledger
 ) -> str:
-    """Run the checks. Return the reason of the rules that were not checked."""
+    """Run the checks. Return the reason why the remaining rules were not checked."""
     dialect = starter.dialect
     began = time.perf_counter()
     try:
@@ -72,26 +76,28 @@ async def _check(
             await starter.release_all()
             ledger.mark_checked("start")
             help = error.help if isinstance(error, ExthostError) else ""
-            ledger.add_finding("handshake", reason_of(error), starter.latest, fix=help)
+            ledger.add_finding("handshake", describe_error(error), starter.latest, fix=help)
             return "the handshake failed"
         except ExthostError as error:
             ledger.add_finding("start", error.message, fix=error.help)
             return "it could not be started"
         ledger.mark_checked("start")
-        took = time.perf_counter() - began
-        ledger.mark_checked("handshake", took)
-        if took > SLOW_START_SECONDS:
-            ledger.add_finding("speed", f"it takes {took:.1f} s until its handshake is over")
-        ledger.note(audit_offer(offer))
+        start_seconds = time.perf_counter() - began
+        ledger.mark_checked("handshake", start_seconds)
+        if start_seconds > SLOW_START_SECONDS:
+            ledger.add_finding(
+                "speed", f"it takes {start_seconds:.1f} s until its handshake is over"
+            )
+        ledger.add_problems(audit_offer(offer))
         _mark_all_checked(ledger, _OFFER_RULES)
         conversation = ConversationChecks(starter, conformance, ledger, settings)
         await conversation.run(process, offer)
         life = LifeChecks(starter, ledger, settings.reply_seconds)
         if conversation.process is not None:
-            await life.end_in_order(conversation.process)
-        await life.read_pieces()
-        await life.start_again(offer)
-        await life.end_early()
+            await life.check_shutdown(conversation.process)
+        await life.check_split_messages()
+        await life.check_restart(offer)
+        await life.check_early_end()
     finally:
         await starter.release_all()
     _mark_all_checked(ledger, _MESSAGE_RULES)

@@ -1,17 +1,22 @@
-"""How a check is run, as a value."""
+"""The settings of one run of `exthost check`."""
 
 from dataclasses import dataclass
 from typing import Any
 
-# For every check of one extension, and for one reply.
+# The default time limits: for all checks of one extension, and for one reply.
 CHECK_SECONDS = 120.0
 REPLY_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """`seconds` bounds all checks, `reply_seconds` a single reply. `calls` are tools to be called
-    with arguments, whose results are checked; no other tool is called with valid arguments."""
+    """The settings of a run.
+
+    seconds        the time limit of all checks
+    reply_seconds  the time limit of a single reply
+    calls          tools to be called, with arguments; their results are checked. No other tool is
+                   called with valid arguments, because a call may have effects
+    """
 
     seconds: float = CHECK_SECONDS
     reply_seconds: float = REPLY_SECONDS

@@ -21,13 +21,13 @@ from exthost.spec import HostEnvRef, Spec
 # hang in hosts that do not.
 _UNBUFFERED = "PYTHONUNBUFFERED"
 
-# Where replies are given less time than usual, a request of the handshake may still take this many
-# times as long: a program starts.
+# If the time limit of replies is shorter than the default, a request of the handshake may take this
+# many times that limit, because the program also has to start.
 _START_FACTOR = 3
 
 
 class Starter:
-    """Starts processes as the host does: the same program, variables, folder and sandbox.
+    """Starts processes as the host does: with the same program, variables, folder and sandbox.
 
     PYTHONUNBUFFERED is passed on only if the extension's own settings name it.
     """
@@ -47,19 +47,19 @@ class Starter:
         self._conformance = conformance
         self._environ = _buffered(environ, spec)
         limit = resolve_limits(spec, dialect).handshake or 0.0
-        # As long as the host waits, unless replies are given less time than usual.
+        # The host's own limit, unless the time limit of replies is shorter than the default.
         is_short = reply_seconds < REPLY_SECONDS
         self._handshake_seconds = min(limit, _START_FACTOR * reply_seconds) if is_short else limit
-        self._falls_back = False
+        self._uses_fallback = False
         self._processes: list[CheckedProcess] = []
         self._admission: Admission | None = None
         self.latest: CheckedProcess | None = None  # the process that was started last
-        self.start_seconds = 0.0  # how long the slowest start took
-        self.all_starts_seconds = 0.0  # how long all starts took
+        self.start_seconds = 0.0  # the duration of the slowest start, handshake included
+        self.all_starts_seconds = 0.0  # the sum of the durations of all starts
         self.has_connected = False  # whether a handshake has succeeded
 
     async def start(self) -> CheckedProcess:
-        """Start a process, without a handshake. Raises one of our errors."""
+        """Start a process, without a handshake. Raises ExthostError."""
         if not is_machine_probed(self.spec):
             await asyncio.to_thread(probe_machine, self.spec)
         if self._admission is None:
@@ -73,24 +73,27 @@ class Starter:
         return process
 
     async def connect(self, *, splits: bool = False) -> tuple[CheckedProcess, Offer]:
-        """Start a process and shake hands. Raises NoAnswer, or one of our errors."""
+        """Start a process and do the handshake. Raises NoAnswer or ExthostError.
+
+        With `splits`, every message is written in small pieces.
+        """
         process = await self.start()
         process.splits = splits
         try:
             return process, await self._shake_hands(process)
         except NoAnswer:
-            if self.dialect.fallback is None or self._falls_back or process.is_alive:
+            if self.dialect.fallback is None or self._uses_fallback or process.is_alive:
                 raise
-        # It died of the first request: the dialect knows an older handshake.
+        # The process ended at the first request. The dialect has an older handshake to try.
         await self.release(process)
-        self._falls_back = True
+        self._uses_fallback = True
         process = await self.start()
         process.splits = splits
         return process, await self._shake_hands(process)
 
     async def _shake_hands(self, process: CheckedProcess) -> Offer:
-        make = self.dialect.fallback if self._falls_back else None
-        steps = (make or self.dialect.handshake)(process.launch.context)
+        fallback = self.dialect.fallback if self._uses_fallback else None
+        steps = (fallback or self.dialect.handshake)(process.launch.context)
         began = time.perf_counter()
         try:
             offer = await process.shake_hands(steps, self._handshake_seconds)
@@ -99,17 +102,17 @@ class Starter:
             return offer
         except (NoAnswer, ExthostError):
             if (problem := process.unfinished_frame()) is not None:
-                process.problems.append((problem, process.byte_log.shown()))
+                process.problems.append((problem, process.byte_log.format_last()))
             raise
         finally:
             self.all_starts_seconds += time.perf_counter() - began
 
     async def release(self, process: CheckedProcess) -> None:
-        """Record what the messages of a process showed, and end it."""
+        """End a process, and record the problems of its messages."""
         if process in self._processes:
             self._processes.remove(process)
             await process.kill()
-        self.ledger.absorb(process)
+        self.ledger.add_message_problems(process)
 
     async def release_all(self) -> None:
         """End every process."""

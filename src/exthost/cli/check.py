@@ -16,7 +16,7 @@ from pathlib import Path
 
 from exthost.check.findings import Report
 from exthost.check.junit import junit_text
-from exthost.check.manifest_check import check_manifest, failed_report
+from exthost.check.manifest_check import check_manifest, make_failed_report
 from exthost.check.report_text import report_lines
 from exthost.check.run import run_checks
 from exthost.check.settings import CHECK_SECONDS, REPLY_SECONDS, Settings
@@ -95,7 +95,7 @@ def run(args: CheckArgs) -> int:
     try:
         spec = find_spec(args, args.target)
     except (ManifestError, ConfigError) as error:
-        return _finish(args, failed_report(error, args.target or "", args.dialect or ""))
+        return _finish(args, make_failed_report(error, args.target or "", args.dialect or ""))
     if spec is None:
         raise UsageError(
             "X1316", "which extension?", help="exthost check TARGET, or -- COMMAND ARGS…"
@@ -111,7 +111,7 @@ async def _check(args: CheckArgs, spec: Spec, settings: Settings) -> int:
         spec = await detect_dialect(args, spec)
     lint = check_manifest(spec)
     report = await run_checks(spec, dict(os.environ), settings)
-    return _finish(args, lint.added_to(report))
+    return _finish(args, lint.add_to(report))
 
 
 def _finish(args: CheckArgs, report: Report) -> int:
