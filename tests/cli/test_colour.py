@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from exthost.cli.colour import painted
+from exthost.cli.colour import paint
 
 
 class Terminal(io.StringIO):
@@ -19,9 +19,9 @@ def usual(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_terminal_gets_colours_and_a_pipe_gets_none() -> None:
-    assert painted("error:", "error", Terminal()) == "\x1b[1;31merror:\x1b[0m"
-    assert painted("error:", "error", io.StringIO()) == "error:"
-    assert painted("error:", "unknown", Terminal()) == "error:"
+    assert paint("error:", "error", Terminal()) == "\x1b[1;31merror:\x1b[0m"
+    assert paint("error:", "error", io.StringIO()) == "error:"
+    assert paint("error:", "unknown", Terminal()) == "error:"
 
 
 @pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
@@ -29,4 +29,4 @@ def test_whoever_wants_no_colours_gets_none(
     name: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    assert painted("error:", "error", Terminal()) == "error:"
+    assert paint("error:", "error", Terminal()) == "error:"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from exthost.cli.source_watch import changed_files, stamps, watched_paths
+from exthost.cli.source_watch import changed_files, read_stamps, watched_paths
 
 # A limit that no test is about.
 LONG_SECONDS = 100.0
@@ -112,23 +112,23 @@ def test_a_change_of_the_sources_is_seen(change: str, tmp_path: Path) -> None:
     source = tmp_path / "src" / "a.py"
     source.parent.mkdir()
     source.write_text("1")
-    before = stamps([tmp_path])
+    before = read_stamps([tmp_path])
     if change == "write":
         source.write_text("22")
     elif change == "add":
         (tmp_path / "src" / "b.py").write_text("1")
     else:
         source.unlink()
-    assert len(changed_files(before, stamps([tmp_path]))) == 1
+    assert len(changed_files(before, read_stamps([tmp_path]))) == 1
 
 
 def test_what_tools_write_themselves_does_not_count(tmp_path: Path) -> None:
-    before = stamps([tmp_path])
+    before = read_stamps([tmp_path])
     for name in ("__pycache__/a.pyc", "node_modules/x.js", ".git/index", "a.pyc", "a.log"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("x")
-    assert stamps([tmp_path]) == before == {}
+    assert read_stamps([tmp_path]) == before == {}
 
 
 def test_of_a_command_its_own_files_are_watched(tmp_path: Path) -> None:

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from exthost.cli.excerpt import excerpt
+from exthost.cli.excerpt import find_excerpt
 from exthost.errors import Evidence
 
 
 def pointed(line: str, key: str, message: str, folder: Path) -> tuple[str, str] | None:
     file = folder / "exthost.toml"
     file.write_text(f"# first\n{line}\n")
-    shown = excerpt(Evidence(path=str(file), line=2, key=key), message)
+    shown = find_excerpt(Evidence(path=str(file), line=2, key=key), message)
     return None if shown is None else (shown.line, " " * shown.start + "^" * shown.width)
 
 
@@ -47,5 +47,5 @@ def test_control_characters_are_escaped_and_long_lines_cut(tmp_path: Path) -> No
 def test_a_line_that_is_not_there_has_no_excerpt(line: int, tmp_path: Path) -> None:
     file = tmp_path / "exthost.toml"
     file.write_text("a = 1\n")
-    assert excerpt(Evidence(path=str(file), line=line), "") is None
-    assert excerpt(Evidence(path=str(tmp_path / "none"), line=1), "") is None
+    assert find_excerpt(Evidence(path=str(file), line=line), "") is None
+    assert find_excerpt(Evidence(path=str(tmp_path / "none"), line=1), "") is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from exthost.cli.extension_summary import secret_words
+from exthost.cli.extension_summary import describe_secrets
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ def test_secrets_are_named_with_whether_they_are_set(
     monkeypatch.setenv("ONE", "1")
     monkeypatch.delenv("TWO", raising=False)
     monkeypatch.delenv("THREE", raising=False)
-    assert secret_words(names) == words
+    assert describe_secrets(names) == words

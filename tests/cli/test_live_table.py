@@ -15,18 +15,18 @@ from tests.extensions.driving import command as hostile_command
 def test_a_filter_is_typed_and_the_selected_one_stays_selected() -> None:
     rows = [row("a"), row("b", "failed"), row("c")]
     selection = TableSelection()
-    assert selection.index(selection.shown(rows)) == 0 and selection.id == "b"
-    assert selection.handle("down", rows) and selection.id == "a"
-    assert not selection.handle("r", rows)
+    assert selection.find_index(selection.filter_rows(rows)) == 0 and selection.id == "b"
+    assert selection.handle_key("down", rows) and selection.id == "a"
+    assert not selection.handle_key("r", rows)
     for key in ("/", "c", "x", "backspace"):
-        assert selection.handle(key, rows)
-    shown = selection.shown(rows)
-    assert [one["id"] for one in shown] == ["c"] and selection.index(shown) == 0
-    assert selection.handle("r", rows) and selection.pattern == "cr"  # still typing
-    assert selection.handle("enter", rows) and not selection.handle("q", rows)
-    assert selection.handle("escape", rows) and len(selection.shown(rows)) == 3
-    assert selection.handle("page-down", rows) and selection.id == "c"
-    assert selection.handle("up", []) and selection.index([]) == 0
+        assert selection.handle_key(key, rows)
+    shown = selection.filter_rows(rows)
+    assert [one["id"] for one in shown] == ["c"] and selection.find_index(shown) == 0
+    assert selection.handle_key("r", rows) and selection.pattern == "cr"  # still typing
+    assert selection.handle_key("enter", rows) and not selection.handle_key("q", rows)
+    assert selection.handle_key("escape", rows) and len(selection.filter_rows(rows)) == 3
+    assert selection.handle_key("page-down", rows) and selection.id == "c"
+    assert selection.handle_key("up", []) and selection.find_index([]) == 0
 
 
 @pytest.mark.more

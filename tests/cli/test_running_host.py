@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from exthost.cli.status import HEADER, cells
+from exthost.cli.status import HEADER, row_cells
 from exthost.control.address import socket_paths
 from exthost.control.protocol import REQUEST_BYTES
 from exthost.control.server import MAX_CLIENTS
@@ -77,7 +77,7 @@ def test_status_shows_how_many_calls_failed(counts: dict[str, int], shown: str) 
         "id": "one", "dialect": "mcp", "state": "ready", "health": "running", "processes": [],
         "uptime": 1.0, "restarts": 0, "last_error": None, **counts,
     }  # fmt: skip
-    assert cells(row, now=0.0)[7] == shown
+    assert row_cells(row, now=0.0)[7] == shown
 
 
 def test_status_tells_how_each_extension_is(shared: Shared) -> None:

@@ -1,25 +1,29 @@
 """The command line: data goes to stdout, messages to stderr, and the exit code is the outcome.
+outcome.
 
-Each verb is a module of its name (`verbs.py` lists them) with the same two functions:
-`add_options(parser)` and `run(args) -> int`. Only the module of the verb that is run is imported.
-`exthost --help` imports none of them, because asyncio alone takes longer to import than everything
-that the help needs. What verbs share, in reading order:
+A verb is the first argument, such as `call` in `exthost call`. Each verb is a module of its name
+(`verbs.py` lists them) with the same two functions: `add_options(parser)` and `run(args) -> int`,
+which returns the exit code. The docstring of the module is the verb's help. Only the module of the
+verb that is run is imported. `exthost --help` imports none of them, because asyncio alone takes
+longer to import than everything that the help needs. What verbs share, in reading order:
 
     verbs, common        the table of verbs; common options, output, errors as exit codes
-    target_specs         the extensions that the arguments name, without starting them
-    started_extension    one of them, started: detection, log, trace
+    target_specs         finds the extensions that the arguments name; starts nothing
+    started_extension    starts one extension: dialect detection, log, trace
     verb_loop            runs the coroutine of a verb
-    running_host         the host of the config, if one runs, for verbs that can use it
-    extension_summary    what is known of an extension without starting it
-    diagnostic_lines     mistakes of manifests and configs
+    running_host         connects to the running host of the config, for verbs that can use it
+    extension_summary    describes an extension without starting it
+    diagnostic_lines     prints the diagnostics of manifests and configs
+    optional_import      imports modules that need packages of an optional extra
     config_edit          `add`, `remove`, `mcp import`; toggle_verbs: `enable`, `disable`
     package_folders      `install`, `uninstall`
     control_verbs        `start`, `stop`, `restart`
     host_process         `run`, `up`, `gateway`: one host with its services (background_service,
                          mcp_service, web_service, otel_export; their options are in http_options)
-    displays, live_table what `run` shows; live_controls, live_keys: the keys of its table
+    displays, live_table the output of `run`; live_controls, live_keys: the keys of its table
     top_layout           the table of `run` and `top`; top_rates, table_selection, terminal
-    server_files         MCP servers of other programs; server_import: what is imported of them
+    server_files         MCP servers in the files of other programs; server_import: which of them
+                         are imported, and how
     verb_table           the verbs as data, for `completion` and `man`
 """
 
@@ -30,36 +34,38 @@ from exthost._version import __version__
 from exthost.cli.verbs import INTERRUPTED, USAGE, VERBS
 
 
-def main(words: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line with these arguments (default: those of the process). Return the exit
+    code."""
     try:
-        _open_what_is_closed()
-        return _main(sys.argv[1:] if words is None else words)
+        _open_closed_streams()
+        return _main(sys.argv[1:] if arguments is None else arguments)
     except KeyboardInterrupt:  # while something was still being imported
         return INTERRUPTED
 
 
-def _main(words: list[str]) -> int:
-    if words[:1] == ["help"] and words[1:2] and words[1] in VERBS:
-        words = [words[1], "--help"]
-    if not words or words[0] in ("-h", "--help", "help"):
+def _main(arguments: list[str]) -> int:
+    if arguments[:1] == ["help"] and arguments[1:2] and arguments[1] in VERBS:
+        arguments = [arguments[1], "--help"]
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
         sys.stdout.write(_help())
-        return 0 if words else USAGE
-    if words[0] in ("-V", "--version"):
+        return 0 if arguments else USAGE
+    if arguments[0] in ("-V", "--version"):
         sys.stdout.write(f"exthost {__version__}\n")
         return 0
-    verb, rest = words[0], words[1:]
-    from exthost.cli.common import no_verb, run_verb
+    verb, rest = arguments[0], arguments[1:]
+    from exthost.cli.common import report_unknown_verb, run_verb
 
-    return run_verb(verb, rest) if verb in VERBS else no_verb(verb, rest)
+    return run_verb(verb, rest) if verb in VERBS else report_unknown_verb(verb, rest)
 
 
-def _open_what_is_closed() -> None:
-    """Open /dev/null as each of stdin, stdout and stderr that is closed. Otherwise a pipe to a
-    child could get its number."""
+def _open_closed_streams() -> None:
+    """Open /dev/null as each of stdin, stdout and stderr that is closed. Otherwise a pipe to an
+    extension could get its file descriptor, and a print would be sent to the extension."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            # `open` takes the lowest free number: this one, since those below it are open by now.
+            # `open` takes the lowest free file descriptor. That is `number`, because those below it
+            # are open by now.
             file = open(os.devnull, "r" if number == 0 else "w", encoding="utf-8")  # noqa: PTH123, SIM115
             setattr(sys, name, file)
 

@@ -1,4 +1,4 @@
-"""`python -m exthost.cli`: the same as `exthost`."""
+"""Makes `python -m exthost.cli` the same as `exthost`."""
 
 import sys
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from exthost.cli.common import Args, add_config_option, config_path, show_json
-from exthost.cli.config_edit import read_text, tell_reload, write_config
+from exthost.cli.config_edit import read_config_text, suggest_reload, write_config
 from exthost.config import spec_from_mapping
 from exthost.config.entry_edit import add_entry_in_toml
 from exthost.dialects.find import find_dialect
@@ -31,8 +31,8 @@ def run(args: Args) -> int:
             "X1316", "which program?", help="exthost add NAME --dialect D -- COMMAND ARGS…"
         )
     path = Path(config_path(args))
-    entry = _entry(args)
-    text = read_text(path)
+    entry = _make_entry(args)
+    text = read_config_text(path)
     config = parse_config(path, text.encode())
     if any(spec.id == args.name for spec in config.specs):
         raise UsageError(
@@ -48,18 +48,18 @@ def run(args: Args) -> int:
         show_json({"id": args.name, "added": True, "config": str(path.absolute())})
     else:
         print(f"{args.name}: added to {path}")
-    tell_reload(args)
+    suggest_reload(args)
     return 0
 
 
-def _entry(args: Args) -> dict[str, Any]:
-    program, *words = args.command
+def _make_entry(args: Args) -> dict[str, Any]:
+    program, *arguments = args.command
     entry: dict[str, Any] = {"name": args.name}
     if args.dialect:
         entry["dialect"] = args.dialect
     entry["source"] = {"type": "process", "command": program}
-    if words:
-        entry["source"]["args"] = words
+    if arguments:
+        entry["source"]["args"] = arguments
     if args.lazy:
         entry["start"] = "lazy"
     return entry

@@ -34,14 +34,14 @@ from exthost.cli.common import (
 )
 from exthost.cli.running_host import (
     add_standalone_option,
-    is_path_of_another,
+    is_path_unknown_to_host,
     running_host,
     show_event,
 )
 from exthost.cli.start_note import start_note
-from exthost.cli.started_extension import print_events, started, traced
+from exthost.cli.started_extension import print_events, record_traffic, start_extension
 from exthost.cli.stream_display import StreamDisplay
-from exthost.cli.target_specs import find_spec, read_wanted, with_launch_flags
+from exthost.cli.target_specs import find_spec, read_extensions, with_launch_flags
 from exthost.cli.verb_loop import run_once
 from exthost.control.as_data import as_data
 from exthost.control.client import HostClient
@@ -59,6 +59,7 @@ from exthost.tool_result import ToolResult, tool_error
 from exthost.wire import jsontext
 from exthost.wire.lines import BOM
 
+# The exit code if the extension returned a result that is marked as an error.
 ERROR_RESULT = 1
 
 # The error of a result that is marked as an error, in contrast to an error reply.
@@ -138,9 +139,9 @@ def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
     with running_host(args) as host:
         if host is not None:
             try:
-                return _call_there(args, host, target, name, arguments)
+                return _call_in_running_host(args, host, target, name, arguments)
             except NotFound as error:
-                if not is_path_of_another(error, target):
+                if not is_path_unknown_to_host(error, target):
                     raise
     spec = find_spec(args, target)
     if spec is None and args.option:
@@ -150,21 +151,23 @@ def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
             help="name the extension before the tool, or set `options` in the config",
         )
     if spec is not None:
-        return run_once(_call_one(args, spec, name, arguments))
-    return run_once(_call_any(args, name, arguments))
+        return run_once(_call_extension(args, spec, name, arguments))
+    return run_once(_call_tool_of_config(args, name, arguments))
 
 
-def _call_there(args: Args, host: HostClient, target: str | None, name: str, arguments: Any) -> int:
-    """Have the running host make the call."""
+def _call_in_running_host(
+    args: Args, host: HostClient, target: str | None, name: str, arguments: Any
+) -> int:
+    """Let the running host make the call, and print the result. Return the exit code."""
     if args.method and target is None:
-        raise _no_target()
-    wanted = {"tool": name, "capability": args.capability}
-    tool = host.ask(Request("find", target or "", wanted), on_event=show_event)
+        raise _no_target_error()
+    search = {"tool": name, "capability": args.capability}
+    tool = host.ask(Request("find", target or "", search), on_event=show_event)
     dialect = find_dialect(tool["dialect"])
-    _check_asked(args, tool["extension"], dialect, tool["capabilities"])
-    what = {"method": name, "stream": "if_any"} if args.method else {"tool": tool["tool"]}
-    how = {"arguments": arguments, "timeout": args.timeout, "progress": True, "log": True}
-    with StreamDisplay(_rendered) as display:
+    _check_options(args, tool["extension"], dialect, tool["capabilities"])
+    called = {"method": name, "stream": "if_any"} if args.method else {"tool": tool["tool"]}
+    call_settings = {"arguments": arguments, "timeout": args.timeout, "progress": True, "log": True}
+    with StreamDisplay(_render_stream_event) as display:
 
         def show(event: Mapping[str, Any]) -> None:
             if event["kind"] == "stream":
@@ -172,27 +175,28 @@ def _call_there(args: Args, host: HostClient, target: str | None, name: str, arg
             else:
                 show_event(event)
 
-        answer = host.ask(Request("call", tool["extension"], what | how), on_event=show)
+        answer = host.ask(Request("call", tool["extension"], called | call_settings), on_event=show)
     if "error_reply" in answer:
         raise read_error(answer["error_reply"])
     result = ToolResult(answer["raw"], dialect.result_reader)
-    code = _finish(args, tool["extension"], dialect, result)
+    code = _print_result(args, tool["extension"], dialect, result)
     if code == ERROR_RESULT and not args.method:
         _tell_failure(args, tool_error(result, tool["tool"], extension=tool["extension"]))
     return ERROR_RESULT if answer.get("is_error") else code
 
 
-def _rendered(event: Mapping[str, Any]) -> ProgressBar | str | None:
-    shown = event["shown"]
-    return ProgressBar(**shown) if isinstance(shown, dict) else shown
+def _render_stream_event(event: Mapping[str, Any]) -> ProgressBar | str | None:
+    rendered = event["shown"]
+    return ProgressBar(**rendered) if isinstance(rendered, dict) else rendered
 
 
-def _no_target() -> UsageError:
+def _no_target_error() -> UsageError:
     return UsageError("X1316", "--method needs a TARGET", help="exthost call TARGET METHOD")
 
 
 def read_arguments(pairs: Sequence[str], text: str | None) -> Any:
-    """Return the arguments of k=v pairs, or of JSON text. Raises UsageError."""
+    """Return the arguments in k=v pairs, or in JSON text if it is given ("-" reads it from stdin).
+    Raises UsageError."""
     if text is not None:
         if pairs:
             raise UsageError("X1316", "give arguments as k=v or as --args, not both")
@@ -205,17 +209,17 @@ def read_arguments(pairs: Sequence[str], text: str | None) -> Any:
                 f"--args cannot be used: {error}",
                 help="""write it as JSON, and quote it: --args '{"a": 1}'""",
             ) from None
-    return {key: _value(value) for key, _, value in (pair.partition("=") for pair in pairs)}
+    return {key: _parse_value(value) for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     try:
         return jsontext.decode(text.encode())
-    except ValueError:  # no JSON, or no UTF-8 even
+    except ValueError:  # not JSON, or not even UTF-8: the value is the text itself
         return text
 
 
-async def _call_one(args: Args, spec: Spec, name: str, arguments: Any) -> int:
+async def _call_extension(args: Args, spec: Spec, name: str, arguments: Any) -> int:
     if args.capability:
         spec = replace(spec, options={**spec.options, "capability": args.capability})
     if args.option:
@@ -223,16 +227,16 @@ async def _call_one(args: Args, spec: Spec, name: str, arguments: Any) -> int:
             [word if "=" in word else f"{word}=true" for word in args.option], None
         )
         spec = replace(spec, options={**spec.options, **dialect_options})
-    async with started(args, spec) as extension:
-        _check_asked(args, extension.id, extension.dialect, extension.offer.capabilities)
+    async with start_extension(args, spec) as extension:
+        _check_options(args, extension.id, extension.dialect, extension.offer.capabilities)
         if args.method and name in extension.dialect.streams:
-            result = await _follow(extension, name, arguments, args.timeout)
+            result = await _call_stream(extension, name, arguments, args.timeout)
         elif args.method:
             result = await extension.call(name, arguments, timeout=args.timeout)
         else:
-            own = own_tool_name(extension, name)
-            return await _call_tool(args, extension, own, arguments)
-        return _finish(
+            tool_name = own_tool_name(extension, name)
+            return await _call_tool(args, extension, tool_name, arguments)
+        return _print_result(
             args,
             extension.id,
             extension.dialect,
@@ -250,7 +254,7 @@ async def _call_tool(args: Args, extension: Extension, name: str, arguments: Any
         code = _finish(args, extension.id, extension.dialect, result)
         _tell_failure(args, error)
         return code
-    return _finish(args, extension.id, extension.dialect, result)
+    return _print_result(args, extension.id, extension.dialect, result)
 
 
 def _tell_failure(args: Args, error: CallFailed) -> None:
@@ -261,8 +265,10 @@ def _tell_failure(args: Args, error: CallFailed) -> None:
         tell_error(error, wants_json=False)
 
 
-async def _follow(extension: Extension, method: str, arguments: Any, timeout: float | None) -> Any:
-    """Return the result of a method that streams, and show its events as they come."""
+async def _call_stream(
+    extension: Extension, method: str, arguments: Any, timeout: float | None
+) -> Any:
+    """Call a method that streams, show its events as they arrive, and return its result."""
     with StreamDisplay(extension.dialect.render_event) as display:
         async with extension.stream(method, arguments, timeout=timeout) as events:
             async for event in events:
@@ -270,15 +276,16 @@ async def _follow(extension: Extension, method: str, arguments: Any, timeout: fl
     return events.result
 
 
-async def _call_any(args: Args, name: str, arguments: Any) -> int:
-    """Call a tool of the config, starting no more extensions than it takes to find it."""
-    wanted = read_wanted(args)
+async def _call_tool_of_config(args: Args, name: str, arguments: Any) -> int:
+    """Find the extension of the config that has this tool, and call the tool. Extensions are
+    started only until the tool is found."""
+    configured = read_extensions(args)
     if args.method:
-        raise _no_target()
-    host = Host(replace(wanted.config, discovery=None, specs=()))
+        raise _no_target_error()
+    host = Host(replace(configured.config, discovery=None, specs=()))
     print_events(host.events)
-    with traced(args, host.traffic):
-        return await _find_and_call(args, host, wanted.specs, name, arguments)
+    with record_traffic(args, host.traffic):
+        return await _find_and_call(args, host, configured.specs, name, arguments)
 
 
 async def _find_and_call(
@@ -291,20 +298,22 @@ async def _find_and_call(
         with start_note("extensions, to find the tool"):
             tool = await host.find_tool(name, capability=args.capability or "", ask_all=True)
         extension = host[tool.extension]
-        _check_asked(args, extension.id, extension.dialect, extension.offer.capabilities)
+        _check_options(args, extension.id, extension.dialect, extension.offer.capabilities)
         return await _call_tool(args, extension, tool.tool, arguments)
 
 
-def _check_asked(args: Args, extension: str, dialect: Dialect, offered: Sequence[str]) -> None:
+def _check_options(
+    args: Args, extension: str, dialect: Dialect, capabilities: Sequence[str]
+) -> None:
     """Raise UsageError for an option that this extension or its dialect does not support."""
     if args.capability and not any(
-        capability_fits(args.capability, capability) for capability in offered
+        capability_fits(args.capability, capability) for capability in capabilities
     ):
         raise UsageError(
             "X1324",
             f"it does not have the capability {args.capability}",
             extension=extension,
-            help=f"it speaks {dialect.name} and has: {', '.join(offered) or 'none'}",
+            help=f"it speaks {dialect.name} and has: {', '.join(capabilities) or 'none'}",
         )
     if args.write and dialect.files is None:
         raise UsageError(
@@ -315,7 +324,7 @@ def _check_asked(args: Args, extension: str, dialect: Dialect, offered: Sequence
         )
 
 
-def _finish(args: Args, extension: str, dialect: Dialect, result: ToolResult) -> int:
+def _print_result(args: Args, extension: str, dialect: Dialect, result: ToolResult) -> int:
     files = dialect.files
     if args.write and files is not None:
         from exthost.host.file_writer import write_files

@@ -26,8 +26,8 @@ from exthost.cli.common import (
     add_dialect_option,
     add_launch_options,
     add_sandbox_options,
+    parse_time_limit,
     say,
-    seconds_argument,
     show_json,
     show_table,
     show_text,
@@ -43,11 +43,12 @@ from exthost.errors import ConfigError, ManifestError, UsageError
 from exthost.spec import Spec
 from exthost.wire import jsontext
 
+# The exit code if a check has found a fault.
 FAULT = 1
 
 
 class CheckArgs(Args):
-    """The parsed arguments of this verb."""
+    """The parsed arguments of `check`. `reply_timeout` is in seconds."""
 
     junit: str | None
     verbose: bool
@@ -71,14 +72,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",
         metavar="T",
-        type=seconds_argument,
+        type=parse_time_limit,
         default=CHECK_SECONDS,
         help=f"how long all checks may take (default: {CHECK_SECONDS:g}s)",
     )
     parser.add_argument(
         "--reply-timeout",
         metavar="T",
-        type=seconds_argument,
+        type=parse_time_limit,
         default=REPLY_SECONDS,
         help=f"how long one reply, or an exit, may take (default: {REPLY_SECONDS:g}s)",
     )
@@ -91,11 +92,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: CheckArgs) -> int:
     if args.rules:
         return _list_rules(args)
-    calls = tuple(read_call(text) for text in args.call)
+    calls = tuple(parse_call(text) for text in args.call)
     try:
         spec = find_spec(args, args.target)
     except (ManifestError, ConfigError) as error:
-        return _finish(args, make_failed_report(error, args.target or "", args.dialect or ""))
+        return _write_report(args, make_failed_report(error, args.target or "", args.dialect or ""))
     if spec is None:
         raise UsageError(
             "X1316", "which extension?", help="exthost check TARGET, or -- COMMAND ARGS…"
@@ -109,12 +110,12 @@ def run(args: CheckArgs) -> int:
 async def _check(args: CheckArgs, spec: Spec, settings: Settings) -> int:
     if args.command and args.dialect is None:
         spec = await detect_dialect(args, spec)
-    lint = check_manifest(spec)
+    manifest_findings = check_manifest(spec)
     report = await run_checks(spec, dict(os.environ), settings)
-    return _finish(args, lint.add_to(report))
+    return _write_report(args, manifest_findings.add_to(report))
 
 
-def _finish(args: CheckArgs, report: Report) -> int:
+def _write_report(args: CheckArgs, report: Report) -> int:
     if args.junit is not None:
         try:
             Path(args.junit).write_text(junit_text(report), encoding="utf-8")
@@ -132,7 +133,7 @@ def _finish(args: CheckArgs, report: Report) -> int:
     return 0 if report.ok else FAULT
 
 
-def read_call(text: str) -> tuple[str, object]:
+def parse_call(text: str) -> tuple[str, object]:
     """Return the tool and the arguments of `NAME`, or of `NAME JSON`. Raises UsageError."""
     name, _, arguments = text.partition(" ")
     if not arguments.strip():

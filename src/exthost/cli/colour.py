@@ -1,17 +1,18 @@
-"""Colours, for a terminal that can show them. Everything else gets plain text.
+"""Colours text for a terminal. A stream that is not a terminal gets plain text.
 
-`NO_COLOR` with any value, and `TERM=dumb`, switch them off. Text of extensions is escaped before it
-is coloured, so it cannot add colours of its own.
+The environment variables `NO_COLOR`, with any value, and `TERM=dumb` switch colours off. Callers
+escape the text of extensions before they colour it, so that it cannot contain colour codes.
 """
 
 import os
 from typing import Final, TextIO
 
+# By style: the parameters of the SGR escape sequence.
 _CODES: Final = {"error": "1;31", "warning": "1;33", "info": "36", "place": "1;31", "label": "2"}
 
 
-def painted(text: str, style: str, stream: TextIO) -> str:
-    """Return the text in the colour of this style, if the stream is a terminal that wants it."""
+def paint(text: str, style: str, stream: TextIO) -> str:
+    """Return the text in the colour of this style if the stream shows colours, else unchanged."""
     code = _CODES.get(style)
     if code is None or not wants_colour(stream):
         return text
@@ -19,7 +20,7 @@ def painted(text: str, style: str, stream: TextIO) -> str:
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """Return whether colours can be written to this stream."""
+    """Return whether this stream is a terminal, and colours are not switched off."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return stream.isatty()

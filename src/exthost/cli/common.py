@@ -1,6 +1,7 @@
-"""What all verbs share: common options, output, and how errors and interrupts become exit codes.
+"""The parts that all verbs share: common options, output, and the exit codes of errors.
 
-The words after `--` are the extension's own command and are cut off before anything is parsed.
+The arguments after `--` are the command line of an extension. They are split off before argparse
+parses the rest.
 """
 
 import argparse
@@ -13,7 +14,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from exthost.cli.colour import painted
+from exthost.cli.colour import paint
 from exthost.cli.verbs import INTERRUPTED, VERBS
 from exthost.errors import ExthostError, UsageError
 from exthost.errors import escape_controls as escape_controls
@@ -23,9 +24,13 @@ DEFAULT_CONFIG = "exthost.toml"
 
 
 class Args(argparse.Namespace):
-    """The parsed arguments. `command` is what follows `--`; `tried` are the dialects that detection
-    tried before the right one, each with its outcome; `start_seconds` is the `--timeout` of verbs
-    that only start an extension; `token` is that of every service on HTTP."""
+    """The parsed arguments of a verb; an attribute exists only if the verb has the option.
+
+    `command` has the arguments after `--`. `timeout` is the `--timeout` of a call or request, and
+    `start_seconds` the `--timeout` of verbs that start an extension and call nothing. Two values
+    are set later: `tried` has the dialects that detection tried in vain, each with its outcome, and
+    `token` is the bearer token of all HTTP services.
+    """
 
     json: bool
     config: str | None
@@ -50,48 +55,48 @@ class Args(argparse.Namespace):
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         unknown = message.partition("unrecognized arguments: ")[2]
-        word = unknown.split(" ")[0].partition("=")[0]
-        near = nearest(word, self._option_string_actions) if word.startswith("-") else None
+        option = unknown.split(" ")[0].partition("=")[0]
+        near = nearest(option, self._option_string_actions) if option.startswith("-") else None
         hint = f"did you mean {near}?" if near else f"see {self.prog} --help"
-        if unknown and not word.startswith("-"):
+        if unknown and not option.startswith("-"):
             hint = f"a command stands after --; {hint}"
         raise UsageError("X1316", message, help=hint)
 
 
-def run_verb(verb: str, words: list[str]) -> int:
-    """Parse the arguments of a verb and run it; return its exit code, also of a failure."""
-    module, parser = verb_parser(verb)
-    wants_json = "--json" in words
-    _shown_lines.clear()
+def run_verb(verb: str, arguments: list[str]) -> int:
+    """Parse the arguments of a verb and run it. Print an error, and return the exit code."""
+    module, parser = make_verb_parser(verb)
+    wants_json = "--json" in arguments
+    _printed_stderr_lines.clear()
     try:
-        own_words, command = _cut(words)
+        verb_arguments, command = _split_command(arguments)
         # Intermixed: an argument k=v may also stand after an option.
-        args = parser.parse_intermixed_args(own_words, namespace=Args(command=command))
+        args = parser.parse_intermixed_args(verb_arguments, namespace=Args(command=command))
         code = int(module.run(args))
         sys.stdout.flush()
         return code
     except ExthostError as error:
-        tell_error(error, wants_json)
+        print_error(error, wants_json)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our stdout has left
-        _write_nowhere()
+    except BrokenPipeError:  # the reader of stdout has closed it, such as `head`
+        _discard_stdout()
         return 0
     except OSError as error:
-        if error.filename is not None:
+        if error.filename is not None:  # not an error of writing to stdout
             raise
-        _write_nowhere()
-        unread = UsageError(
+        _discard_stdout()
+        write_error = UsageError(
             "X1379",
             f"the output cannot be written: {error.strerror or error}",
             help="is the disk full? what was asked may have been done all the same",
         )
-        tell_error(unread, wants_json=False)
-        return unread.exit_code
+        print_error(write_error, wants_json=False)
+        return write_error.exit_code
 
 
-def verb_parser(verb: str) -> tuple[Any, argparse.ArgumentParser]:
+def make_verb_parser(verb: str) -> tuple[Any, argparse.ArgumentParser]:
     """Return the module of a verb, and the parser of its arguments."""
     module: Any = importlib.import_module(f"exthost.cli.{verb}")
     parser = _Parser(prog=f"exthost {verb}", description=module.__doc__, add_help=True)
@@ -101,34 +106,34 @@ def verb_parser(verb: str) -> tuple[Any, argparse.ArgumentParser]:
     return module, parser
 
 
-def no_verb(verb: str, words: Sequence[str]) -> int:
+def report_unknown_verb(verb: str, arguments: Sequence[str]) -> int:
     """Report an unknown verb; return the exit code."""
     near = nearest(verb, VERBS)
     hint = f"did you mean {near}?" if near else "see exthost --help"
     error = UsageError("X1316", f"there is no verb {verb!r}", help=hint)
-    tell_error(error, "--json" in words)
+    print_error(error, "--json" in arguments)
     return error.exit_code
 
 
-def _write_nowhere() -> None:
-    """Discard what is left in the buffer of stdout, so that the exit reports no second error."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+def _discard_stdout() -> None:
+    """Redirect stdout to /dev/null, so that flushing its buffer at exit causes no second error."""
+    null_fd = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_fd, sys.stdout.fileno())
+    os.close(null_fd)
 
 
-def _cut(words: list[str]) -> tuple[list[str], list[str]]:
-    if "--" not in words:
-        return words, []
-    at = words.index("--")
-    command = words[at + 1 :]
+def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
+    if "--" not in arguments:
+        return arguments, []
+    index = arguments.index("--")
+    command = arguments[index + 1 :]
     if not command:
         raise UsageError("X1316", "there is no command after --", help="write -- COMMAND ARGS…")
-    return words[:at], command
+    return arguments[:index], command
 
 
-def no_command(args: Args) -> None:
-    """Raise UsageError if there is a command, for verbs that read the config only."""
+def refuse_command(args: Args) -> None:
+    """Raise UsageError if there is a command after `--`. Called by verbs that take none."""
     if args.command:
         raise UsageError(
             "X1316", "this verb takes no command after --", help="exthost inspect -- COMMAND ARGS…"
@@ -146,8 +151,9 @@ def config_path(args: Args) -> str:
     return args.config or DEFAULT_CONFIG
 
 
-def given_config(args: Args) -> str:
-    """Return the path of the config; the default one must exist."""
+def require_config_path(args: Args) -> str:
+    """Return the path of the config. Raises UsageError if none is named and the default one does
+    not exist."""
     if args.config is None and not os.path.exists(DEFAULT_CONFIG):  # noqa: PTH110
         or_command = ", or give a command after --" if hasattr(args, "dialect") else ""
         raise UsageError(
@@ -179,12 +185,12 @@ def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_launch_options(parser: argparse.ArgumentParser) -> None:
-    """`-e` and `--cwd`, of the verbs that start one extension."""
+    """Add `-e` and `--cwd`, for verbs that start one extension."""
     parser.add_argument(
         "-e",
         "--env",
         metavar="KEY=VALUE",
-        type=_variable,
+        type=_parse_variable,
         action="append",
         default=[],
         help="a variable for the extension; KEY alone passes the one that is set here; repeatable",
@@ -192,7 +198,8 @@ def add_launch_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cwd", metavar="DIR", help="the folder that the extension runs in")
 
 
-def _variable(text: str) -> tuple[str, str]:
+def _parse_variable(text: str) -> tuple[str, str]:
+    """Return the name and the value in KEY=VALUE, or in KEY for a variable of this process."""
     name, equals, value = text.partition("=")
     if not name or "\0" in text:
         raise argparse.ArgumentTypeError("a variable is written KEY=VALUE")
@@ -204,12 +211,12 @@ def _variable(text: str) -> tuple[str, str]:
 
 
 def add_start_timeout_option(parser: argparse.ArgumentParser) -> None:
-    """`--timeout` of a verb that starts an extension and calls nothing."""
+    """Add `--timeout` to a verb that starts an extension and calls nothing."""
     parser.add_argument(
         "--timeout",
         dest="start_seconds",
         metavar="T",
-        type=seconds_argument,
+        type=parse_time_limit,
         help="the time limit of detection, start and handshake, such as 30s",
     )
 
@@ -226,44 +233,45 @@ def add_timeout_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",
         metavar="T",
-        type=seconds_argument,
+        type=parse_time_limit,
         help="how long to wait, such as 500ms, 5s or 2m",
     )
 
 
-def seconds_argument(text: str) -> float:
-    """Read a time limit of the command line."""
+def parse_time_limit(text: str) -> float:
+    """Return the seconds in a time limit such as 500ms, 5s or 2. Raises ArgumentTypeError."""
     from exthost.config import UnitError, parse_seconds
 
     try:
-        read = parse_seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
+        limit_seconds = parse_seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
     except UnitError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    if read == 0:
+    if limit_seconds == 0:
         raise argparse.ArgumentTypeError("a time limit must be longer than 0")
-    return read
+    return limit_seconds
 
 
-# What a terminal obeys or reorders, and JSON lets through: DEL, C1 and bidirectional controls.
-_UNSAFE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Characters that JSON does not escape, but by which a terminal could be controlled or text be
+# reordered: DEL, C1 and bidirectional controls.
+_UNSAFE_CHARACTERS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def _as_json_escape(found: "re.Match[str]") -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escape_as_json(match: "re.Match[str]") -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 def show_json(value: Any, *, pretty: bool = False) -> None:
-    """Print JSON to stdout; values that are not JSON are shown as text."""
-    # A lone surrogate, which a child may send, cannot be encoded: shown as an escape.
-    text = _UNSAFE.sub(_as_json_escape, json_text(value, indent=2 if pretty else None))
+    """Print a value as JSON to stdout. A value that JSON cannot express is printed as its `str`."""
+    # "backslashreplace", because an extension may send a lone surrogate, which UTF-8 cannot encode.
+    text = _UNSAFE_CHARACTERS.sub(_escape_as_json, json_text(value, indent=2 if pretty else None))
     sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
     sys.stdout.flush()
 
 
 def show_text(text: str) -> None:
-    """Print text to stdout; control characters are escaped on a terminal."""
-    shown = escape_controls(text) if sys.stdout.isatty() else text
-    sys.stdout.buffer.write(shown.encode("utf-8", "backslashreplace") + b"\n")
+    """Print text to stdout. On a terminal, control characters are escaped."""
+    text_line = escape_controls(text) if sys.stdout.isatty() else text
+    sys.stdout.buffer.write(text_line.encode("utf-8", "backslashreplace") + b"\n")
     sys.stdout.flush()
 
 
@@ -273,60 +281,61 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
-def in_line(value: Any) -> str:
-    """Return a value as part of a line: text unchanged, everything else as JSON."""
+def inline_text(value: Any) -> str:
+    """Return a value as text within a line: a string unchanged, everything else as JSON."""
     return value if isinstance(value, str) else json_text(value)
 
 
 def show_table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> None:
-    """Print aligned columns to stdout, a line per row. On a terminal the last column is cut at the
-    end of the line."""
+    """Print aligned columns to stdout, a line per row; nothing if there are no rows. On a terminal
+    the last column is cut at the right margin, unless that leaves it less than about 20
+    characters."""
     if not rows:
         return
     lines = [tuple(map(one_line, line)) for line in (header, *rows)]
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    terminal_width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     widths = [max(len(line[column]) for line in lines) for column in range(len(header) - 1)]
     for line in lines:
         cells = [cell.ljust(width) for cell, width in zip(line, [*widths, 0], strict=True)]
-        shown = "  ".join(cells).rstrip()
-        if room is not None and sum(widths) + 20 < room < len(shown):
-            shown = shown[: room - 1] + "…"
-        sys.stdout.write(shown + "\n")
+        text_line = "  ".join(cells).rstrip()
+        if terminal_width is not None and sum(widths) + 20 < terminal_width < len(text_line):
+            text_line = text_line[: terminal_width - 1] + "…"
+        sys.stdout.write(text_line + "\n")
 
 
-# What extensions wrote and was shown as it came: an error that has it as evidence does not show it
-# a second time.
-_shown_lines: deque[str] = deque(maxlen=200)
+# The last lines of stderr of extensions that were printed as they arrived. An error whose evidence
+# has them does not print them again.
+_printed_stderr_lines: deque[str] = deque(maxlen=200)
 
 
-def note_shown(text: str) -> None:
-    """Remember a line of stderr that was printed: an error does not repeat it."""
-    _shown_lines.append(text)
+def remember_shown_line(text: str) -> None:
+    """Remember that a line of an extension's stderr was printed, so that no error repeats it."""
+    _printed_stderr_lines.append(text)
 
 
 def show_line(extension: str, text: str) -> None:
     """Print a line that an extension wrote to stderr."""
-    note_shown(text)
+    remember_shown_line(text)
     say(f"[{extension}] {text}")
 
 
 def say(text: str) -> None:
-    """Print a message to stderr; control characters are escaped."""
+    """Print a message to stderr, with control characters escaped."""
     sys.stderr.write(escape_controls(text) + "\n")
 
 
 def say_labelled(label: str, style: str, text: str) -> None:
     """Print a message to stderr that begins with a coloured label."""
-    sys.stderr.write(f"{painted(label, style, sys.stderr)} {escape_controls(text)}\n")
+    sys.stderr.write(f"{paint(label, style, sys.stderr)} {escape_controls(text)}\n")
 
 
-def say_empty(args: Args) -> None:
+def say_no_extensions(args: Args) -> None:
     say(f"{config_path(args)} names no extensions, and none were found")
 
 
-def plural(number: int, what: str) -> str:
+def plural(number: int, noun: str) -> str:
     """Return the number with its noun, in the plural unless it is 1."""
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def one_line(text: str) -> str:
@@ -334,7 +343,7 @@ def one_line(text: str) -> str:
     return escape_controls(text if text.isprintable() else " ".join(text.split()))
 
 
-def tell_error(error: ExthostError, wants_json: bool) -> None:
+def print_error(error: ExthostError, wants_json: bool) -> None:
     """Print an error: as JSON to stdout, or as text to stderr."""
     if wants_json:
         show_json({"error": error.as_dict()})
@@ -344,13 +353,14 @@ def tell_error(error: ExthostError, wants_json: bool) -> None:
     if evidence.path:
         say(f"  in:     {evidence.path}" + (f":{evidence.line}" if evidence.line else ""))
         _say_excerpt(error)
-    for line in error_details(error):
+    for line in format_error_details(error):
         say(line)
 
 
-def error_details(error: ExthostError) -> list[str]:
-    """Return the lines below the headline of an error: its evidence, its help, and its code. Lines
-    of stderr that were shown already are left out."""
+def format_error_details(error: ExthostError) -> list[str]:
+    """Return the lines below the headline of an error: its evidence (command line, exit status,
+    last stderr lines), its help, and its code. Lines of stderr that were printed already are left
+    out."""
     evidence = error.evidence
     lines = []
     if evidence.argv:
@@ -360,7 +370,7 @@ def error_details(error: ExthostError) -> list[str]:
         lines.append(f"  exit:   {evidence.exit}")
     if evidence.bytes:
         lines.append(f"  bytes:  {evidence.bytes!r}")
-    lines += [f"  stderr: {line}" for line in evidence.stderr if line not in _shown_lines]
+    lines += [f"  stderr: {line}" for line in evidence.stderr if line not in _printed_stderr_lines]
     lines += [f"  also:   {line}" for line in evidence.details]
     if error.help:
         lines.append(f"  help:   {error.help}")
@@ -368,14 +378,15 @@ def error_details(error: ExthostError) -> list[str]:
 
 
 def _say_excerpt(error: ExthostError) -> None:
-    """Print the line with the mistake, and a caret under the place."""
-    from exthost.cli.excerpt import excerpt  # here, because only a mistake needs it
+    """Print the line of the config or manifest that has the mistake, with carets below the
+    place."""
+    from exthost.cli.excerpt import find_excerpt  # lazily: few errors have an excerpt
 
-    shown = excerpt(error.evidence, error.message)
-    if shown is None:
+    excerpt = find_excerpt(error.evidence, error.message)
+    if excerpt is None:
         return
     number = str(error.evidence.line)
     margin = " " * (len(number) + 4)
-    sys.stderr.write(f"    {number} | {shown.line}\n")
-    caret = painted("^" * shown.width, "place", sys.stderr)
-    sys.stderr.write(f"{margin} | {' ' * shown.start}{caret}\n")
+    sys.stderr.write(f"    {number} | {excerpt.line}\n")
+    caret = paint("^" * excerpt.width, "place", sys.stderr)
+    sys.stderr.write(f"{margin} | {' ' * excerpt.start}{caret}\n")

@@ -11,13 +11,14 @@ import argparse
 import shlex
 from collections.abc import Sequence
 
-from exthost.cli.common import Args, no_command, show_text
+from exthost.cli.common import Args, refuse_command, show_text
 from exthost.cli.verb_table import Option, Verb, read_verbs
 
 SHELLS = ("bash", "zsh", "fish")
 
-# Prints the ids of a config's extensions, a line each; nothing where there is no config.
-_NAMES = "exthost list 2>/dev/null | tail -n +2 | cut -d' ' -f1"
+# A shell command that prints the ids of a config's extensions, one per line, and nothing if there
+# is no config.
+_LIST_NAMES_COMMAND = "exthost list 2>/dev/null | tail -n +2 | cut -d' ' -f1"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -25,13 +26,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
-    show_text({"bash": bash, "zsh": zsh, "fish": fish}[args.shell](read_verbs()))
+    refuse_command(args)
+    show_text(
+        {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}[args.shell](read_verbs())
+    )
     return 0
 
 
-def bash(verbs: Sequence[Verb]) -> str:
-    """Return a completion for bash."""
+def bash_script(verbs: Sequence[Verb]) -> str:
+    """Return the completion script for bash."""
     lines = [
         "# bash completion for exthost",
         "_exthost() {",
@@ -53,42 +56,42 @@ def bash(verbs: Sequence[Verb]) -> str:
         ),
         "  esac",
         '  case "${COMP_WORDS[1]}" in',
-        *(f"    {verb.name}) {_bash_words(verb)} ;;" for verb in verbs),
+        *(f"    {verb.name}) {_bash_assignments(verb)} ;;" for verb in verbs),
         "  esac",
         '  if [[ "$cur" == -* ]]; then',
         '    COMPREPLY=($(compgen -W "$words" -- "$cur"))',
         "  else",
-        f'    [ -n "$names" ] && names="$({_NAMES})"',
+        f'    [ -n "$names" ] && names="$({_LIST_NAMES_COMMAND})"',
         '    COMPREPLY=($(compgen -W "$names $arguments" -- "$cur"))',
         '    [ -n "$arguments" ] || COMPREPLY+=($(compgen -f -- "$cur"))',
         "  fi",
         "}",
         "complete -F _exthost exthost",
     ]
-    return "\n".join(
-        line.replace("local words= names=", "local words= names= arguments=") for line in lines
-    )
+    return "\n".join(lines)
 
 
-def _bash_words(verb: Verb) -> str:
-    parts = [f'words="{" ".join(_names(verb))}"']
+def _bash_assignments(verb: Verb) -> str:
+    """Return the shell variables that `_exthost` reads for a verb: `words` are its options, `names`
+    is set if it takes an extension, `arguments` are the choices of its positional arguments."""
+    assignments = [f'words="{" ".join(_option_names(verb))}"']
     if verb.takes_name:
-        parts.append("names=yes")
-    choices = [word for option in verb.options if not option.names for word in option.choices]
+        assignments.append("names=yes")
+    choices = [choice for option in verb.options if not option.names for choice in option.choices]
     if choices:
-        parts.append(f'arguments="{" ".join(choices)}"')
-    return "; ".join(parts)
+        assignments.append(f'arguments="{" ".join(choices)}"')
+    return "; ".join(assignments)
 
 
-def zsh(verbs: Sequence[Verb]) -> str:
-    """Return a completion for zsh."""
+def zsh_script(verbs: Sequence[Verb]) -> str:
+    """Return the completion script for zsh."""
     lines = [
         "#compdef exthost",
         "_exthost() {",
         "  local -a verbs names",
         "  if (( CURRENT == 2 )); then",
         "    verbs=(",
-        *(f"      {shlex.quote(f'{verb.name}:{_plain(verb.summary)}')}" for verb in verbs),
+        *(f"      {shlex.quote(f'{verb.name}:{_quotable_text(verb.summary)}')}" for verb in verbs),
         "    )",
         "    _describe verb verbs",
         "    return",
@@ -97,14 +100,14 @@ def zsh(verbs: Sequence[Verb]) -> str:
     ]
     for verb in verbs:
         specs = [shlex.quote(spec) for option in verb.options for spec in _zsh_specs(option)]
-        rest = "_exthost_names" if verb.takes_name else "_files"
-        lines.append(f"    {verb.name}) _arguments {' '.join(specs)} '*: :{rest}' ;;")
+        completer = "_exthost_names" if verb.takes_name else "_files"
+        lines.append(f"    {verb.name}) _arguments {' '.join(specs)} '*: :{completer}' ;;")
     lines += [
         "  esac",
         "}",
         "_exthost_names() {",
         "  local -a names",
-        f'  names=("${{(@f)$({_NAMES})}}")',
+        f'  names=("${{(@f)$({_LIST_NAMES_COMMAND})}}")',
         "  _describe extension names",
         "  _files",
         "}",
@@ -114,45 +117,47 @@ def zsh(verbs: Sequence[Verb]) -> str:
 
 
 def _zsh_specs(option: Option) -> list[str]:
-    text = _plain(option.help).replace("[", "(").replace("]", ")").replace(":", r"\:")
+    text = _quotable_text(option.help).replace("[", "(").replace("]", ")").replace(":", r"\:")
     value = ""
     if option.placeholder:
         action = f"({' '.join(option.choices)})" if option.choices else "_files"
-        value = f":{_plain(option.placeholder)}:{action}"
+        value = f":{_quotable_text(option.placeholder)}:{action}"
     return [f"{name}[{text}]{value}" for name in option.names]
 
 
-def fish(verbs: Sequence[Verb]) -> str:
-    """Return a completion for fish."""
+def fish_script(verbs: Sequence[Verb]) -> str:
+    """Return the completion script for fish."""
     lines = ["# fish completion for exthost", "complete -c exthost -f"]
     lines += [
         f"complete -c exthost -n __fish_use_subcommand -a {verb.name} "
-        f"-d {_fish_quoted(_plain(verb.summary))}"
+        f"-d {_fish_quoted(_quotable_text(verb.summary))}"
         for verb in verbs
     ]
+    names_command = _LIST_NAMES_COMMAND.replace("'", '"')
     for verb in verbs:
-        seen = f"-n '__fish_seen_subcommand_from {verb.name}'"
+        condition = f"-n '__fish_seen_subcommand_from {verb.name}'"
         if verb.takes_name:
-            lines.append(f"complete -c exthost {seen} -F -a '({_NAMES.replace(chr(39), chr(34))})'")
+            lines.append(f"complete -c exthost {condition} -F -a '({names_command})'")
         for option in verb.options:
             flags = " ".join(
                 f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
                 for name in option.names
             )
-            chosen = f" -a {_fish_quoted(' '.join(option.choices))}" if option.choices else ""
-            value = " -r -F" if option.placeholder and option.names and not chosen else chosen
-            if flags or chosen:
-                about = _fish_quoted(_plain(option.help))
-                lines.append(f"complete -c exthost {seen} {flags}{value} -d {about}")
+            choices_flag = f" -a {_fish_quoted(' '.join(option.choices))}" if option.choices else ""
+            takes_file = option.placeholder and option.names and not choices_flag
+            value = " -r -F" if takes_file else choices_flag
+            if flags or choices_flag:
+                about = _fish_quoted(_quotable_text(option.help))
+                lines.append(f"complete -c exthost {condition} {flags}{value} -d {about}")
     return "\n".join(lines)
 
 
-def _names(verb: Verb) -> list[str]:
+def _option_names(verb: Verb) -> list[str]:
     return [name for option in verb.options for name in option.names]
 
 
-def _plain(text: str) -> str:
-    """Return a text as one line that no shell takes apart."""
+def _quotable_text(text: str) -> str:
+    """Return a text as one line without quotation marks, which would need quoting in each shell."""
     return " ".join(text.replace("`", "").replace("'", "").replace('"', "").split())
 
 

@@ -1,7 +1,7 @@
-"""What `add`, `remove` and `mcp import` share: they change entries of a config, and nothing else.
+"""Changes the entries of a config file, for `add`, `remove` and `mcp import`.
 
-The new text is read before it is written. It is written only if it means the same as the old one
-except for these entries.
+The new text is parsed before it is written. It is written only if it has exactly the expected
+entries, so that an edit cannot damage the rest of the file.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from exthost.discovery.configfile import parse_config
 from exthost.errors import ConfigError, Evidence, ExthostError, UsageError
 from exthost.spec import Spec
 
-# For a request that only finds out whether a host runs.
+# The time limit of the request that finds out whether a host runs.
 _HELLO_SECONDS = 1.0
 
 
-def read_text(path: Path) -> str:
-    """Return the text of the config; "" if there is none yet."""
+def read_config_text(path: Path) -> str:
+    """Return the text of the config, or "" if the file does not exist yet."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -29,14 +29,20 @@ def read_text(path: Path) -> str:
 
 
 def write_config(path: Path, text: str | None, expected: Sequence[Spec], id: str) -> None:
-    """Write the new text, if its entries are the expected ones. Raises UsageError if not."""
-    new: Config | None = None
+    """Write the new text of the config if it has exactly the expected entries. Raises UsageError if
+    it has not, or if `text` is None, which means that the edit was not possible. `id` is the
+    extension that the error names."""
+    new_config: Config | None = None
     if text is not None and path.suffix == ".toml":
         try:
-            new = parse_config(path, text.encode())
+            new_config = parse_config(path, text.encode())
         except ConfigError:
-            new = None
-    if text is None or new is None or _all_plain(new.specs) != _all_plain(expected):
+            new_config = None
+    if (
+        text is None
+        or new_config is None
+        or _comparable_specs(new_config.specs) != _comparable_specs(expected)
+    ):
         raise UsageError(
             "X1327",
             f"{path} is written in a way that cannot be changed from here",
@@ -47,18 +53,18 @@ def write_config(path: Path, text: str | None, expected: Sequence[Spec], id: str
     replace_file(path.resolve(), text)
 
 
-def _all_plain(specs: Sequence[Spec]) -> list[tuple[str, tuple[str, ...], str, bool]]:
-    """Return the entries by name: sections of a config may stand in any order."""
-    return sorted(map(_plain, specs))
+def _comparable_specs(specs: Sequence[Spec]) -> list[tuple[str, tuple[str, ...], str, bool]]:
+    """Return the entries sorted by id, because the sections of a config may have any order."""
+    return sorted(map(_comparable_spec, specs))
 
 
-def _plain(spec: Spec) -> tuple[str, tuple[str, ...], str, bool]:
-    """Return the part of an entry that is compared. Its line number, for example, may change."""
+def _comparable_spec(spec: Spec) -> tuple[str, tuple[str, ...], str, bool]:
+    """Return the values of an entry that are compared. Others, such as line numbers, may change."""
     return spec.id, tuple(spec.argv), spec.dialect, spec.enabled
 
 
-def tell_reload(args: Args) -> None:
-    """Say how a running host takes over the change, if one runs."""
+def suggest_reload(args: Args) -> None:
+    """If a host of this config runs, print how to make it apply the change."""
     try:
         host = ask(config_path(args), Request("hello"), timeout=_HELLO_SECONDS)
     except ExthostError:

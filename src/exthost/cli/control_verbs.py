@@ -1,4 +1,4 @@
-"""What `start`, `stop` and `restart` share: each sends one request to a running host."""
+"""Implements `start`, `stop` and `restart`: each sends one request to a running host."""
 
 import argparse
 
@@ -7,13 +7,14 @@ from exthost.cli.common import (
     add_config_option,
     add_timeout_option,
     config_path,
-    no_command,
+    refuse_command,
     show_json,
 )
 from exthost.control.client import ask
 from exthost.control.protocol import Request
 
-# A start takes up to limits.start and a stop up to limits.stop, 60 s and 10 s unless configured.
+# The default time limit of the request. It exceeds the defaults of limits.start (60 s) and
+# limits.stop (10 s), which bound what the host does.
 WAIT_SECONDS = 120.0
 
 
@@ -25,7 +26,7 @@ def add_control_options(parser: argparse.ArgumentParser) -> None:
 
 def run_control_verb(args: Args, verb: str) -> int:
     """Send the request, wait until it is done, and print the state of the extension."""
-    no_command(args)
+    refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
     row = ask(config_path(args), Request(verb, args.name), timeout=timeout)
     if args.json:
@@ -34,8 +35,9 @@ def run_control_verb(args: Args, verb: str) -> int:
         pids = "".join(f", process {pid}" for pid in row["pids"])
         print(f"{row['id']}: {row['state']}{pids}")
         if verb == "restart":
-            # It reads the config, whose reader takes longer to import than all the rest.
-            from exthost.cli.settings_in_force import say_changed
+            # Imported lazily: it reads the config, and the module for that takes longer to import
+            # than everything else here.
+            from exthost.cli.settings_in_force import say_changed_settings
 
-            say_changed(args, args.name)
+            say_changed_settings(args, args.name)
     return 0

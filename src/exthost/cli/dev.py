@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from exthost.cli.call import read_arguments
-from exthost.cli.check import read_call
+from exthost.cli.check import parse_call
 from exthost.cli.common import (
     Args,
     add_config_option,
@@ -28,13 +28,13 @@ from exthost.cli.common import (
     add_sandbox_options,
     add_start_timeout_option,
     json_text,
-    note_shown,
+    print_error,
+    remember_shown_line,
     say,
     show_text,
-    tell_error,
 )
 from exthost.cli.key_reader import KeyReader
-from exthost.cli.source_watch import changed_files, stamps, watched_paths
+from exthost.cli.source_watch import changed_files, read_stamps, watched_paths
 from exthost.cli.started_extension import detect_dialect, with_start_limit
 from exthost.cli.target_specs import find_spec
 from exthost.cli.traffic_lines import traffic_line
@@ -46,8 +46,9 @@ from exthost.host.host import Host
 from exthost.spec import Spec
 from exthost.trace.record import TraceRecord
 
-# Between two looks at the sources; an editor that saves several files needs a moment, too.
-LOOK_SECONDS = 0.25
+# The time between two checks for changed files. A change is reported only when the next check finds
+# no more, so that an editor that saves several files causes one restart.
+POLL_SECONDS = 0.25
 
 
 class DevArgs(Args):
@@ -78,17 +79,17 @@ def run(args: DevArgs) -> int:
     spec = find_spec(args, args.target)
     if spec is None:
         raise UsageError("X1316", "which extension?", help="exthost dev TARGET, or -- COMMAND …")
-    first = None if args.call is None else read_call(args.call)
-    return run_async(_develop(args, spec, first))
+    first_call = None if args.call is None else parse_call(args.call)
+    return run_async(_develop(args, spec, first_call))
 
 
-async def _develop(args: DevArgs, spec: Spec, first: tuple[str, Any] | None) -> int:
+async def _develop(args: DevArgs, spec: Spec, first_call: tuple[str, Any] | None) -> int:
     if args.command and args.dialect is None:
         spec = await detect_dialect(args, spec)
     host = Host(Config())
     host.traffic.subscribe(_show_record)
     async with host:
-        loop = DevLoop(args, host, with_start_limit(args, spec), first)
+        loop = DevLoop(args, host, with_start_limit(args, spec), first_call)
         with KeyReader() as keys:
             await loop.run(keys)
     return 0
@@ -96,12 +97,13 @@ async def _develop(args: DevArgs, spec: Spec, first: tuple[str, Any] | None) -> 
 
 def _show_record(record: TraceRecord) -> None:
     if record.kind == "stderr":
-        note_shown(record.text)
+        remember_shown_line(record.text)
     say(traffic_line(record))
 
 
 class DevLoop:
-    """One extension that is being worked on."""
+    """Runs one extension, restarts it when a file changes, and handles keys. `last_call` is the
+    tool and the arguments of the call that is repeated after each start, if any."""
 
     def __init__(
         self, args: DevArgs, host: Host, spec: Spec, last_call: tuple[str, Any] | None
@@ -110,35 +112,35 @@ class DevLoop:
         self._host = host
         self._spec = spec
         self._last_call = last_call
-        folder = None if args.command else _folder_of(spec)
+        folder = None if args.command else _source_folder(spec)
         self._paths = [*watched_paths(folder, spec.argv), *map(Path, args.watch)]
-        self._stamps = stamps(self._paths)
+        self._stamps = read_stamps(self._paths)
         self._is_loaded = False
 
     async def run(self, keys: KeyReader) -> None:
-        """Run until the user ends it."""
+        """Run until the user presses q or Ctrl-D."""
         watched = ", ".join(map(str, self._paths)) or "nothing: name it with --watch"
         say(f"watching {watched}; c call, Enter again, r restart, t tools, q end")
         await self._restart()
-        key = asyncio.ensure_future(keys.key())
-        look = asyncio.ensure_future(self._wait_for_change())
+        key = asyncio.ensure_future(keys.read_key())
+        change_task = asyncio.ensure_future(self._wait_for_change())
         try:
             while True:
-                await asyncio.wait([key, look], return_when=asyncio.FIRST_COMPLETED)
-                if look.done():
-                    say(f"saved: {_names(look.result())}")
+                await asyncio.wait([key, change_task], return_when=asyncio.FIRST_COMPLETED)
+                if change_task.done():
+                    say(f"saved: {_file_names(change_task.result())}")
                     await self._restart()
-                    look = asyncio.ensure_future(self._wait_for_change())
+                    change_task = asyncio.ensure_future(self._wait_for_change())
                 if key.done():
-                    if not await self._press(key.result(), keys):
+                    if not await self._handle_key(key.result(), keys):
                         return
-                    key = asyncio.ensure_future(keys.key())
+                    key = asyncio.ensure_future(keys.read_key())
         finally:
             key.cancel()
-            look.cancel()
+            change_task.cancel()
 
-    async def _press(self, key: str, keys: KeyReader) -> bool:
-        """Do what a key means. Return False for the one that ends."""
+    async def _handle_key(self, key: str, keys: KeyReader) -> bool:
+        """Handle a key. Return False for a key that ends the loop."""
         if key in ("q", "\x04"):
             return False
         if key == "r":
@@ -146,32 +148,32 @@ class DevLoop:
         elif key == "t":
             self._list_tools()
         elif key == "c":
-            await self._ask_and_call(keys)
+            await self._prompt_and_call(keys)
         elif key in ("\n", "\r", " "):
             await self._repeat()
         return True
 
     async def _wait_for_change(self) -> list[str]:
-        """Return the files that have changed, once nothing more changes."""
+        """Wait for changed files. Return them when the next check finds no more changes."""
         changed: list[str] = []
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            now = await asyncio.to_thread(stamps, self._paths)
-            fresh, self._stamps = changed_files(self._stamps, now), now
-            if changed and not fresh:
+            await asyncio.sleep(POLL_SECONDS)
+            now = await asyncio.to_thread(read_stamps, self._paths)
+            new_changes, self._stamps = changed_files(self._stamps, now), now
+            if changed and not new_changes:
                 return changed
-            changed += fresh
+            changed += new_changes
 
     async def _restart(self) -> None:
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         try:
             await self._start()
         except ExthostError as error:
-            tell_error(error, wants_json=False)
+            print_error(error, wants_json=False)
             say("waiting for a change")
             return
-        took = (time.perf_counter() - began) * 1000
-        say(f"{self._spec.id} is ready, after {took:.0f} ms")
+        duration_ms = (time.perf_counter() - start_time) * 1000
+        say(f"{self._spec.id} is ready, after {duration_ms:.0f} ms")
         await self._repeat()
 
     async def _start(self) -> None:
@@ -194,13 +196,13 @@ class DevLoop:
         for name, tool in self._host[self._spec.id].tools.items() if self._is_loaded else ():
             say(f"  {name}  {tool.description}")
 
-    async def _ask_and_call(self, keys: KeyReader) -> None:
-        line = await keys.line("call: ")
+    async def _prompt_and_call(self, keys: KeyReader) -> None:
+        line = await keys.read_line("call: ")
         try:
             name, *pairs = shlex.split(line) or [""]
             if not name:
                 return
-            self._last_call = name, read_arguments(_pairs(pairs), None)
+            self._last_call = name, read_arguments(_check_pairs(pairs), None)
         except (ValueError, ExthostError) as error:
             say(f"error: {error}")
             return
@@ -213,24 +215,25 @@ class DevLoop:
         name, arguments = self._last_call
         extension = self._host[self._spec.id]
         try:
-            own = own_tool_name(extension, name)
-            result = await extension.call_tool(own, arguments, check=False)
+            tool_name = own_tool_name(extension, name)
+            result = await extension.call_tool(tool_name, arguments, check=False)
         except ExthostError as error:
-            tell_error(error, wants_json=False)
+            print_error(error, wants_json=False)
             return
         failed = " (an error)" if result.is_error else ""
         show_text(f"{name} {json_text(arguments)} ->{failed} {result.text}")
 
 
-def _pairs(words: Sequence[str]) -> list[str]:
-    wrong = [word for word in words if "=" not in word]
-    if wrong:
-        raise ValueError(f"{wrong[0]!r} is no argument: write k=v")
+def _check_pairs(words: Sequence[str]) -> list[str]:
+    invalid = [word for word in words if "=" not in word]
+    if invalid:
+        raise ValueError(f"{invalid[0]!r} is no argument: write k=v")
     return list(words)
 
 
-def _folder_of(spec: Spec) -> str | None:
-    """Return the folder of an extension's sources: that of its manifest or config."""
+def _source_folder(spec: Spec) -> str | None:
+    """Return the folder of an extension's sources: the folder of its manifest or config. A manifest
+    in a hidden folder, such as `.synaps-plugin`, belongs to the folder above."""
     path = spec.manifest_file or spec.origin
     if not path:
         return spec.cwd
@@ -238,7 +241,7 @@ def _folder_of(spec: Spec) -> str | None:
     return str(folder.parent if folder.name.startswith(".") else folder)
 
 
-def _names(paths: Sequence[str]) -> str:
+def _file_names(paths: Sequence[str]) -> str:
     names = [Path(path).name for path in paths]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more

@@ -1,4 +1,4 @@
-"""Diagnostics of manifests and configs, as lines for a person and as JSON."""
+"""Prints the diagnostics of manifests and configs as text, and converts them for JSON output."""
 
 import argparse
 from collections.abc import Callable, Iterable
@@ -15,15 +15,17 @@ def add_all_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="every mistake of a manifest")
 
 
-def select_diagnostics(diagnostics: Iterable[Diagnostic], *, every: bool) -> tuple[Diagnostic, ...]:
-    """Return the first mistake of each manifest, or every one."""
-    if not every:
+def select_diagnostics(
+    diagnostics: Iterable[Diagnostic], *, include_all: bool
+) -> tuple[Diagnostic, ...]:
+    """Return the first diagnostic of each manifest, or with `include_all` all of them."""
+    if not include_all:
         return tuple(diagnostics)
     return tuple(diagnostic for first in diagnostics for diagnostic in (first, *first.more))
 
 
-def diagnostic_row(diagnostic: Diagnostic) -> dict[str, Any]:
-    """A diagnostic as JSON shows it."""
+def diagnostic_as_dict(diagnostic: Diagnostic) -> dict[str, Any]:
+    """Return a diagnostic in the form of the JSON output."""
     return {
         "level": diagnostic.level,
         "path": diagnostic.path,
@@ -36,15 +38,20 @@ def diagnostic_row(diagnostic: Diagnostic) -> dict[str, Any]:
     }
 
 
-def tell_diagnostics(
-    diagnostics: Iterable[Diagnostic], *, fixes: bool = False, tell: Callable[[str], None] = say
+def print_diagnostics(
+    diagnostics: Iterable[Diagnostic],
+    *,
+    with_help: bool = False,
+    print_line: Callable[[str], None] = say,
 ) -> None:
+    """Print each diagnostic with its file and line, and with its help if `with_help` is set. Labels
+    are coloured only if `print_line` is `say`."""
     for diagnostic in diagnostics:
         where = f"{diagnostic.path}:{diagnostic.line}" if diagnostic.line else diagnostic.path
         text = f"{where}: {diagnostic.message}" if where else diagnostic.message
-        if tell is say:
+        if print_line is say:
             say_labelled(f"{diagnostic.level}:", diagnostic.level, text)
         else:
-            tell(f"{diagnostic.level}: {text}")
-        if fixes and diagnostic.help:
-            tell(f"  fix: {diagnostic.help}")
+            print_line(f"{diagnostic.level}: {text}")
+        if with_help and diagnostic.help:
+            print_line(f"  fix: {diagnostic.help}")

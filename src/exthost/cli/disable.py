@@ -1,5 +1,5 @@
-"""Switch an extension off in the config, for every host that is started from then on; its files
-stay, and so does all else that the config says of it."""
+"""Switch an extension off in the config, for every host that is started from then on. Its files and
+the rest of its entry in the config are kept."""
 
 from exthost.cli.common import Args
 from exthost.cli.toggle_verbs import add_toggle_options, toggle
@@ -8,4 +8,4 @@ add_options = add_toggle_options
 
 
 def run(args: Args) -> int:
-    return toggle(args, on=False)
+    return toggle(args, enabled=False)

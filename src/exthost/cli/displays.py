@@ -1,7 +1,7 @@
-"""What `run` shows while it runs: lines for a log, JSON for a program, a table for a person.
+"""The displays of `run`: lines for a log, JSON for a program, or a live table for a person.
 
-A display only subscribes to events. A reader who stops reading, or leaves, neither delays the host
-nor ends it (see `nonblocking_writer.py`).
+A display only subscribes to events. If the reader of its output stops reading or closes the pipe,
+the host is neither delayed nor ended (see `nonblocking_writer.py`).
 """
 
 import os
@@ -10,7 +10,13 @@ import time
 from functools import partial
 from typing import Any, Protocol
 
-from exthost.cli.common import Args, escape_controls, given_config, json_text, note_shown
+from exthost.cli.common import (
+    Args,
+    escape_controls,
+    json_text,
+    remember_shown_line,
+    require_config_path,
+)
 from exthost.cli.event_lines import event_line
 from exthost.cli.logs import last_lines
 from exthost.cli.nonblocking_writer import STDERR, STDOUT, NonblockingWriter
@@ -29,7 +35,7 @@ from exthost.host.host import Host
 
 
 class Display(Protocol):
-    """One way to show what a host does."""
+    """Shows the events of a host in one form."""
 
     def say(self, text: str) -> None:
         """Show a message of `run` itself."""
@@ -38,60 +44,61 @@ class Display(Protocol):
         """Stop showing."""
 
 
-def display_for(args: Args, host: Host, report: StatusReport) -> Display:
+def choose_display(args: Args, host: Host, report: StatusReport) -> Display:
     """Return the display that fits the options and the terminal."""
     if args.json:
-        return Json(host)
+        return JsonDisplay(host)
     if args.quiet:
-        return Quiet()
+        return QuietDisplay()
     if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         try:
             from exthost.cli.live_table import LiveTable
         except ImportError:  # without rich
             pass
         else:
-            read_log = partial(last_lines, given_config(args))
-            # On stdin may be an MCP client, whose messages are no keys.
+            read_log = partial(last_lines, require_config_path(args))
+            # With --mcp-stdio an MCP client writes messages to stdin, which must not be read as
+            # keys.
             return LiveTable(host, report, read_log, has_keys=not args.mcp_stdio)
-    return Lines(host)
+    return LineDisplay(host)
 
 
-class Lines:
+class LineDisplay:
     """Writes each event as a line to stderr."""
 
     def __init__(self, host: Host) -> None:
-        self._talk = NonblockingWriter(STDERR)
+        self._stderr = NonblockingWriter(STDERR)
         host.events.subscribe((StateChanged, Exited, ManifestChanged, LogLine), self._show)
 
     def _show(self, event: Any) -> None:
         if isinstance(event, LogLine):
-            note_shown(event.text)
+            remember_shown_line(event.text)
         self.say(event_line(event))
 
     def say(self, text: str) -> None:
-        self._talk.write(escape_controls(text) + "\n")
+        self._stderr.write(escape_controls(text) + "\n")
 
     def close(self) -> None:
-        self._talk.close()
+        self._stderr.close()
 
 
-class Quiet:
+class QuietDisplay:
     """Writes messages of `run` itself to stderr, and no events."""
 
     def __init__(self) -> None:
-        self._talk = NonblockingWriter(STDERR)
+        self._stderr = NonblockingWriter(STDERR)
 
     def say(self, text: str) -> None:
-        self._talk.write(escape_controls(text) + "\n")
+        self._stderr.write(escape_controls(text) + "\n")
 
     def close(self) -> None:
-        self._talk.close()
+        self._stderr.close()
 
 
-class Json:
+class JsonDisplay:
     """Writes each event as a line of JSON to stdout, and messages of `run` itself to stderr."""
 
-    KINDS = (
+    EVENTS = (
         StateChanged,
         Spawned,
         Exited,
@@ -103,19 +110,19 @@ class Json:
     )
 
     def __init__(self, host: Host) -> None:
-        self._data = NonblockingWriter(
-            STDOUT, lost=lambda times: json_text({"event": "Lost", "times": times})
+        self._stdout = NonblockingWriter(
+            STDOUT, format_dropped=lambda count: json_text({"event": "Lost", "times": count})
         )
-        self._talk = NonblockingWriter(STDERR)
-        host.events.subscribe(self.KINDS, self._show)
+        self._stderr = NonblockingWriter(STDERR)
+        host.events.subscribe(self.EVENTS, self._show)
 
     def _show(self, event: Any) -> None:
         record = {"event": type(event).__name__, "time": time.time(), **event._asdict()}
-        self._data.write(json_text(record) + "\n")
+        self._stdout.write(json_text(record) + "\n")
 
     def say(self, text: str) -> None:
-        self._talk.write(escape_controls(text) + "\n")
+        self._stderr.write(escape_controls(text) + "\n")
 
     def close(self) -> None:
-        self._data.close()
-        self._talk.close()
+        self._stdout.close()
+        self._stderr.close()

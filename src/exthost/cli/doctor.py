@@ -1,6 +1,6 @@
-"""Find out what keeps extensions from running, each finding with its fix: the config, manifests,
-requirements, programs, variables that are held back. --runtime really starts each extension and
-tells timings and what differs from its manifest. Exits with the code of the first error."""
+"""Find out what keeps extensions from running, each finding with its fix: in the config, manifests,
+requirements, programs, and variables that are held back. --runtime really starts each extension and
+reports timings and differences from its manifest. Exits with the code of the first error."""
 
 import argparse
 import asyncio
@@ -9,26 +9,26 @@ import sys
 from collections import Counter
 from typing import Any, NamedTuple
 
-from exthost.cli.colour import painted
+from exthost.cli.colour import paint
 from exthost.cli.common import (
     Args,
     add_config_option,
     escape_controls,
-    no_command,
     plural,
+    refuse_command,
     say,
     show_json,
 )
 from exthost.cli.diagnostic_lines import add_all_option, select_diagnostics
 from exthost.cli.extension_summary import (
-    enforcement,
+    describe_sandbox,
+    describe_secrets,
+    fetch_running_states,
+    format_paths,
     missing_sandbox_warning,
-    path_lines,
-    running_states,
-    secret_words,
 )
-from exthost.cli.info import environment
-from exthost.cli.target_specs import find_spec, has_config, read_wanted
+from exthost.cli.info import describe_environment
+from exthost.cli.target_specs import find_spec, has_config, read_extensions
 from exthost.config import DiscoverySettings
 from exthost.connection import Connection
 from exthost.dialects import find
@@ -46,25 +46,23 @@ from exthost.process.spawn_errors import find_spawn_error
 from exthost.sandbox.probe_result import ProbeResult
 from exthost.spec import Spec
 
-# Started together; more would make each other's timings worse than they are.
-_AT_ONCE = 4
+# How many extensions are started at the same time. More would distort each other's timings.
+_MAX_CONCURRENT_STARTS = 4
 
-
-# What an author can do about what had to be dropped.
-_MENDED_BY = {
+# By the kind of dropped input: what the author of the extension can do about it.
+_FIXES_FOR_DROPPED = {
     "stray lines on stdout": "nothing but messages belongs on stdout; logs belong on stderr",
     "late or repeated replies": "answer each request once, under its own id",
     "replies to no question": "answer each request once, under its own id",
     "messages over the size limit": "send less at a time, or raise limits.max_message",
 }
 
-
 _LEVELS = ("error", "warning", "info")
 
 
 class Finding(NamedTuple):
-    """One thing that was found, and what to do about it. `details` are listed with --all. `exit` is
-    0 unless it is an error."""
+    """One finding and how to fix it. `path` is the file that it is about, `details` are printed
+    with --all. `exit` is the exit code of an error, and 0 for any other level."""
 
     level: str
     extension: str
@@ -84,30 +82,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
+    refuse_command(args)
     if args.target is not None:
         spec = find_spec(args, args.target)
         assert spec is not None
-        wanted = read_wanted(args) if has_config(args) else None
+        configured = read_extensions(args) if has_config(args) else None
         specs, findings = [spec], []
     else:
-        wanted = read_wanted(args)
-        specs = list(wanted.specs)
-        findings = _on_disk(wanted, args.all) + _unsearched(wanted)
-    findings += _of_the_machine()
-    sound: list[Spec] = []
+        configured = read_extensions(args)
+        specs = list(configured.specs)
+        findings = _diagnostic_findings(configured, args.all) + _unsearched_findings(configured)
+    findings += _machine_findings()
+    startable: list[Spec] = []
     for spec in specs:
-        findings += (own_findings := _before_start(wanted, spec, sound))
-        if spec.enabled and not any(finding.exit for finding in own_findings):
-            sound.append(spec)
-    findings += _in_running_host(args, specs)
+        findings += (spec_findings := _admission_findings(configured, spec, startable))
+        if spec.enabled and not any(finding.exit for finding in spec_findings):
+            startable.append(spec)
+    findings += _running_host_findings(args, specs)
     runtime: list[dict[str, Any]] = []
     if args.runtime:
         refused = {finding.extension for finding in findings if finding.exit}
         ready = [spec for spec in specs if spec.enabled and spec.id not in refused]
         harden()
-        runtime, more = asyncio.run(_start_all(ready))
-        findings += more
+        runtime, start_findings = asyncio.run(_start_all(ready))
+        findings += start_findings
     _show(args, specs, findings, runtime)
     return next((finding.exit for finding in findings if finding.exit), 0)
 
@@ -115,7 +113,7 @@ def run(args: Args) -> int:
 # -- without starting anything ---------------------------------------------------------------
 
 
-def _on_disk(wanted: ConfiguredExtensions, every: bool) -> list[Finding]:
+def _diagnostic_findings(configured: ConfiguredExtensions, include_all: bool) -> list[Finding]:
     return [
         Finding(
             diagnostic.level,
@@ -126,67 +124,66 @@ def _on_disk(wanted: ConfiguredExtensions, every: bool) -> list[Finding]:
             diagnostic.code,
             ManifestError.exit_code if diagnostic.level == "error" else 0,
         )
-        for diagnostic in select_diagnostics(wanted.diagnostics, every=every)
+        for diagnostic in select_diagnostics(configured.diagnostics, include_all=include_all)
     ]
 
 
-def _unsearched(wanted: ConfiguredExtensions) -> list[Finding]:
-    """Return a finding for each dialect with installed extensions that the config does not find."""
-    config, findings = wanted.config, []
+def _unsearched_findings(configured: ConfiguredExtensions) -> list[Finding]:
+    """Return a finding for each dialect that has installed extensions in its usual folders, if the
+    config does not search those folders."""
+    config, findings = configured.config, []
     search_paths = config.discovery.search_paths if config.discovery is not None else ()
-    known = {spec.origin for spec in wanted.specs}
+    known_paths = {spec.origin for spec in configured.specs}
     formats = find.load_manifest_formats()
     for format in formats:
-        place = f"${format.dialect.upper()}"
-        if not format.homes or place in search_paths:
+        search_path = f"${format.dialect.upper()}"
+        if not format.homes or search_path in search_paths:
             continue
-        settings = DiscoverySettings(search_paths=(place,))
+        settings = DiscoverySettings(search_paths=(search_path,))
         candidates = discover(settings, formats, base=config.folder or ".").candidates
-        if ids := [candidate.id for candidate in candidates if candidate.path not in known]:
+        if ids := [candidate.id for candidate in candidates if candidate.path not in known_paths]:
             message = f"{format.dialect} has extensions that are not looked for: {', '.join(ids)}"
-            fix = f'[discovery] search_paths = ["{place}"] finds them, if you want them here'
+            fix = f'[discovery] search_paths = ["{search_path}"] finds them, if you want them here'
             findings.append(Finding("info", "", config.origin, message, fix))
     return findings
 
 
-def machine() -> dict[str, Any]:
-    """Return which sandboxes and limits work on this machine, as data. Tries each of them."""
+def probe_machine() -> dict[str, Any]:
+    """Return which sandboxes and limits work on this machine, by trying each of them."""
     support = sandbox_probe.find_sandbox_support()
-    (tree, _), strict = (
-        sandbox_probe.probe_pid_namespace(support),
-        sandbox_probe.probe_strict(support),
-    )
+    tree, _ = sandbox_probe.probe_pid_namespace(support)
+    strict = sandbox_probe.probe_strict(support)
     base = cgroups.find_base()
     return {
         "bwrap": support.bwrap,
-        "tree": _as_data(tree),
-        "strict": _as_data(strict),
+        "tree": _probe_as_dict(tree),
+        "strict": _probe_as_dict(strict),
         "cgroup": {
-            **_as_data(base.result),
+            **_probe_as_dict(base.result),
             "path": base.base,
             "controllers": sorted(base.controllers),
         },
     }
 
 
-def _as_data(result: ProbeResult) -> dict[str, Any]:
+def _probe_as_dict(result: ProbeResult) -> dict[str, Any]:
     return {"works": result.works, "why": result.reason, "fix": result.fix}
 
 
-def _of_the_machine() -> list[Finding]:
-    facts = machine()
+def _machine_findings() -> list[Finding]:
+    probes = probe_machine()
     findings = []
-    if not facts["tree"]["works"]:
-        message = f"processes can outlive a killed host: {facts['tree']['why']}"
-        findings.append(Finding("warning", "", "", message, facts["tree"]["fix"]))
-    if not facts["strict"]["works"]:
-        message = f"no permissions can be enforced here: {facts['strict']['why']}"
-        findings.append(Finding("warning", "", "", message, facts["strict"]["fix"]))
+    if not probes["tree"]["works"]:
+        message = f"processes can outlive a killed host: {probes['tree']['why']}"
+        findings.append(Finding("warning", "", "", message, probes["tree"]["fix"]))
+    if not probes["strict"]["works"]:
+        message = f"no permissions can be enforced here: {probes['strict']['why']}"
+        findings.append(Finding("warning", "", "", message, probes["strict"]["fix"]))
     return findings
 
 
-def _before_start(
-    wanted: ConfiguredExtensions | None, spec: Spec, before: list[Spec]
+def _admission_findings(
+    configured: ConfiguredExtensions | None, spec: Spec, earlier_specs: list[Spec]
 ) -> list[Finding]:
     if not spec.enabled:
         return [Finding("info", spec.id, spec.origin, "it is switched off", "enabled = true")]
@@ -197,34 +194,36 @@ def _before_start(
         dialect = find.find_dialect(spec.dialect)
         complete = read_stored_settings(spec, os.environ)
         admission = admit(complete, dialect, os.environ)
-        if (objection := find_name_conflict(complete, before)) is not None:
-            raise objection
+        if (conflict := find_name_conflict(complete, earlier_specs)) is not None:
+            raise conflict
         plan = prepare(complete, dialect, os.environ, admission=admission).plan
         if (failed := find_spawn_error(plan, spec.id)) is not None:
             raise failed
     except ExthostError as error:
-        return [_of(error, spec)]
+        return [_error_finding(error, spec)]
     findings = []
-    held = enforcement(spec)
-    if held.get("memory") == "watchdog" or held.get("processes") == "watchdog+rlimit":
+    sandbox = describe_sandbox(spec)
+    if sandbox.get("memory") == "watchdog" or sandbox.get("processes") == "watchdog+rlimit":
         result = cgroups.find_base().result
         why = result.reason or "its group lacks a controller"
         message = f"a watchdog sums up what it takes, since no cgroup can hold it: {why}"
         findings.append(Finding("info", spec.id, spec.origin, message, result.fix))
-    if lines := path_lines(held):
+    if lines := format_paths(sandbox):
         message = f"its sandbox shows it {plural(len(lines), 'path')}"
         fix = "nothing is to be done, unless one of them should not be there; --all lists them"
         findings.append(Finding("info", spec.id, spec.origin, message, fix, details=tuple(lines)))
-    if warning := missing_sandbox_warning(held):
+    if warning := missing_sandbox_warning(sandbox):
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
         findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
-    # One that is named by its path was not found by the config: a person chose it.
-    known = wanted is not None and any(
-        wanted_spec.id == spec.id and wanted_spec == spec for wanted_spec in wanted.specs
+    # Only for an extension of the config: one that is named by its path was chosen by the user, who
+    # needs no warning about it.
+    is_configured = configured is not None and any(
+        configured_spec.id == spec.id and configured_spec == spec
+        for configured_spec in configured.specs
     )
-    secrets = wanted.asks_for_secrets(spec) if wanted is not None and known else ()
+    secrets = configured.asks_for_secrets(spec) if configured is not None and is_configured else ()
     if secrets:
-        message = secret_words(secrets)
+        message = describe_secrets(secrets)
         fix = "if you trust it, put its id in the allowlist; else in `disabled`"
         findings.append(Finding("warning", spec.id, spec.origin, message, fix))
     if names := withheld_variables(spec):
@@ -234,7 +233,7 @@ def _before_start(
                 "warning", spec.id, spec.origin, message, f"if you trust it: {grant_line(spec)}"
             )
         )
-    held_back = environment(spec)["held_back"]
+    held_back = describe_environment(spec)["held_back"]
     if held_back:
         message = f"{plural(len(held_back), 'variable')} held back from its environment"
         fix = (
@@ -247,9 +246,10 @@ def _before_start(
     return findings
 
 
-def _in_running_host(args: Args, specs: list[Spec]) -> list[Finding]:
-    """Return a warning for each extension that a running host could not start, or gave up."""
-    states = running_states(args)
+def _running_host_findings(args: Args, specs: list[Spec]) -> list[Finding]:
+    """Return a warning for each extension that the running host could not start, or does not
+    restart any more."""
+    states = fetch_running_states(args)
     return [
         Finding(
             "warning",
@@ -263,48 +263,49 @@ def _in_running_host(args: Args, specs: list[Spec]) -> list[Finding]:
     ]
 
 
-def _of(error: ExthostError, spec: Spec) -> Finding:
+def _error_finding(error: ExthostError, spec: Spec) -> Finding:
     return Finding(
         "error", spec.id, spec.origin, error.message, error.help, error.code, error.exit_code
     )
 
 
-# -- really ----------------------------------------------------------------------------------
+# -- with a real start ------------------------------------------------------------------------
 
 
 async def _start_all(specs: list[Spec]) -> tuple[list[dict[str, Any]], list[Finding]]:
-    turn = asyncio.Semaphore(_AT_ONCE)
+    start_slots = asyncio.Semaphore(_MAX_CONCURRENT_STARTS)
 
-    async def start_in_turn(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
-        async with turn:
+    async def start_limited(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
+        async with start_slots:
             return await _start(spec)
 
-    outcomes = await asyncio.gather(*(start_in_turn(spec) for spec in specs))
+    outcomes = await asyncio.gather(*(start_limited(spec) for spec in specs))
     return [row for row, _ in outcomes], [
         finding for _, findings in outcomes for finding in findings
     ]
 
 
 async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
-    """Start an extension, examine it and end it. Return its timings and the findings."""
+    """Start an extension, compare it with its manifest, and stop it. Return its timings as a row of
+    the output, and the findings."""
     try:
         async with Connection(spec, environ=dict(os.environ)) as extension:
             findings = [
                 Finding("warning", spec.id, spec.origin, text) for text in extension.offer.warnings
             ]
-            findings += await _drifted(extension)
+            findings += await _compare_offer(extension)
             stats = extension.stats
-            for what, times in stats.dropped.items():
-                message = f"{times} {what}"
-                fix = _MENDED_BY.get(what, "its log tells more: exthost logs")
+            for kind, times in stats.dropped.items():
+                message = f"{times} {kind}"
+                fix = _FIXES_FOR_DROPPED.get(kind, "its log tells more: exthost logs")
                 findings.append(Finding("warning", spec.id, spec.origin, message, fix))
             timings = {key: round(value, 1) for key, value in stats.timings_ms.items()}
             return {"id": spec.id, "ready": True, "timings_ms": timings}, findings
     except ExthostError as error:
-        return {"id": spec.id, "ready": False, "timings_ms": {}}, [_of(error, spec)]
+        return {"id": spec.id, "ready": False, "timings_ms": {}}, [_error_finding(error, spec)]
 
 
-async def _drifted(extension: Extension) -> list[Finding]:
+async def _compare_offer(extension: Extension) -> list[Finding]:
     """Return the differences between its manifest, its handshake and its list of tools."""
     spec, offer = extension.spec, extension.offer
     findings: list[Finding] = []
@@ -313,40 +314,46 @@ async def _drifted(extension: Extension) -> list[Finding]:
     lists_tools = format is None or format.lists_tools
     if (spec.tools or spec.manifest is not None) and lists_tools:
         declared = {tool.name for tool in spec.tools}
-        findings += _drift(spec, "tools", declared, offered, "its manifest", "its handshake")
+        findings += _difference_findings(
+            spec, "tools", declared, offered, "its manifest", "its handshake"
+        )
         hooks, offered_hooks = set(getattr(spec.manifest, "hooks", ())), set(offer.hooks)
-        findings += _drift(spec, "hooks", hooks, offered_hooks, "its manifest", "its handshake")
+        findings += _difference_findings(
+            spec, "hooks", hooks, offered_hooks, "its manifest", "its handshake"
+        )
     if "list_tools" in extension.dialect.operations:
-        findings += await _listed(extension, offered)
+        findings += await _compare_tools_list(extension, offered)
     return findings
 
 
-async def _listed(extension: Extension, offered: set[str]) -> list[Finding]:
+async def _compare_tools_list(extension: Extension, offered: set[str]) -> list[Finding]:
     try:
         listed = {tool.name for tool in await extension.list_tools()}
-    except CallFailed:  # it is optional
+    except CallFailed:  # the method is optional
         return []
     except ExthostError as error:
-        return [_of(error, extension.spec)._replace(level="warning", exit=0)]
-    return _drift(extension.spec, "tools", offered, listed, "its handshake", "tools/list")
+        return [_error_finding(error, extension.spec)._replace(level="warning", exit=0)]
+    return _difference_findings(
+        extension.spec, "tools", offered, listed, "its handshake", "tools/list"
+    )
 
 
-def _drift(
-    spec: Spec, what: str, declared: set[str], actual: set[str], declared_in: str, actual_in: str
+def _difference_findings(
+    spec: Spec, kind: str, declared: set[str], actual: set[str], declared_in: str, actual_in: str
 ) -> list[Finding]:
     findings = []
     fix = "make the two agree; what the handshake says is what can be called"
-    for names, has, lacks in (
+    for names, present_in, missing_in in (
         (declared - actual, declared_in, actual_in),
         (actual - declared, actual_in, declared_in),
     ):
         if names:
-            message = f"{what} in {has} and not in {lacks}: {', '.join(sorted(names))}"
+            message = f"{kind} in {present_in} and not in {missing_in}: {', '.join(sorted(names))}"
             findings.append(Finding("warning", spec.id, spec.origin, message, fix))
     return findings
 
 
-# -- telling ---------------------------------------------------------------------------------
+# -- output -----------------------------------------------------------------------------------
 
 
 def _show(
@@ -358,14 +365,14 @@ def _show(
             {key: value for key, value in finding._asdict().items() if key != "exit"}
             for finding in findings
         ]
-        shown = {"ok": healthy, "extensions": [spec.id for spec in specs], "findings": rows}
-        shown["sandbox"] = machine()
-        shown["paths"] = {spec.id: enforcement(spec).get("paths", []) for spec in specs}
-        show_json(shown | ({"runtime": runtime} if args.runtime else {}))
+        output = {"ok": healthy, "extensions": [spec.id for spec in specs], "findings": rows}
+        output["sandbox"] = probe_machine()
+        output["paths"] = {spec.id: describe_sandbox(spec).get("paths", []) for spec in specs}
+        show_json(output | ({"runtime": runtime} if args.runtime else {}))
         return
     for finding in findings:
         about = f"{finding.extension}: " if finding.extension else ""
-        label = painted(f"{finding.level}:", finding.level, sys.stdout)
+        label = paint(f"{finding.level}:", finding.level, sys.stdout)
         print(f"{label} {escape_controls(about + finding.message)}")
         for detail in finding.details if args.all else ():
             print(f"  {escape_controls(detail)}")

@@ -11,16 +11,17 @@ from exthost.cli.common import (
     add_config_option,
     add_timeout_option,
     config_path,
-    no_command,
+    refuse_command,
     show_json,
 )
 from exthost.control.client import ask
 from exthost.control.protocol import Request
 from exthost.errors import CallTimeout, ExthostError, UsageError
 
-# A host drains for at most limits.stop of its slowest extension.
+# The default time limit. It exceeds the default of limits.stop, for which a host drains at most.
 WAIT_SECONDS = 120.0
 
+# The time limit of a request that a running host answers at once.
 _HELLO_SECONDS = 10.0
 
 
@@ -30,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
+    refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
     host = ask(config_path(args), Request("hello"), timeout=_HELLO_SECONDS)
     pid = host["pid"]
@@ -40,7 +41,7 @@ def run(args: Args) -> int:
             f"the host of {config_path(args)} belongs to a program: process {pid}",
             help="end the program, or stop single extensions: exthost stop NAME",
         )
-    if not _end(args, pid, timeout):
+    if not _terminate(args, pid, timeout):
         raise CallTimeout(
             "X0875",
             f"the host did not end within {timeout:g} s",
@@ -53,26 +54,28 @@ def run(args: Args) -> int:
     return 0
 
 
-def _end(args: Args, pid: int, timeout: float) -> bool:
-    """Send SIGTERM to the process, and return whether it ended in time. It is addressed by a
-    descriptor, because its pid may be reused once it has ended."""
+def _terminate(args: Args, pid: int, timeout: float) -> bool:
+    """Send SIGTERM to the host, and return whether it ended in time. The process is addressed by a
+    pidfd where the system has it, because a pid may be reused after the process has ended."""
     if not hasattr(os, "pidfd_open"):
         os.kill(pid, signal.SIGTERM)
-        return _wait_for_silence(args, timeout)
+        return _wait_until_unreachable(args, timeout)
     try:
-        process = os.pidfd_open(pid)
+        pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
     try:
+        # The pid may have been reused before `pidfd_open`, so the host is asked for it again.
         if ask(config_path(args), Request("hello"), timeout=_HELLO_SECONDS)["pid"] == pid:
-            signal.pidfd_send_signal(process, signal.SIGTERM)
-        ready, _, _ = select.select([process], [], [], timeout)
+            signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+        ready, _, _ = select.select([pidfd], [], [], timeout)
         return bool(ready)
     finally:
-        os.close(process)
+        os.close(pidfd)
 
 
-def _wait_for_silence(args: Args, timeout: float) -> bool:
+def _wait_until_unreachable(args: Args, timeout: float) -> bool:
+    """Wait until the host no longer answers on its socket. Return False after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         try:

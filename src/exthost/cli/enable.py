@@ -7,4 +7,4 @@ add_options = add_toggle_options
 
 
 def run(args: Args) -> int:
-    return toggle(args, on=True)
+    return toggle(args, enabled=True)

@@ -1,4 +1,4 @@
-"""Events of a host as lines for a person."""
+"""Formats the events of a host as lines of text."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from exthost.events import Exited, LogLine, ManifestChanged, StateChanged
 
 
 def event_line(event: Any) -> str:
-    """Return an event as a line for a person; "" for an event that is not shown."""
+    """Return an event as a line of text, or "" for a type of event that is not shown."""
     if isinstance(event, LogLine):
         return f"[{event.extension}] {event.text}"
     if isinstance(event, StateChanged):

@@ -1,7 +1,7 @@
-"""The line of a config or manifest that has a mistake, with a caret under the place.
+"""Finds the line of a config or manifest that has a mistake, and the place to mark with carets.
 
-A value may be a secret, so its letters and digits are shown as dots, save what the message quotes.
-The file is read again for this, and a file that cannot be read has no excerpt.
+A value may be a secret, so its letters and digits are replaced by dots, except for text that the
+error message quotes anyway. The file is read again for this; if that fails there is no excerpt.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from exthost.errors import Evidence, escape_controls
 
-# A longer line is cut: a minified file has all of its text in one.
+# A longer line is cut. A minified file, for example, has all of its text in one line.
 _MAX_LINE_CHARS = 160
 
 _QUOTED = re.compile(r"'([^']+)'")
@@ -19,37 +19,38 @@ _COLUMN = re.compile(r"\bcolumn (\d+)")
 
 
 class Excerpt(NamedTuple):
-    """A line without its values; the mistake is at `start` and `width` characters wide."""
+    """A line with masked values. The mistake begins at the index `start` and is `width` characters
+    wide."""
 
     line: str
     start: int
     width: int
 
 
-def excerpt(evidence: Evidence, message: str) -> Excerpt | None:
-    """Return the line that the evidence names, or None if it cannot be shown."""
+def find_excerpt(evidence: Evidence, message: str) -> Excerpt | None:
+    """Return an excerpt of the line that the evidence names, or None if it cannot be read."""
     line = _read_line(evidence.path, evidence.line)
     if line is None:
         return None
-    shown = _with_quoted(_without_values(line), line, message)
+    masked = _restore_quoted(_mask_values(line), line, message)
     column = _COLUMN.search(message)
     if column is not None:
-        at = min(int(column[1]) - 1, len(shown))
-        return Excerpt(shown, at, 1)
+        position = min(int(column[1]) - 1, len(masked))
+        return Excerpt(masked, position, 1)
     key = evidence.key.rpartition(".")[2].partition("[")[0]
-    match = re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", shown) if key else None
+    match = re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", masked) if key else None
     if match is None:
-        start = len(shown) - len(shown.lstrip())
-        return Excerpt(shown, start, max(1, len(shown.strip())))
-    return Excerpt(shown, match.start(), len(match[0]))
+        start = len(masked) - len(masked.lstrip())
+        return Excerpt(masked, start, max(1, len(masked.strip())))
+    return Excerpt(masked, match.start(), len(match[0]))
 
 
-def _with_quoted(shown: str, line: str, message: str) -> str:
-    """Return the shown line with the values that the message quotes, which are no secrets."""
+def _restore_quoted(masked: str, line: str, message: str) -> str:
+    """Return the masked line with the values restored that the message quotes."""
     for quoted in _QUOTED.findall(message):
         for match in re.finditer(rf"(?<!\w){re.escape(quoted)}(?!\w)", line):
-            shown = shown[: match.start()] + quoted + shown[match.end() :]
-    return shown
+            masked = masked[: match.start()] + quoted + masked[match.end() :]
+    return masked
 
 
 def _read_line(path: str, number: int) -> str | None:
@@ -65,27 +66,27 @@ def _read_line(path: str, number: int) -> str | None:
     return escape_controls(lines[0].rstrip("\r\n").expandtabs(1))[:_MAX_LINE_CHARS]
 
 
-def _without_values(line: str) -> str:
-    """Return the line with dots for the letters and digits of its values; brackets and quotes stay.
-
-    Keys are kept. A line that holds no key is all value, except a table's header.
+def _mask_values(line: str) -> str:
+    """Return the line with a dot for each letter and digit of its values. Keys, brackets and
+    quotation marks are kept. A line without a key is a value, unless it is a table header or a
+    comment.
     """
     if line.lstrip().startswith(("[", "#")) and "=" not in line:
         return line
     if "=" not in line and ":" not in line:
         return re.sub(r"\w", "·", line)
-    key, sign, value = _at_first_sign(line)
-    return key + sign + _keep_inner_keys(value)
+    key, sign, value = _split_at_first_sign(line)
+    return key + sign + _mask_except_inner_keys(value)
 
 
-def _at_first_sign(line: str) -> tuple[str, str, str]:
-    signs = [at for at in (line.find("="), line.find(":")) if at >= 0]
-    at = min(signs)
-    return line[:at], line[at], line[at + 1 :]
+def _split_at_first_sign(line: str) -> tuple[str, str, str]:
+    signs = [position for position in (line.find("="), line.find(":")) if position >= 0]
+    position = min(signs)
+    return line[:position], line[position], line[position + 1 :]
 
 
-def _keep_inner_keys(value: str) -> str:
-    """Return a value with dots, in which the keys of inline tables stay readable."""
+def _mask_except_inner_keys(value: str) -> str:
+    """Return a masked value, with the keys of inline tables kept."""
     parts = re.split(r"([\w-]+\s*=(?!=))", value)
     return "".join(
         part if index % 2 else re.sub(r"\w", "·", part) for index, part in enumerate(parts)

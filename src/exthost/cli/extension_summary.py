@@ -1,6 +1,6 @@
-"""What is known of an extension without starting it, as data and in words.
+"""Describes an extension without starting it: its state, its sandbox and the secrets it asks for.
 
-`list`, `info`, `doctor` and `inspect` show its state, its sandbox and the secrets that it asks for.
+`list`, `info`, `doctor` and `inspect` print these descriptions.
 """
 
 import os
@@ -22,17 +22,17 @@ from exthost.launch.plan import admit, prepare
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.spec import Spec
 
-# A listing does not wait for a host that hangs.
+# The time limit of the request to the running host: a listing must not wait for one that hangs.
 _ASK_SECONDS = 1.0
 
+# The states for which the last error is shown as the reason.
+_STATES_WITH_REASON = frozenset({"refused", "failed", "open", "backoff"})
 
-# The states whose reason is shown, as the running host reports it.
-_NOT_WELL = frozenset({"refused", "failed", "open", "backoff"})
 
-
-def running_states(args: Args, *, with_settings: bool = False) -> dict[str, dict[str, Any]]:
-    """Return state and reason by id, from the running host, and if wanted the settings that are in
-    force; {} if none runs or it does not answer in time."""
+def fetch_running_states(args: Args, *, with_settings: bool = False) -> dict[str, dict[str, Any]]:
+    """Return the state of each extension in the running host and the reason for it, by id. With
+    `with_settings`, also the settings that the host uses. Return {} if no host runs, or if it does
+    not answer in time."""
     request = Request("status", params={"settings": True} if with_settings else {})
     try:
         status = ask(config_path(args), request, timeout=_ASK_SECONDS)
@@ -41,20 +41,23 @@ def running_states(args: Args, *, with_settings: bool = False) -> dict[str, dict
     return {
         row["id"]: {
             "state": row["state"],
-            "reason": _why(row) if row["state"] in _NOT_WELL else "",
+            "reason": _last_error_message(row) if row["state"] in _STATES_WITH_REASON else "",
             **({"settings": row["settings"]} if "settings" in row else {}),
         }
         for row in status["extensions"]
     }
 
 
-def _why(status: dict[str, Any]) -> str:
+def _last_error_message(status: dict[str, Any]) -> str:
     error = status["last_error"]
     return str(error["message"]) if error else ""
 
 
-def row(wanted: ConfiguredExtensions, spec: Spec, admitted: Sequence[Spec] = ()) -> dict[str, Any]:
-    """One extension as the listing has it."""
+def summary_row(
+    configured: ConfiguredExtensions, spec: Spec, admitted: Sequence[Spec] = ()
+) -> dict[str, Any]:
+    """Return an extension as a row of `exthost list`. `admitted` are the specs that were admitted
+    earlier, with which its names may conflict."""
     state, reason = state_before_start(spec, admitted)
     return {
         "id": spec.id,
@@ -63,14 +66,14 @@ def row(wanted: ConfiguredExtensions, spec: Spec, admitted: Sequence[Spec] = ())
         "state": state,
         "path": spec.origin or (spec.argv[0] if spec.argv else ""),
         "reason": reason,
-        "asks_for": list(secrets := wanted.asks_for_secrets(spec)),
+        "asks_for": list(secrets := configured.asks_for_secrets(spec)),
         "is_given": [name for name in secrets if name in os.environ],
-        "sandbox": enforcement(spec) if state == State.ADMITTED.value else {},
+        "sandbox": describe_sandbox(spec) if state == State.ADMITTED.value else {},
     }
 
 
-def enforcement(spec: Spec) -> dict[str, Any]:
-    """Return the sandbox it would run in, as data; {} if it would not be started."""
+def describe_sandbox(spec: Spec) -> dict[str, Any]:
+    """Return the sandbox in which an extension would run, or {} if it cannot be started."""
     try:
         return dict(prepare(spec, find.find_dialect(spec.dialect), os.environ).enforced)
     except (ExthostError, IndexError):
@@ -78,16 +81,16 @@ def enforcement(spec: Spec) -> dict[str, Any]:
 
 
 def missing_sandbox_warning(sandbox: Mapping[str, Any]) -> str:
-    """Return the warning for an extension that runs with a weaker sandbox than its config asks for;
-    "" for others."""
+    """Return the warning for an extension that runs with a weaker sandbox than its config asks for,
+    or "" if there is nothing to warn of."""
     if "asked_for" not in sandbox:
         return ""
     return f"NOT SANDBOXED (sandbox = {sandbox['sandbox']}), asked for: {sandbox['asked_for']}"
 
 
-def secret_words(names: Sequence[str]) -> str:
-    """Return in words which secrets a discovered manifest asks for, which of them it is given, and
-    which are not set in this environment."""
+def describe_secrets(names: Sequence[str]) -> str:
+    """Return a sentence about the secrets that a discovered manifest asks for: which of them the
+    extension gets, and which are not set in this environment."""
     given = [name for name in names if name in os.environ]
     unset = [name for name in names if name not in os.environ]
     parts = [f"asks for {'a secret' if len(names) == 1 else 'secrets'}: {', '.join(names)}"]
@@ -98,8 +101,8 @@ def secret_words(names: Sequence[str]) -> str:
     return "; ".join(parts)
 
 
-def limit_words(sandbox: Mapping[str, Any]) -> str:
-    """Return the limits of a sandbox as text. A limit that is named by a path is a size."""
+def describe_limits(sandbox: Mapping[str, Any]) -> str:
+    """Return the limits of a sandbox as text. The limit of a path is a size in bytes."""
     limits = sandbox.get("limits", {})
     return ", ".join(
         f"{name} {value / 2**20:.0f} MiB" if name.startswith("/") else f"{name} {value}"
@@ -107,8 +110,8 @@ def limit_words(sandbox: Mapping[str, Any]) -> str:
     )
 
 
-def path_lines(sandbox: Mapping[str, Any]) -> list[str]:
-    """Return a line for each path that it is shown: access, path and source."""
+def format_paths(sandbox: Mapping[str, Any]) -> list[str]:
+    """Return a line for each path that is visible in the sandbox: access, path and source."""
     return [
         f"{path['access']:<5} {path['path']} ({path['source']})"
         for path in sandbox.get("paths", ())
@@ -116,8 +119,9 @@ def path_lines(sandbox: Mapping[str, Any]) -> list[str]:
 
 
 def state_before_start(spec: Spec, admitted: Sequence[Spec] = ()) -> tuple[str, str]:
-    """Return the state before anything is started, and the reason if it is not admitted.
-    `admitted`: the specs that were admitted earlier, which it may clash with."""
+    """Return the state of an extension that is not started, and the reason if it is not admitted
+    (did not pass the checks before a start). `admitted` are the specs that were admitted earlier,
+    with which its names may conflict."""
     state, reason = State.ADMITTED.value, ""
     if not spec.enabled:
         listed = spec.package is not None
@@ -126,8 +130,8 @@ def state_before_start(spec: Spec, admitted: Sequence[Spec] = ()) -> tuple[str, 
         try:
             dialect = find.find_dialect(spec.dialect)
             admit(read_stored_settings(spec, os.environ), dialect, os.environ)
-            if (objection := find_name_conflict(spec, admitted)) is not None:
-                raise objection
+            if (conflict := find_name_conflict(spec, admitted)) is not None:
+                raise conflict
         except ExthostError as refused:
             state, reason = State.REFUSED.value, refused.message
     return state, reason

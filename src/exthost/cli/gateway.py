@@ -14,8 +14,8 @@ import argparse
 from collections.abc import Sequence
 
 from exthost.cli.background_service import BackgroundService
-from exthost.cli.common import Args, add_config_option, given_config, no_command
-from exthost.cli.displays import Display, Lines
+from exthost.cli.common import Args, add_config_option, refuse_command, require_config_path
+from exthost.cli.displays import Display, LineDisplay
 from exthost.cli.host_process import HostProcess
 from exthost.cli.http_options import DEFAULT_HOST
 from exthost.cli.mcp_service import add_http_options, check_http_options, mcp_services
@@ -35,9 +35,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
+    refuse_command(args)
     check_http_options(args, args.host)
-    path = given_config(args)
+    path = require_config_path(args)
     config = read_config(path)
     with mcp_services(args, on_stdio=args.http is None, host=args.host) as services:
         return run_long_lived(_serve(path, config, services, args.plain_names))
@@ -47,7 +47,7 @@ async def _serve(
     path: str, config: Config, services: Sequence[BackgroundService], plain_names: bool
 ) -> int:
     def make_display(host: Host, _: StatusReport) -> Display:
-        return Lines(host)
+        return LineDisplay(host)
 
     # Several MCP clients may each start a gateway of one config: none of them is refused.
     process = HostProcess(

@@ -1,9 +1,10 @@
-"""The process of a host: what `run` and `gateway` have in common.
+"""The process of a host, for the verbs `run` and `gateway`.
 
-It owns the extensions, the control socket, their logs and the display, and serves the services that
-it is given: MCP on stdio, MCP on HTTP, the web page. It reports its state to the service manager,
-if there is one. It stops at a signal, or when its client closes stdin: it waits for calls in
-flight. A second signal kills.
+`HostProcess` owns the host with its extensions, the control socket, the log files and the display.
+It runs the background services that it is given, such as MCP on stdio or HTTP and the web page. It
+reports its state to the service manager, if there is one. A signal, or the end of a service (an MCP
+client has closed stdin), ends it after the calls in flight are done. A second signal kills the
+extensions at once.
 """
 
 import asyncio
@@ -14,9 +15,9 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Self
 
 from exthost.cli.background_service import BackgroundService, ServiceContext
-from exthost.cli.common import error_details
-from exthost.cli.diagnostic_lines import tell_diagnostics
-from exthost.cli.displays import Display, Quiet
+from exthost.cli.common import format_error_details
+from exthost.cli.diagnostic_lines import print_diagnostics
+from exthost.cli.displays import Display, QuietDisplay
 from exthost.cli.log_handler import WarningHandler
 from exthost.config import Config
 from exthost.control.address import config_key
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from exthost.gateway.server import Gateway
     from exthost.http_server.probes import Probes
 
+# The exit code after Ctrl-C.
 INTERRUPTED = 130
 
 MakeDisplay = Callable[[Host, StatusReport], Display]
@@ -53,10 +55,10 @@ class HostProcess:
         may_be_second: bool = False,
         plain_names: bool = False,
     ) -> None:
-        """`path` is the path of the config, which names the socket and the logs.
-        `may_be_second`: run without a socket if another host of this config has it.
-        `plain_names`: see `Gateway`."""
-        self._path = path
+        """`path` is the path of the config; the control socket and the logs are named by it. With
+        `may_be_second`, the process runs without a control socket if another host of this config
+        has it; otherwise that is an error. For `plain_names` see `Gateway`."""
+        self._config_path = path
         self._services = services
         self._may_be_second = may_be_second
         self._notifier = ServiceNotifier(os.environ)
@@ -69,7 +71,7 @@ class HostProcess:
         self._gateway = self._make_gateway(plain_names) if has_mcp else None
         self._signals: asyncio.Queue[int] = asyncio.Queue()
         self._reloading: set[asyncio.Task[None]] = set()
-        self._had_terminal = _has_terminal()
+        self._had_controlling_terminal = _has_controlling_terminal()
         self._stack = AsyncExitStack()
 
     def _make_gateway(self, plain_names: bool) -> "Gateway":
@@ -93,7 +95,7 @@ class HostProcess:
                 self._requests = self.control.requests
                 stack.push_async_callback(self.control.close)
                 stack.callback(self._open_logs().close)
-            hides_changes = not isinstance(self.display, Quiet)
+            hides_changes = not isinstance(self.display, QuietDisplay)
             stack.enter_context(WarningHandler(self.display.say, hides_changes=hides_changes))
             stack.push_async_callback(self._close)
             if self.control is not None:
@@ -105,22 +107,23 @@ class HostProcess:
         await self._stack.__aexit__(*details)
 
     def _open_control(self) -> ControlServer | None:
-        """Open the socket. The host also runs without one, if there is no folder for it."""
+        """Open the control socket. Return None, after a warning, if there is no folder for it or
+        another host has it: the host can run without one."""
         try:
-            return ControlServer(self.host, self.report, self._path)
+            return ControlServer(self.host, self.report, self._config_path)
         except Refused as refused:
-            why = refused.message
+            reason = refused.message
         except UsageError as taken:
             if not self._may_be_second:
                 raise
-            why = taken.message
+            reason = taken.message
         self.display.say(
-            f"warning: {why}; exthost status and other verbs cannot reach this process"
+            f"warning: {reason}; exthost status and other verbs cannot reach this process"
         )
         return None
 
     def _open_logs(self) -> ExtensionLogs:
-        key = config_key(self._path)
+        key = config_key(self._config_path)
         return ExtensionLogs(
             self.host.events, lambda extension: log_file(os.environ, key, extension)
         )
@@ -131,10 +134,11 @@ class HostProcess:
         else:
             await self.host.close(drain=drain)
 
-    # -- its life ----------------------------------------------------------------------------
+    # -- running -----------------------------------------------------------------------------
 
     async def run(self) -> int:
-        """Start everything, and supervise it until something ends it. Return the exit code."""
+        """Start the host and the services, and wait until a signal or a service ends them. Return
+        the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._signals.put_nowait, number)
@@ -146,35 +150,35 @@ class HostProcess:
             opening = self._gateway.open()
         else:
             opening = loop.create_task(self.host.__aenter__())
-        served = ServiceContext(
-            self._path,
+        context = ServiceContext(
+            self._config_path,
             self.host,
             self.report,
             self._requests,
             self._gateway.server if self._gateway is not None else None,
             self._make_probes(),
         )
-        services = [loop.create_task(service.serve(served)) for service in self._services]
-        signalled = loop.create_task(self._signals.get())
+        services = [loop.create_task(service.serve(context)) for service in self._services]
+        first_signal = loop.create_task(self._signals.get())
         try:
-            await self._until_ended(opening, {signalled, *services})
+            await self._wait_for_end(opening, {first_signal, *services})
             await self._stop(services)
         finally:
-            tasks = (opening, signalled, *services, *self._reloading)
+            tasks = (opening, first_signal, *services, *self._reloading)
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-        if signalled.cancelled():
+        if first_signal.cancelled():
             for service in services:
                 if not service.cancelled():
                     service.result()
             return 0
-        return INTERRUPTED if signalled.result() == signal.SIGINT else 0
+        return INTERRUPTED if first_signal.result() == signal.SIGINT else 0
 
     def _on_hangup(self) -> None:
-        """SIGHUP is the end of the terminal, if there was one and it is gone; else a request to
-        read the config again, as for any service."""
-        if self._had_terminal and not _has_terminal():
+        """Handle SIGHUP. If the controlling terminal was closed, stop like after any signal.
+        Otherwise reload the config, as services do."""
+        if self._had_controlling_terminal and not _has_controlling_terminal():
             self._signals.put_nowait(signal.SIGHUP)
             return
         task = asyncio.get_running_loop().create_task(self._reload())
@@ -194,41 +198,44 @@ class HostProcess:
         self.display.say(summary)
         self._notifier.ready(summary)
         for cause in outcome.failed:
-            self._tell_error(cause)
+            self._print_extension_error(cause)
 
-    async def _until_ended(
-        self, opening: "asyncio.Task[Any]", ends: "set[asyncio.Task[Any]]"
+    async def _wait_for_end(
+        self, opening: "asyncio.Task[Any]", end_tasks: "set[asyncio.Task[Any]]"
     ) -> None:
-        awaited = {opening, *ends}
-        while not any(task.done() for task in ends):
-            await asyncio.wait(awaited, return_when="FIRST_COMPLETED")
-            if opening in awaited and opening.done():
-                awaited.remove(opening)
+        pending = {opening, *end_tasks}
+        while not any(task.done() for task in end_tasks):
+            await asyncio.wait(pending, return_when="FIRST_COMPLETED")
+            if opening in pending and opening.done():
+                pending.remove(opening)
                 opening.result()
-                self._tell_ready()
+                self._report_ready()
 
-    def _tell_ready(self) -> None:
+    def _report_ready(self) -> None:
         host = self.host
         self._requests.opened = True
         causes = {extension.id: extension.cause for extension in host.extensions if extension.cause}
         for diagnostic in host.diagnostics:
             cause = causes.get(diagnostic.extension)
             if cause is not None and cause.code == diagnostic.code:
-                self._tell_error(cause, diagnostic)
+                self._print_extension_error(cause, diagnostic)
             else:
-                tell_diagnostics([diagnostic], fixes=True, tell=self.display.say)
+                print_diagnostics([diagnostic], with_help=True, print_line=self.display.say)
         ready = sum(extension.state == "ready" for extension in host.extensions)
         summary = f"{ready} of {len(host)} extensions ready, {len(host.tools)} tools"
-        has_terminal = self._had_terminal or self.control is None
+        has_terminal = self._had_controlling_terminal or self.control is None
         self.display.say(f"{summary}; {'Ctrl-C ends' if has_terminal else 'exthost down ends it'}")
         self._notifier.ready(summary)
 
-    def _tell_error(self, error: ExthostError, diagnostic: Diagnostic | None = None) -> None:
-        """Show an error of an extension with its evidence, as other verbs do."""
+    def _print_extension_error(
+        self, error: ExthostError, diagnostic: Diagnostic | None = None
+    ) -> None:
+        """Print an error of an extension with its evidence (command line, exit status, last stderr
+        lines), in the same form as other verbs."""
         level = "error" if diagnostic is None else diagnostic.level
         self.display.say(f"{level}[{error.code}]: {error.headline}")
         path = error.evidence.path or ("" if diagnostic is None else diagnostic.path)
-        for line in (f"  in:     {path}" if path else "", *error_details(error)):
+        for line in (f"  in:     {path}" if path else "", *format_error_details(error)):
             if line:
                 self.display.say(line)
 
@@ -242,36 +249,37 @@ class HostProcess:
             await asyncio.wait(services)
         loop = asyncio.get_running_loop()
         closing = loop.create_task(self._close(drain=True))
-        second = loop.create_task(self._signals.get())
-        await asyncio.wait([closing, second], return_when="FIRST_COMPLETED")
+        second_signal = loop.create_task(self._signals.get())
+        await asyncio.wait([closing, second_signal], return_when="FIRST_COMPLETED")
         if not closing.done():
             self.display.say("killing")
             self.host.kill()
         await closing
-        second.cancel()
-        await asyncio.wait([second])
+        second_signal.cancel()
+        await asyncio.wait([second_signal])
 
 
 def _child_variables() -> dict[str, str]:
-    """Return our variables without the token of HTTP services, which no extension may have."""
+    """Return the environment of extensions: that of this process without the token of the HTTP
+    services."""
     return {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
 
 
 def reload_summary(outcome: Mapping[str, Any]) -> str:
-    """Return what a reload changed, for a person. One that failed and was not added is the
-    successor of one that is kept."""
-    parts = [
-        f"{what} {', '.join(outcome[what])}"
-        for what in ("added", "changed", "removed")
-        if outcome[what]
+    """Return a sentence about the changes of a reload. If an extension failed and was not added, it
+    was to replace an older one, which is kept."""
+    changes_by_kind = [
+        f"{kind} {', '.join(outcome[kind])}"
+        for kind in ("added", "changed", "removed")
+        if outcome[kind]
     ]
-    changes = "; ".join(parts) or "nothing changed"
+    changes = "; ".join(changes_by_kind) or "nothing changed"
     failed = [error["extension"] for error in outcome["failed"]]
     kept = [id for id in failed if id not in outcome["added"]]
     return f"{changes}; kept the old one of {', '.join(kept)}" if kept else changes
 
 
-def _has_terminal() -> bool:
+def _has_controlling_terminal() -> bool:
     """Return whether this process has a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))

@@ -1,4 +1,7 @@
-"""Options of every service on HTTP: its address (PORT, HOST:PORT or [IPV6]:PORT), and its token."""
+"""The address and the token of HTTP services on the command line.
+
+An address is PORT, HOST:PORT or [IPV6]:PORT.
+"""
 
 import argparse
 import os
@@ -35,13 +38,14 @@ def read_address(text: str) -> Address:
 
 
 def warn_if_public(host: str) -> None:
-    """Warn that other machines can connect to this address, if they can."""
+    """Print a warning if other machines can connect to this address."""
     if host not in LOOPBACK:
         say("warning: others can connect, and the token travels unencrypted: put TLS before it")
 
 
 def find_token(args: Args) -> token.Token:
-    """Return the token of all services of this process."""
+    """Return the bearer token of all HTTP services of this process. It is found once and kept in
+    `args.token`."""
     if args.token is None:
         args.token = token.find_token(args.token_file, os.environ)
     found: token.Token = args.token

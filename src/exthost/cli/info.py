@@ -1,6 +1,6 @@
-"""Everything that is known of one extension without starting it: what its manifest says, what
-it requires and what of that is missing, what would be run, and which variables it would get. If a
-host runs for the config, the state is what it says."""
+"""Show everything that is known of one extension without starting it: its manifest, its
+requirements and which of them are missing, the command, and the variables that it would get. If a
+host runs for the config, the state is the one in that host."""
 
 import argparse
 import dataclasses
@@ -8,12 +8,19 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.cli.common import Args, add_config_option, in_line, no_command, one_line, show_json
+from exthost.cli.common import (
+    Args,
+    add_config_option,
+    inline_text,
+    one_line,
+    refuse_command,
+    show_json,
+)
 from exthost.cli.extension_summary import (
-    enforcement,
-    limit_words,
-    path_lines,
-    running_states,
+    describe_limits,
+    describe_sandbox,
+    fetch_running_states,
+    format_paths,
     state_before_start,
 )
 from exthost.cli.settings_in_force import changed_settings
@@ -35,36 +42,40 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
+    refuse_command(args)
     spec = find_spec(args, args.target, with_disabled=True)
     if spec is None:
         raise UsageError("X1316", "which extension?", help="exthost info NAME")
-    known = describe(spec)
+    description = describe(spec)
     if args.target == spec.id:  # not a folder or a manifest, which may have the same id
-        known |= _in_force(spec, running_states(args, with_settings=True).get(spec.id, {}))
+        description |= _running_description(
+            spec, fetch_running_states(args, with_settings=True).get(spec.id, {})
+        )
     if args.json:
-        show_json(known)
+        show_json(description)
     else:
-        _show(known)
+        _show(description)
     return 0
 
 
-def _in_force(spec: Spec, running: dict[str, Any]) -> dict[str, Any]:
-    """What the running host knows, with the settings that it uses. If the config has others by now,
-    `changed` names them."""
+def _running_description(spec: Spec, running: dict[str, Any]) -> dict[str, Any]:
+    """Return the description of the running host, which replaces that of the config. `changed`
+    names the settings that differ, because the config was edited after the host had read it."""
     settings = running.pop("settings", None)
     if settings is None:  # no host runs, or one of an earlier version
         return running
-    changed = changed_settings(spec, settings)
-    if not changed:
+    changed_names = changed_settings(spec, settings)
+    if not changed_names:
         return running
-    note = f"{', '.join(changed)}: the config has others than the running host; exthost reload"
-    shown = {name: value for name, value in settings.items() if name != "digests"}
-    return running | shown | {"changed": note}
+    note = (
+        f"{', '.join(changed_names)}: the config has others than the running host; exthost reload"
+    )
+    settings_shown = {name: value for name, value in settings.items() if name != "digests"}
+    return running | settings_shown | {"changed": note}
 
 
 def describe(spec: Spec) -> dict[str, Any]:
-    """Return what is known of an extension before its start, as data."""
+    """Return what is known of an extension without starting it."""
     state, reason = state_before_start(spec)
     dialect = find.find_dialect(spec.dialect)
     return {
@@ -79,23 +90,24 @@ def describe(spec: Spec) -> dict[str, Any]:
         "tools": [
             {"name": registered_name(spec.id, tool.name), "tool": tool.name} for tool in spec.tools
         ],
-        "requires": plain(spec.requires),
+        "requires": to_plain_data(spec.requires),
         "secrets": [name for name in spec.requires.env if looks_secret(name)],
         "priority": spec.priority,
-        "manifest": plain(spec.manifest),
-        "limits": plain_settings(plain(resolve_limits(spec, dialect))),
-        "restart": plain_settings(plain(effective_restart_policy(spec, dialect))),
-        "environment": environment(spec),
-        "sandbox": enforcement(spec),
+        "manifest": to_plain_data(spec.manifest),
+        "limits": drop_unset(to_plain_data(resolve_limits(spec, dialect))),
+        "restart": drop_unset(to_plain_data(effective_restart_policy(spec, dialect))),
+        "environment": describe_environment(spec),
+        "sandbox": describe_sandbox(spec),
     }
 
 
-def environment(spec: Spec) -> dict[str, Any]:
-    """Return the names of the variables that it would get, and of those that are held back."""
+def describe_environment(spec: Spec) -> dict[str, Any]:
+    """Return the names of the environment variables that an extension would get, and of those that
+    are held back from it."""
     try:
         spec = read_stored_settings(spec, os.environ)
         environment = prepare(spec, find.find_dialect(spec.dialect), os.environ).environment
-    except (ExthostError, IndexError):  # nothing to run, so nothing to give variables to
+    except (ExthostError, IndexError):  # it cannot be started, so it gets no variables
         return {"passed": [], "held_back": [], "configured": []}
     return {
         "passed": list(environment.passed),
@@ -104,45 +116,49 @@ def environment(spec: Spec) -> dict[str, Any]:
     }
 
 
-def plain(value: Any) -> Any:
-    """Return a value as JSON data. Fields that its repr leaves out are shown by name only."""
+def to_plain_data(value: Any) -> Any:
+    """Return a value as JSON data. A dataclass field with `repr=False` may hold secrets, so only
+    the sorted names in it are returned."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        held = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
-        return {call.name: plain(item) if call.repr else sorted(item) for call, item in held}
+        fields = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
+        return {
+            field.name: to_plain_data(item) if field.repr else sorted(item)
+            for field, item in fields
+        }
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_plain_data(item) for key, item in value.items()}
     if isinstance(value, list | tuple | frozenset):
-        return [plain(item) for item in value]
+        return [to_plain_data(item) for item in value]
     return value
 
 
-def plain_settings(settings: dict[str, Any]) -> dict[str, Any]:
+def drop_unset(settings: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in settings.items() if value is not None}
 
 
-def _show(known: dict[str, Any]) -> None:
-    for key, value in known.items():
+def _show(description: dict[str, Any]) -> None:
+    for key, value in description.items():
         if value in (None, "", [], {}):
             continue
         if key == "tools":
             value = ", ".join(tool["name"] for tool in value)
         elif isinstance(value, dict):
-            parts = {name: item for name, item in value.items() if item not in (None, "", [], {})}
-            parts.pop("paths", None)
+            entries = {name: item for name, item in value.items() if item not in (None, "", [], {})}
+            entries.pop("paths", None)
             if key == "sandbox":
-                parts |= {"limits": limit_words(parts)} if "limits" in parts else {}
-            value = ", ".join(f"{name} {_short(item)}" for name, item in parts.items())
+                entries |= {"limits": describe_limits(entries)} if "limits" in entries else {}
+            value = ", ".join(f"{name} {_short_text(item)}" for name, item in entries.items())
         elif isinstance(value, list):
             value = " ".join(map(str, value))
         if value != "":
             print(f"{key:<12} {one_line(str(value))}")
-    for line in path_lines(known["sandbox"]):
+    for line in format_paths(description["sandbox"]):
         print(f"{'shown':<12} {one_line(line)}")
 
 
-def _short(value: Any) -> str:
-    # Of the passed variables there are dozens: how many says enough for a person.
+def _short_text(value: Any) -> str:
+    # A long list, such as the dozens of variables that are passed, is shown as its length.
     if isinstance(value, list):
         names = [item.get("name", item) if isinstance(item, dict) else item for item in value]
-        return str(len(names)) if len(names) > 8 else "+".join(map(in_line, names))
-    return in_line(value)
+        return str(len(names)) if len(names) > 8 else "+".join(map(inline_text, names))
+    return inline_text(value)

@@ -16,14 +16,14 @@ from exthost.cli.common import (
     add_start_timeout_option,
     add_trace_option,
     escape_controls,
-    in_line,
+    inline_text,
     say,
     show_json,
     show_table,
 )
-from exthost.cli.extension_summary import limit_words, missing_sandbox_warning, path_lines
-from exthost.cli.running_host import add_standalone_option, is_path_of_another, running_host
-from exthost.cli.started_extension import started
+from exthost.cli.extension_summary import describe_limits, format_paths, missing_sandbox_warning
+from exthost.cli.running_host import add_standalone_option, is_path_unknown_to_host, running_host
+from exthost.cli.started_extension import start_extension
 from exthost.cli.target_specs import find_spec
 from exthost.cli.verb_loop import run_async
 from exthost.control.description import describe_extension
@@ -49,10 +49,10 @@ def run(args: Args) -> int:
             try:
                 report = host.ask(Request("inspect", args.target), timeout=args.start_seconds)
             except NotFound as error:
-                if not is_path_of_another(error, args.target):
+                if not is_path_unknown_to_host(error, args.target):
                     raise
             else:
-                return _print(args, report)
+                return _print_report(args, report)
     spec = find_spec(args, args.target)
     if spec is None:
         raise UsageError(
@@ -62,30 +62,31 @@ def run(args: Args) -> int:
 
 
 async def _inspect(args: Args, spec: Spec) -> int:
-    async with started(args, spec) as extension:
+    async with start_extension(args, spec) as extension:
         report = describe_extension(extension)
-    return _print(args, report)
+    return _print_report(args, report)
 
 
-def _print(args: Args, report: dict[str, Any]) -> int:
+def _print_report(args: Args, report: dict[str, Any]) -> int:
     report["tried"] = [{"dialect": name, "answer": answer} for name, answer in args.tried]
     if args.json:
         show_json(report)
     else:
-        _show(report)
+        _print_text(report)
     return 0
 
 
-def _show(report: dict[str, Any]) -> None:
+def _print_text(report: dict[str, Any]) -> None:
     version = f" {report['version']}" if report["version"] else ""
     for attempt in report["tried"]:
         say(f"  tried {attempt['dialect']}: {attempt['answer']}")
     say(escape_controls(f"{report['id']}{version} speaks {report['dialect']}"))
     if report["name"]:
-        has = ", ".join(report["capabilities"])
+        capabilities = ", ".join(report["capabilities"])
         say(
             escape_controls(
-                f"  it calls itself {report['name']}" + (f" and has {has}" if has else "")
+                f"  it calls itself {report['name']}"
+                + (f" and has {capabilities}" if capabilities else "")
             )
         )
     timings = report["timings_ms"]
@@ -93,31 +94,31 @@ def _show(report: dict[str, Any]) -> None:
     environment = report["environment"]
     held_back = ", ".join(environment["held_back"]) or "none"
     say(f"  variables: {len(environment['passed'])} passed; held back: {held_back}")
-    for what, value_text in report["extra"].items():
-        if isinstance(value_text, Mapping):
-            value_text = [
-                key if value == {} else f"{key}={in_line(value)}"
-                for key, value in value_text.items()
+    for name, extra in report["extra"].items():
+        if isinstance(extra, Mapping):
+            extra = [
+                key if value == {} else f"{key}={inline_text(value)}"
+                for key, value in extra.items()
             ]
-        shown = (
-            ", ".join(map(in_line, value_text))
-            if isinstance(value_text, list | tuple)
-            else in_line(value_text)
+        extra_text = (
+            ", ".join(map(inline_text, extra))
+            if isinstance(extra, list | tuple)
+            else inline_text(extra)
         )
-        if shown:
-            say(f"  {what}: {escape_controls(shown)}")
-    held = {what: how for what, how in report["sandbox"].items() if isinstance(how, str)}
-    say("  sandbox: " + ", ".join(f"{what} {how}" for what, how in held.items()))
-    if limits := limit_words(report["sandbox"]):
+        if extra_text:
+            say(f"  {name}: {escape_controls(extra_text)}")
+    sandbox = {name: value for name, value in report["sandbox"].items() if isinstance(value, str)}
+    say("  sandbox: " + ", ".join(f"{name} {value}" for name, value in sandbox.items()))
+    if limits := describe_limits(report["sandbox"]):
         say(f"  limits: {limits}")
-    for line in path_lines(report["sandbox"]):
+    for line in format_paths(report["sandbox"]):
         say(escape_controls(f"    {line}"))
     if warning := missing_sandbox_warning(report["sandbox"]):
         say(f"  {warning}")
     for warning in report["warnings"]:
         say(f"  warning: {escape_controls(warning)}")
-    for what, times in report["noise"].items():
-        say(f"  {times} {what}")
+    for name, times in report["noise"].items():
+        say(f"  {times} {name}")
     rows = [(tool["tool"], tool["name"], tool["description"]) for tool in report["tools"]]
     show_table(rows, ("TOOL", "REGISTERED AS", "DESCRIPTION"))
     if not rows:

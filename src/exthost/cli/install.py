@@ -8,16 +8,16 @@ Its manifest is checked first, and nothing is started. A linked extension runs f
 import argparse
 from pathlib import Path
 
-from exthost.cli.common import Args, add_config_option, no_command, say, show_json
-from exthost.cli.config_edit import tell_reload
+from exthost.cli.common import Args, add_config_option, refuse_command, say, show_json
+from exthost.cli.config_edit import suggest_reload
 from exthost.cli.package_folders import (
     check_copy,
-    put_copy,
-    put_link,
+    find_install_folder,
+    install_copy,
+    install_link,
     read_package,
-    search_folder,
 )
-from exthost.cli.target_specs import read_wanted
+from exthost.cli.target_specs import read_extensions
 from exthost.cli.toggle_verbs import set_enabled
 from exthost.discovery.configfile import ConfiguredExtensions
 from exthost.discovery.untrusted_files import is_inside
@@ -44,17 +44,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: InstallArgs) -> int:
-    no_command(args)
-    wanted = read_wanted(args)
+    refuse_command(args)
+    configured = read_extensions(args)
     package = read_package(Path(args.folder))
-    folder, target = Path(package.home), search_folder(wanted.config) / package.id
-    _check_place(wanted, package.id, folder, target, update=args.update)
-    amount = "" if args.link else check_copy(folder)
+    folder, target = Path(package.home), find_install_folder(configured.config) / package.id
+    _check_target(configured, package.id, folder, target, update=args.update)
+    size_text = "" if args.link else check_copy(folder)
     if not args.dry_run:
         if args.link:
-            put_link(folder, target)
+            install_link(folder, target)
         else:
-            put_copy(folder, target)
+            install_copy(folder, target)
     enabled = args.enable and not args.dry_run and set_enabled(args, package.id, True)
     row = {
         "id": package.id,
@@ -68,18 +68,19 @@ def run(args: InstallArgs) -> int:
     if args.json:
         show_json(row)
     else:
-        how = f"a link to {folder}" if args.link else f"a copy of {folder} ({amount})"
-        print(f"{package.id}: {'would be ' if args.dry_run else ''}installed to {target}, {how}")
+        method = f"a link to {folder}" if args.link else f"a copy of {folder} ({size_text})"
+        print(f"{package.id}: {'would be ' if args.dry_run else ''}installed to {target}, {method}")
     if not args.dry_run:
-        _tell_unused(args, package.id)
-        tell_reload(args)
+        _report_if_unused(args, package.id)
+        suggest_reload(args)
     return 0
 
 
-def _check_place(
-    wanted: ConfiguredExtensions, id: str, folder: Path, target: Path, *, update: bool
+def _check_target(
+    configured: ConfiguredExtensions, id: str, folder: Path, target: Path, *, update: bool
 ) -> None:
-    """Raise UsageError if it is in the search path already, or if its id is taken."""
+    """Raise UsageError if the folder is in the search path already, or if another extension has
+    this id. With `update`, an extension at the target itself is allowed."""
     if is_inside(str(folder), str(target.parent)):
         raise UsageError(
             "X1396",
@@ -87,29 +88,31 @@ def _check_place(
             extension=id,
             help="exthost list shows whether it is used, and why not",
         )
-    taken = {spec.id: spec.origin for spec in wanted.config.specs}
-    others = (*wanted.report.candidates, *wanted.report.off)
-    taken |= {other.id: other.path for other in others if not is_inside(other.path, str(target))}
-    is_there = target.is_symlink() or target.exists()
-    if id not in taken and (update or not is_there):
+    paths_by_id = {spec.id: spec.origin for spec in configured.config.specs}
+    others = (*configured.report.candidates, *configured.report.off)
+    paths_by_id |= {
+        other.id: other.path for other in others if not is_inside(other.path, str(target))
+    }
+    target_exists = target.is_symlink() or target.exists()
+    if id not in paths_by_id and (update or not target_exists):
         return
     raise UsageError(
         "X1312",
-        f"there is an extension {id!r} already: {taken.get(id, target)}",
+        f"there is an extension {id!r} already: {paths_by_id.get(id, target)}",
         extension=id,
         help="only one of the two can be used: remove the other first"
-        if id in taken
+        if id in paths_by_id
         else "say --update to replace it",
-        evidence=Evidence(path=taken.get(id, str(target))),
+        evidence=Evidence(path=paths_by_id.get(id, str(target))),
     )
 
 
-def _tell_unused(args: Args, id: str) -> None:
-    """Say why an extension that was installed is not used, if it is not."""
-    wanted = read_wanted(args)
-    if any(candidate.id == id for candidate in wanted.report.candidates):
+def _report_if_unused(args: Args, id: str) -> None:
+    """Print why the installed extension is not used, if it is not."""
+    configured = read_extensions(args)
+    if any(candidate.id == id for candidate in configured.report.candidates):
         return
-    if any(candidate.id == id for candidate in wanted.report.off):
+    if any(candidate.id == id for candidate in configured.report.off):
         say(f"{id} is disabled: exthost enable {id}")
     else:
         say(f"{id} is not used: an allowlist, or another setting of the search, leaves it out")

@@ -1,4 +1,4 @@
-"""Single keys from a terminal, and lines of text between them, on an event loop."""
+"""Reads single keys, and lines of text, from a terminal on an event loop."""
 
 import asyncio
 import os
@@ -8,28 +8,28 @@ import tty
 from types import TracebackType
 
 _ENTER = ("\r", "\n")
-_ERASE = ("\x7f", "\x08")
-_END = "\x04"  # Ctrl-D
+_BACKSPACE = ("\x7f", "\x08")
+_CTRL_D = "\x04"  # Ctrl-D
 
 
 class KeyReader:
-    """Reads keys for as long as a `with` block lasts; the terminal is as before after it. Without a
-    terminal, whole lines are read, and each is one key."""
+    """Reads keys within a `with` block. At its end the mode of the terminal is restored. If stdin
+    is not a terminal, each character of it is a key."""
 
     def __init__(self) -> None:
         self._fd = sys.stdin.fileno()
         self._keys: asyncio.Queue[str] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._is_terminal = os.isatty(self._fd)
-        self._before: list[object] | None = None
+        self._saved_mode: list[object] | None = None
 
     def __enter__(self) -> "KeyReader":
         if self._is_terminal:
-            self._before = termios.tcgetattr(self._fd)
+            self._saved_mode = termios.tcgetattr(self._fd)
             tty.setcbreak(self._fd)
         try:
             self._loop.add_reader(self._fd, self._read)
-        except PermissionError:  # a file: there is nobody to press keys
+        except PermissionError:  # a regular file cannot be watched; then there are no keys
             pass
         return self
 
@@ -40,8 +40,8 @@ class KeyReader:
         traceback: TracebackType | None,
     ) -> None:
         self._loop.remove_reader(self._fd)
-        if self._before is not None:
-            termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)  # type: ignore[arg-type]
+        if self._saved_mode is not None:
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, self._saved_mode)  # type: ignore[arg-type]
 
     def _read(self) -> None:
         try:
@@ -51,33 +51,34 @@ class KeyReader:
         if not data:
             self._loop.remove_reader(self._fd)
             if self._is_terminal:
-                self._keys.put_nowait(_END)
+                self._keys.put_nowait(_CTRL_D)
             return
         for key in data.decode("utf-8", "replace"):
             self._keys.put_nowait(key)
 
-    async def key(self) -> str:
+    async def read_key(self) -> str:
         """Return the next key."""
         return await self._keys.get()
 
-    async def line(self, prompt: str) -> str:
-        """Ask for a line of text on stderr, and return it without its end."""
-        _echo(prompt)
+    async def read_line(self, prompt: str) -> str:
+        """Print a prompt to stderr, read a line, and return it without its end. Return "" after
+        Ctrl-D."""
+        _print_prompt(prompt)
         text = ""
         while (key := await self._keys.get()) not in _ENTER:
-            if key in _ERASE:
+            if key in _BACKSPACE:
                 if text:
                     text = text[:-1]
-                    _echo("\b \b")
-            elif key == _END:
+                    _print_prompt("\b \b")
+            elif key == _CTRL_D:
                 return ""
             elif key.isprintable():
                 text += key
-                _echo(key)
-        _echo("\n")
+                _print_prompt(key)
+        _print_prompt("\n")
         return text
 
 
-def _echo(text: str) -> None:
+def _print_prompt(text: str) -> None:
     sys.stderr.write(text)
     sys.stderr.flush()

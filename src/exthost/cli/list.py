@@ -1,6 +1,6 @@
-"""The extensions of a config, with what is known of each without starting it; if a host runs for
-that config, the state is what it says. TARGET is one of them, or a folder or manifest, which needs
-no config."""
+"""List the extensions of a config, with what is known of each without starting it. If a host runs
+for that config, the state is the one in that host. TARGET is one of them, or a folder or manifest,
+which needs no config."""
 
 import argparse
 from typing import Any
@@ -8,20 +8,25 @@ from typing import Any
 from exthost.cli.common import (
     Args,
     add_config_option,
-    no_command,
+    refuse_command,
     say,
-    say_empty,
+    say_no_extensions,
     show_json,
     show_table,
 )
 from exthost.cli.diagnostic_lines import (
     add_all_option,
-    diagnostic_row,
+    diagnostic_as_dict,
+    print_diagnostics,
     select_diagnostics,
-    tell_diagnostics,
 )
-from exthost.cli.extension_summary import missing_sandbox_warning, row, running_states, secret_words
-from exthost.cli.target_specs import read_targeted
+from exthost.cli.extension_summary import (
+    describe_secrets,
+    fetch_running_states,
+    missing_sandbox_warning,
+    summary_row,
+)
+from exthost.cli.target_specs import read_target_extensions
 from exthost.extension.lifecycle import State
 from exthost.spec import Spec
 
@@ -34,48 +39,48 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
-    wanted = read_targeted(args)
+    refuse_command(args)
+    configured = read_target_extensions(args)
     rows: list[dict[str, Any]] = []
     admitted: list[Spec] = []
-    off = [spec for spec in wanted.disabled if args.target in (None, spec.id)]
-    for spec in (*wanted.specs, *off):
+    disabled = [spec for spec in configured.disabled if args.target in (None, spec.id)]
+    for spec in (*configured.specs, *disabled):
         if args.disabled and spec.enabled:
             continue
-        rows.append(row(wanted, spec, admitted))
+        rows.append(summary_row(configured, spec, admitted))
         if rows[-1]["state"] == State.ADMITTED.value:
             admitted.append(spec)
-    running = running_states(args)
-    for shown_row in rows:
-        shown_row |= running.get(shown_row["id"], {})
-    diagnostics = select_diagnostics(wanted.diagnostics, every=args.all)
+    running = fetch_running_states(args)
+    for row in rows:
+        row |= running.get(row["id"], {})
+    diagnostics = select_diagnostics(configured.diagnostics, include_all=args.all)
     if args.json:
-        report = wanted.report
+        report = configured.report
         counts = {"scanned": report.scanned, "disabled": report.disabled, "invalid": report.invalid}
-        shown = [diagnostic_row(diagnostic) for diagnostic in diagnostics]
-        show_json({"extensions": rows, "diagnostics": shown, "counts": counts})
+        diagnostic_rows = [diagnostic_as_dict(diagnostic) for diagnostic in diagnostics]
+        show_json({"extensions": rows, "diagnostics": diagnostic_rows, "counts": counts})
         return 0
     table = [
         (
-            shown_row["id"],
-            shown_row["dialect"],
-            shown_row["version"],
-            shown_row["state"],
-            shown_row["path"],
+            row["id"],
+            row["dialect"],
+            row["version"],
+            row["state"],
+            row["path"],
         )
-        for shown_row in rows
+        for row in rows
     ]
     show_table(table, ("ID", "DIALECT", "VERSION", "STATE", "PATH"))
     if not rows and args.disabled:
         say("none are disabled")
     elif not rows and args.target is None:
-        say_empty(args)
-    for shown_row in rows:
-        if shown_row["reason"]:
-            say(f"{shown_row['id']}: {shown_row['reason']}")
-        if warning := missing_sandbox_warning(shown_row["sandbox"]):
-            say(f"{shown_row['id']}: {warning}")
-        if shown_row["asks_for"]:
-            say(f"{shown_row['id']}: {secret_words(shown_row['asks_for'])}")
-    tell_diagnostics(diagnostics)
+        say_no_extensions(args)
+    for row in rows:
+        if row["reason"]:
+            say(f"{row['id']}: {row['reason']}")
+        if warning := missing_sandbox_warning(row["sandbox"]):
+            say(f"{row['id']}: {warning}")
+        if row["asks_for"]:
+            say(f"{row['id']}: {describe_secrets(row['asks_for'])}")
+    print_diagnostics(diagnostics)
     return 0

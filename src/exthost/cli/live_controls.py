@@ -1,4 +1,4 @@
-"""What the keys of `run`'s table do: restart, stop, the log, the messages, select and filter."""
+"""Handles the keys of the live table of `run`: restart, stop, log, messages, selection, filter."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -15,70 +15,73 @@ __all__ = ["KEYS", "LiveControls"]
 
 KEYS = "↑↓ select · r restart · s stop · l log · t traffic · / filter · Ctrl-C end"
 
-# Lines of a log that `l` shows.
+# The number of log lines that the key `l` shows.
 LOG_LINES = 20
 
 ReadLog = Callable[[str, int], list[str]]
-"""Returns the last lines of an extension's log."""
+"""Is called with the id of an extension and a number, and returns that many last lines of its
+log."""
 
 
 class LiveControls:
-    """The keys of one table. `tell` shows a line above it, `redraw` draws it again soon."""
+    """The state of the keys of one table. `show_line` shows a line above the table, `redraw`
+    schedules drawing it again. The table sets `rows` each time it is drawn. `note` is the outcome
+    of the last key, shown below the table."""
 
     def __init__(
         self,
         host: Host,
         read_log: ReadLog,
-        tell: Callable[[str], None],
+        show_line: Callable[[str], None],
         redraw: Callable[[], None],
     ) -> None:
         self._host = host
         self._read_log = read_log
-        self._tell = tell
+        self._show_line = show_line
         self._redraw = redraw
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stop_traffic: Callable[[], None] | None = None
-        self._traced = ""
+        self._unsubscribe_traffic: Callable[[], None] | None = None
+        self._traffic_of = ""
         self.rows: Sequence[Mapping[str, Any]] = ()
         self.selection = TableSelection()
         self.note = ""
 
     def close(self) -> None:
-        """Show no more messages, and stop waiting for requests in progress."""
+        """Show no more messages, and cancel the actions in progress."""
         self._end_traffic()
         for task in self._tasks:
             task.cancel()
 
-    def press(self, key: str) -> None:
-        """Do what a key means."""
+    def handle_key(self, key: str) -> None:
+        """Handle a key."""
         selected = self.selection.id
-        if self.selection.handle(key, self.rows):
+        if self.selection.handle_key(key, self.rows):
             self.note = ""
         elif key in ("r", "s", "l") and selected in self._host:
-            work = {"r": self._restart, "s": self._stop, "l": self._show_log}[key]
-            task = asyncio.get_running_loop().create_task(work(self._host[selected]))
+            action = {"r": self._restart, "s": self._stop, "l": self._show_log}[key]
+            task = asyncio.get_running_loop().create_task(action(self._host[selected]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        elif key == "t" and (selected in self._host or self._traced):
-            self._switch_traffic(selected)
+        elif key == "t" and (selected in self._host or self._traffic_of):
+            self._toggle_traffic(selected)
         self._redraw()
 
     def footer(self) -> str:
-        """Return the line below the table."""
+        """Return the line below the table: the filter, the last note, or the list of keys."""
         if self.selection.is_typing or self.selection.pattern:
             return f"/{self.selection.pattern}"
         return self.note or KEYS
 
     async def _restart(self, extension: Extension) -> None:
-        await self._run_and_note(extension, "restart", extension.restart)
+        await self._run_action(extension, "restart", extension.restart)
 
     async def _stop(self, extension: Extension) -> None:
-        await self._run_and_note(extension, "stop", extension.drain)
+        await self._run_action(extension, "stop", extension.drain)
 
-    async def _run_and_note(self, extension: Extension, verb: str, work: Callable[[], Any]) -> None:
+    async def _run_action(self, extension: Extension, verb: str, action: Callable[[], Any]) -> None:
         self.note = f"{extension.id}: {verb} …"
         try:
-            await work()
+            await action()
             self.note = f"{extension.id}: {verb}: {extension.state}"
         except ExthostError as error:
             self.note = f"{extension.id}: {verb}: {error.message} [{error.code}]"
@@ -86,24 +89,24 @@ class LiveControls:
 
     async def _show_log(self, extension: Extension) -> None:
         lines = await asyncio.to_thread(self._read_log, extension.id, LOG_LINES)
-        self._tell(f"── the log of {extension.id}, the last {len(lines)} lines")
+        self._show_line(f"── the log of {extension.id}, the last {len(lines)} lines")
         for line in lines:
-            self._tell(line)
+            self._show_line(line)
 
-    def _switch_traffic(self, selected: str) -> None:
-        before = self._traced
+    def _toggle_traffic(self, selected: str) -> None:
+        previous = self._traffic_of
         self._end_traffic()
-        if before:
-            self._tell(f"── the messages of {before} are no longer shown")
-        if selected != before and selected in self._host:
-            self._traced = selected
-            self._tell(f"── the messages of {selected}, until t is pressed again")
-            self._stop_traffic = self._host.traffic.subscribe(self._show_record, selected)
+        if previous:
+            self._show_line(f"── the messages of {previous} are no longer shown")
+        if selected != previous and selected in self._host:
+            self._traffic_of = selected
+            self._show_line(f"── the messages of {selected}, until t is pressed again")
+            self._unsubscribe_traffic = self._host.traffic.subscribe(self._show_record, selected)
 
     def _show_record(self, record: TraceRecord) -> None:
-        self._tell(traffic_line(record))
+        self._show_line(traffic_line(record))
 
     def _end_traffic(self) -> None:
-        stop, self._stop_traffic, self._traced = self._stop_traffic, None, ""
+        stop, self._unsubscribe_traffic, self._traffic_of = self._unsubscribe_traffic, None, ""
         if stop is not None:
             stop()

@@ -1,7 +1,7 @@
-"""Keys of the terminal while a host runs: read on its loop, and never waited for.
+"""Reads keys from the terminal on the event loop of a running host, without ever blocking it.
 
-Ctrl-C stays a signal. A host that is in the background leaves the terminal alone: changing it, or
-reading from it, would stop the process.
+Ctrl-C still raises SIGINT. A host in a background process group does not use the terminal, because
+the kernel would stop the process (SIGTTIN, SIGTTOU) if it read from it or changed its mode.
 """
 
 import asyncio
@@ -27,43 +27,47 @@ class LiveKeys:
         self._on_key = on_key
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._before: list[Any] | None = None
+        self._saved_mode: list[Any] | None = None
         try:
             self._fd = sys.stdin.fileno()
-            if os.isatty(self._fd) and self._is_in_front():
-                self._before = termios.tcgetattr(self._fd)
+            if os.isatty(self._fd) and self._is_in_foreground():
+                self._saved_mode = termios.tcgetattr(self._fd)
                 tty.setcbreak(self._fd, termios.TCSANOW)
                 self._loop.add_reader(self._fd, self._read)
-        except (OSError, ValueError, termios.error):  # no stdin, or no terminal of ours
+        except (
+            OSError,
+            ValueError,
+            termios.error,
+        ):  # stdin is closed, or not our controlling terminal
             self.close()
 
     @property
-    def are_read(self) -> bool:
-        """Whether there is a terminal whose keys are read."""
-        return self._before is not None
+    def is_reading(self) -> bool:
+        """Whether stdin is a terminal whose keys are read."""
+        return self._saved_mode is not None
 
     def close(self) -> None:
         """Read no more keys, and restore the terminal."""
         if self._timer is not None:
             self._timer.cancel()
-        before, self._before = self._before, None
-        if before is None:
+        saved_mode, self._saved_mode = self._saved_mode, None
+        if saved_mode is None:
             return
         self._loop.remove_reader(self._fd)
         try:
-            if self._is_in_front():
-                termios.tcsetattr(self._fd, termios.TCSANOW, before)
+            if self._is_in_foreground():
+                termios.tcsetattr(self._fd, termios.TCSANOW, saved_mode)
         except (OSError, termios.error):
             pass  # the terminal is gone
 
-    def _is_in_front(self) -> bool:
+    def _is_in_foreground(self) -> bool:
         return os.tcgetpgrp(self._fd) == os.getpgrp()
 
     def _read(self) -> None:
         try:
-            if not self._is_in_front():
+            if not self._is_in_foreground():
                 self._loop.remove_reader(self._fd)
-                self._timer = self._loop.call_later(_BACKGROUND_SECONDS, self._read_again)
+                self._timer = self._loop.call_later(_BACKGROUND_SECONDS, self._resume_reading)
                 return
             data = os.read(self._fd, 1024)
         except OSError:
@@ -74,5 +78,5 @@ class LiveKeys:
         for key in split_keys(data.decode("utf-8", "replace")):
             self._on_key(key)
 
-    def _read_again(self) -> None:
+    def _resume_reading(self) -> None:
         self._loop.add_reader(self._fd, self._read)

@@ -1,7 +1,8 @@
-"""The live table of `run`, drawn with rich: the state of each extension, and their output above it.
+"""The live table of `run`: the state of each extension, with the output of extensions above it.
 
-This is the only module that imports rich. The table is drawn a few times a second at most. If there
-are more lines than a person can read, some are shown and the others are counted; the log has all.
+This is the only module that imports rich. The table is drawn at most five times a second. If
+extensions write more lines than a person can read, only some are shown and the others are counted;
+the log files have all of them.
 """
 
 import asyncio
@@ -25,12 +26,13 @@ from exthost.control.status_report import StatusReport, local_pids
 from exthost.events import Exited, LogLine, ManifestChanged, StateChanged
 from exthost.host.host import Host
 
-# The time between two drawings: after an event, and without one.
+# The minimum time between two frames, and the time after which a frame is drawn without an event.
 BUSY_SECONDS = 0.2
 IDLE_SECONDS = 1.0
 
-# Lines of extensions in one drawing. rich takes about 0.1 ms for one, and nobody reads faster.
-MOST_LINES = 40
+# The maximum number of lines of extensions in one frame. rich takes about 0.1 ms for each line, and
+# nobody reads faster.
+MAX_LINES = 40
 
 _COLOURS = {
     "degraded": "yellow",
@@ -43,7 +45,8 @@ _COLOURS = {
 
 
 class LiveTable:
-    """The table, for as long as it is not closed. Must be made on the loop."""
+    """The table, shown until it is closed. It must be created on the event loop. With `has_keys` it
+    reads keys from stdin; `read_log` returns the log lines that a key shows."""
 
     def __init__(
         self, host: Host, report: StatusReport, read_log: ReadLog, *, has_keys: bool = True
@@ -52,13 +55,13 @@ class LiveTable:
         self._measurements = Measurements(host.events)
         self._rates = Rates()
         self._rows: list[dict[str, Any]] = []
-        self._measured_at = 0.0
+        self._measure_time = 0.0
         self._loop = asyncio.get_running_loop()
-        self._extension_lines: deque[str] = deque(maxlen=MOST_LINES)
+        self._extension_lines: deque[str] = deque(maxlen=MAX_LINES)
         self._dropped_lines = 0
-        self._own_lines: list[str] = []  # of the host: few, and never dropped
-        self._drawn_at = 0.0
-        self._due = 0.0
+        self._host_lines: list[str] = []  # messages of the host itself: few, and never dropped
+        self._last_draw_time = 0.0
+        self._next_draw_time = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._writer = NonblockingWriter(STDERR)
         self._live = Live(
@@ -70,7 +73,7 @@ class LiveTable:
         )
         self._live.start()
         self._controls = LiveControls(host, read_log, self._show_line, self._draw_soon)
-        self._keys = LiveKeys(self._controls.press) if has_keys else None
+        self._keys = LiveKeys(self._controls.handle_key) if has_keys else None
         host.events.subscribe(StateChanged, lambda _: self._draw_soon())
         host.events.subscribe(
             (Exited, ManifestChanged, LogLine), lambda event: self._show_line(event_line(event))
@@ -78,12 +81,13 @@ class LiveTable:
         self._draw()
 
     def say(self, text: str) -> None:
-        self._own_lines.append(escape_controls(text))
+        self._host_lines.append(escape_controls(text))
         self._draw_soon()
 
     def _show_line(self, text: str) -> None:
-        """Show a line above the table. If there are more than a person can read, only count it."""
-        self._dropped_lines += len(self._extension_lines) == MOST_LINES
+        """Show a line above the table. If a frame already has MAX_LINES, the oldest line is dropped
+        and counted."""
+        self._dropped_lines += len(self._extension_lines) == MAX_LINES
         self._extension_lines.append(escape_controls(text))
         self._draw_soon()
 
@@ -92,64 +96,66 @@ class LiveTable:
         if self._keys is not None:
             self._keys.close()
         self._controls.close()
-        self._forget_timer()
+        self._cancel_timer()
         self._measurements.close()
-        self._say_lines()
+        self._print_lines()
         self._live.stop()
         self._writer.close()
 
     def _draw_soon(self) -> None:
-        due = self._drawn_at + BUSY_SECONDS
-        if self._timer is None or self._due > due:
-            self._draw_at(due)
+        draw_time = self._last_draw_time + BUSY_SECONDS
+        if self._timer is None or self._next_draw_time > draw_time:
+            self._draw_at(draw_time)
 
     def _draw(self) -> None:
-        self._drawn_at = self._loop.time()
-        self._forget_timer()
-        self._say_lines()
-        self._live.update(self._table(), refresh=True)
-        self._draw_at(self._drawn_at + IDLE_SECONDS)
+        self._last_draw_time = self._loop.time()
+        self._cancel_timer()
+        self._print_lines()
+        self._live.update(self._render_table(), refresh=True)
+        self._draw_at(self._last_draw_time + IDLE_SECONDS)
 
-    def _draw_at(self, due: float) -> None:
-        self._forget_timer()
-        self._due = due  # uvloop's timers do not always have `when`
-        self._timer = self._loop.call_at(due, self._draw)
+    def _draw_at(self, draw_time: float) -> None:
+        self._cancel_timer()
+        self._next_draw_time = (
+            draw_time  # kept, because timers of uvloop do not always have `when()`
+        )
+        self._timer = self._loop.call_at(draw_time, self._draw)
 
-    def _forget_timer(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _say_lines(self) -> None:
-        lines = [*self._extension_lines, *self._own_lines]
+    def _print_lines(self) -> None:
+        lines = [*self._extension_lines, *self._host_lines]
         if self._dropped_lines:
             lines.insert(0, f"… {self._dropped_lines:,} more lines: exthost logs NAME")
         self._extension_lines.clear()
-        self._own_lines.clear()
+        self._host_lines.clear()
         self._dropped_lines = 0
         if lines:
-            # As Text, so that rich does not read the output of a child as markup.
+            # As Text, so that rich does not interpret the output of an extension as markup.
             self._live.console.print(Text("\n".join(lines)))
 
-    def _table(self) -> Text:
+    def _render_table(self) -> Text:
         now = time.monotonic()
-        if now - self._measured_at >= IDLE_SECONDS or not self._rows:
-            self._measured_at = now
+        if now - self._measure_time >= IDLE_SECONDS or not self._rows:
+            self._measure_time = now
             self._measurements.keep_measuring()
             measured = [
                 row | self._measurements.measure(row["id"], local_pids(row))
                 for row in self._report.rows()
             ]
             self._rows = self._rates.add(measured, now)
-        # Measurements are up to a second old; everything else is current.
-        known = {row["id"]: row for row in self._rows}
-        all_rows = [known.get(row["id"], {}) | row for row in self._report.rows()]
+        # Measurements may be up to IDLE_SECONDS old; the state of each extension is current.
+        measured_rows = {row["id"]: row for row in self._rows}
+        all_rows = [measured_rows.get(row["id"], {}) | row for row in self._report.rows()]
         controls = self._controls
         controls.rows = all_rows
-        rows = controls.selection.shown(all_rows)
-        selected = controls.selection.index(rows)
+        rows = controls.selection.filter_rows(all_rows)
+        selected = controls.selection.find_index(rows)
         size = self._live.console.size
-        has_keys = self._keys is not None and self._keys.are_read
+        has_keys = self._keys is not None and self._keys.is_reading
         table = arrange(rows, size.width, max(3, size.height - 2 - has_keys), selected)
         text = Text(table.lines[0], style="bold", no_wrap=True, overflow="crop")
         for index, line in enumerate(table.lines[1:]):

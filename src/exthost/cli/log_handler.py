@@ -1,4 +1,4 @@
-"""Shows the warnings of the host to the user of a verb. The library itself only logs them."""
+"""Prints the warnings that the host logs. The library only logs them; a verb shows them."""
 
 import logging
 from collections.abc import Callable
@@ -6,19 +6,20 @@ from typing import Self
 
 from exthost.host.manifest_reload import CHANGES_LOG
 
-# These loggers repeat what also comes as events: the output of extensions and their states.
-_SHOWN_ELSEWHERE = frozenset({"exthost.extensions", "exthost.states"})
+# These loggers log the output and the states of extensions. Displays get both as events, so that
+# they would be shown twice.
+_LOGGERS_OF_EVENTS = frozenset({"exthost.extensions", "exthost.states"})
 
 
 class WarningHandler(logging.Handler):
-    """Shows each warning inside a `with` block. `hides_changes`: the display already shows changes
-    of manifests, from events."""
+    """Passes each warning of the host to `say` within a `with` block. With `hides_changes`, changes
+    of manifests are left out, because the display shows them as events."""
 
     def __init__(self, say: Callable[[str], None], *, hides_changes: bool = False) -> None:
         super().__init__(logging.WARNING)
         self._say = say
-        elsewhere = _SHOWN_ELSEWHERE | ({CHANGES_LOG} if hides_changes else set())
-        self.addFilter(lambda record: record.name not in elsewhere)
+        skipped_loggers = _LOGGERS_OF_EVENTS | ({CHANGES_LOG} if hides_changes else set())
+        self.addFilter(lambda record: record.name not in skipped_loggers)
 
     def emit(self, record: logging.LogRecord) -> None:
         self._say(f"{record.levelname.lower()}: {record.getMessage()}")

@@ -8,7 +8,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from exthost._version import __version__
-from exthost.cli.common import Args, no_command, show_text
+from exthost.cli.common import Args, refuse_command, show_text
 from exthost.cli.verb_table import Verb, read_verbs
 
 _EXIT_CODES = (
@@ -36,57 +36,61 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
+    refuse_command(args)
     show_text("\n".join(manual_page(read_verbs())))
     return 0
 
 
 def manual_page(verbs: Sequence[Verb]) -> Iterator[str]:
-    """Return the lines of the page, in the man macros of troff."""
+    """Yield the lines of the page, in the man macros of troff."""
     yield f'.TH EXTHOST 1 "" "exthost {__version__}" "User Commands"'
     yield from (".SH NAME", r"exthost \- one host for extensions that run as child processes")
     yield from (".SH SYNOPSIS", ".B exthost")
     yield from (r".I VERB", r"[OPTIONS] [\-\- COMMAND ARGS...]")
     yield ".SH DESCRIPTION"
-    yield _text(
+    yield _escape_troff(
         "Runs extensions, programs that speak on stdin and stdout, in whichever dialect they "
         "speak: starts them, calls their tools, restarts what dies, contains what must not be "
         "trusted. stdout is data, stderr is talk; every verb takes --json."
     )
     yield ".SH VERBS"
     for verb in verbs:
-        yield from (f".SS {_text(verb.name)}", ".B " + _text(verb.usage), ".PP")
+        yield from (f".SS {_escape_troff(verb.name)}", ".B " + _escape_troff(verb.usage), ".PP")
         yield from _paragraphs(verb.about)
         for option in verb.options:
             names = ", ".join(option.names)
-            shown = f"{names} {option.placeholder}".strip()
-            if not shown or option.names == ("-h", "--help"):
+            term = f"{names} {option.placeholder}".strip()
+            if not term or option.names == ("-h", "--help"):
                 continue
-            yield from (".TP", f".B {_text(shown)}", _text(" ".join(option.help.split()) or "-"))
+            yield from (
+                ".TP",
+                f".B {_escape_troff(term)}",
+                _escape_troff(" ".join(option.help.split()) or "-"),
+            )
     yield ".SH EXIT STATUS"
-    yield from _terms(_EXIT_CODES)
+    yield from _term_list(_EXIT_CODES)
     yield ".SH ENVIRONMENT"
-    yield from _terms(_VARIABLES)
+    yield from _term_list(_VARIABLES)
     yield from (".SH FILES", ".TP", ".B exthost.toml", "The config, in the current folder.")
 
 
-def _terms(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _term_list(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
     for name, text in rows:
-        yield from (".TP", f".B {_text(name)}", _text(text))
+        yield from (".TP", f".B {_escape_troff(name)}", _escape_troff(text))
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Return the text of a verb's help. Indented lines are examples and stay as they are."""
-    for part in text.split("\n\n"):
-        lines = part.split("\n")
+    """Yield the paragraphs of a verb's help. Indented lines are examples and are not wrapped."""
+    for paragraph in text.split("\n\n"):
+        lines = paragraph.split("\n")
         if all(line.startswith("  ") for line in lines):
-            yield from (".nf", *map(_text, lines), ".fi", ".PP")
+            yield from (".nf", *map(_escape_troff, lines), ".fi", ".PP")
         else:
-            yield from (_text(" ".join(part.split())), ".PP")
+            yield from (_escape_troff(" ".join(paragraph.split())), ".PP")
 
 
-def _text(text: str) -> str:
-    """Return a text that troff shows as it is."""
+def _escape_troff(text: str) -> str:
+    """Return the text escaped, so that troff prints it unchanged."""
     escaped = text.replace("\\", r"\e").replace("-", r"\-")
     escaped = "".join(char if char.isascii() else f"\\[u{ord(char):04X}]" for char in escaped)
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped

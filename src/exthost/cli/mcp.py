@@ -20,14 +20,14 @@ from exthost.cli.common import (
     Args,
     add_config_option,
     config_path,
-    no_command,
     plural,
+    refuse_command,
     say,
     show_json,
     show_table,
 )
-from exthost.cli.config_edit import read_text, tell_reload, write_config
-from exthost.cli.server_files import FoundServers, find_servers, servers_in
+from exthost.cli.config_edit import read_config_text, suggest_reload, write_config
+from exthost.cli.server_files import FoundServers, find_servers, read_servers
 from exthost.cli.server_import import State, Verdict, plan_import
 from exthost.config.entry_edit import add_tables_in_toml
 from exthost.discovery.configfile import parse_config
@@ -60,11 +60,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
+    refuse_command(args)
     path = Path(config_path(args))
-    text = read_text(path)
+    text = read_config_text(path)
     config = parse_config(path, text.encode())
-    search_result = _find(args)
+    search_result = _find_servers(args)
     servers = search_result.servers
     if args.names:
         servers = tuple(server for server in servers if server.name in args.names)
@@ -74,27 +74,27 @@ def run(args: Args) -> int:
     new = [verdict for verdict in plan if verdict.state is State.NEW]
     if args.write and new:
         tables = {verdict.name: verdict.table for verdict in new}
-        added = [_spec(verdict) for verdict in new]
+        added = [_make_spec(verdict) for verdict in new]
         new_text = add_tables_in_toml(text, _SECTION, tables)
         write_config(path, new_text, (*config.specs, *added), new[0].name)
     _show(args, path, search_result, plan)
     if args.write and new:
-        tell_reload(args)
+        suggest_reload(args)
     return 0
 
 
-def _find(args: Args) -> FoundServers:
+def _find_servers(args: Args) -> FoundServers:
     if args.files:
-        return servers_in([Path(file) for file in args.files], host_environ())
+        return read_servers([Path(file) for file in args.files], host_environ())
     return find_servers(host_environ(), Path.cwd())
 
 
 def _check_names(names: list[str], search_result: FoundServers) -> None:
     """Raise NotFound for a name that no server has."""
-    known = {server.name for server in search_result.servers}
+    names_found = {server.name for server in search_result.servers}
     for name in names:
-        if name not in known:
-            near = nearest(name, known)
+        if name not in names_found:
+            near = nearest(name, names_found)
             raise NotFound(
                 "X1490",
                 f"no program has an MCP server {name!r}",
@@ -102,7 +102,7 @@ def _check_names(names: list[str], search_result: FoundServers) -> None:
             )
 
 
-def _spec(verdict: Verdict) -> Spec:
+def _make_spec(verdict: Verdict) -> Spec:
     argv = (verdict.table["command"], *verdict.table.get("args", ()))
     return Spec(id=verdict.name, argv=argv, dialect="mcp")
 
@@ -111,13 +111,13 @@ def _show(args: Args, path: Path, search_result: FoundServers, plan: list[Verdic
     for problem in search_result.problems:
         say(f"warning: {problem}")
     if args.json:
-        rows = [_row(verdict, args.write) for verdict in plan]
+        rows = [_verdict_as_dict(verdict, args.write) for verdict in plan]
         files = [str(file) for file in search_result.files]
         show_json({"config": str(path.absolute()), "files": files, "servers": rows})
         return
     show_table(
         [
-            (verdict.name, _state(verdict, args.write), verdict.server.program, verdict.detail)
+            (verdict.name, _state_text(verdict, args.write), verdict.server.program, verdict.detail)
             for verdict in plan
         ],
         ("NAME", "STATE", "FROM", "COMMAND OR REASON"),
@@ -138,15 +138,15 @@ def _show(args: Args, path: Path, search_result: FoundServers, plan: list[Verdic
         say(f"{plural(counts[State.NEW], 'server')} would be added to {path}: add --write")
 
 
-def _state(verdict: Verdict, is_written: bool) -> str:
+def _state_text(verdict: Verdict, is_written: bool) -> str:
     return "added" if is_written and verdict.state is State.NEW else verdict.state.value
 
 
-def _row(verdict: Verdict, is_written: bool) -> dict[str, Any]:
+def _verdict_as_dict(verdict: Verdict, is_written: bool) -> dict[str, Any]:
     server = verdict.server
     return {
         "name": verdict.name,
-        "state": _state(verdict, is_written),
+        "state": _state_text(verdict, is_written),
         "program": server.program,
         "file": str(server.file),
         "detail": verdict.detail,

@@ -2,7 +2,7 @@
 
 import argparse
 
-from exthost.cli.common import Args, no_command, say, show_json
+from exthost.cli.common import Args, refuse_command, say, show_json
 from exthost.errors import UsageError
 from exthost.sdk.dialects import DIALECT_NAMES
 from exthost.sdk.errors import UsageError as SdkUsageError
@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: NewArgs) -> int:
-    no_command(args)
+    refuse_command(args)
     assert args.dialect is not None
     try:
         paths = create(args.name, args.dialect, args.template, args.lang)

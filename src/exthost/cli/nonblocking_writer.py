@@ -1,8 +1,9 @@
-"""A writer that never blocks the event loop, for readers who may not read.
+"""Writes text to stdout or stderr without ever blocking the event loop.
 
-A plain write to a pipe that nobody empties, or to a terminal that was stopped with Ctrl-S, blocks
-forever, and every extension of the host with it. So a thread writes. Its queue is bounded: when it
-is full the oldest text is dropped and counted. The log files have everything.
+A plain write blocks if the pipe is full because its reader has stopped reading, or if the terminal
+was stopped with Ctrl-S. Then no extension of the host would make progress. So a thread writes. Its
+queue is bounded: when it is full, the oldest text is dropped and counted. The log files of the
+extensions have every line.
 """
 
 import os
@@ -12,39 +13,43 @@ from collections.abc import Callable
 
 STDOUT, STDERR = 1, 2
 
-# The length of the queue; an item is a line, of 8 KiB at most, or a drawing of the table.
-MOST_WAITING = 1024
+# The maximum number of texts in the queue. A text is one line of at most 8 KiB, or a frame of the
+# live table.
+MAX_QUEUED_TEXTS = 1024
 
-# How long `close` waits for a slow reader.
-LAST_SECONDS = 1.0
+# How long `close` waits until the queued text is written.
+CLOSE_SECONDS = 1.0
 
 
-def _lost(times: int) -> str:
-    return f"… {times:,} lines were not read in time; exthost logs NAME has them"
+def _format_dropped_lines(count: int) -> str:
+    return f"… {count:,} lines were not read in time; exthost logs NAME has them"
 
 
 class NonblockingWriter:
-    """Writes to one descriptor. Has the methods of a text file that rich needs."""
+    """Writes to one file descriptor. It has the methods of a text file that rich uses."""
 
-    def __init__(self, fd: int, lost: Callable[[int], str] = _lost) -> None:
-        """`lost` returns the line that reports how many texts were dropped."""
+    def __init__(
+        self, fd: int, format_dropped: Callable[[int], str] = _format_dropped_lines
+    ) -> None:
+        """`format_dropped` is called with the number of dropped texts, and returns the line that
+        reports it."""
         self._fd = fd
-        self._tell_lost = lost
-        self._waiting: deque[str] = deque()
+        self._format_dropped = format_dropped
+        self._queue: deque[str] = deque()
         self._changed = threading.Condition()
         self._closing = False
-        self._lost = 0
-        # A daemon: a write that never returns must not keep the process from ending.
+        self._dropped = 0
+        # A daemon thread, because a write that never returns must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="exthost writer", daemon=True)
         self._thread.start()
 
     def write(self, text: str) -> int:
         """Queue the text. Never blocks and never fails."""
         with self._changed:
-            if len(self._waiting) >= MOST_WAITING:
-                self._waiting.popleft()
-                self._lost += 1
-            self._waiting.append(text)
+            if len(self._queue) >= MAX_QUEUED_TEXTS:
+                self._queue.popleft()
+                self._dropped += 1
+            self._queue.append(text)
             self._changed.notify()
         return len(text)
 
@@ -58,30 +63,31 @@ class NonblockingWriter:
         return self._fd
 
     def close(self) -> None:
-        """Write what is queued, if somebody reads it within LAST_SECONDS."""
+        """Wait until the queued text is written, for at most CLOSE_SECONDS."""
         with self._changed:
             self._closing = True
             self._changed.notify()
-        self._thread.join(LAST_SECONDS)
+        self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closing)
-                text = "".join(self._waiting)
-                self._waiting.clear()
-                lost, self._lost = self._lost, 0
+                self._changed.wait_for(lambda: self._queue or self._closing)
+                text = "".join(self._queue)
+                self._queue.clear()
+                dropped, self._dropped = self._dropped, 0
             if not text:
                 return
-            notice = self._tell_lost(lost) + "\n" if lost else ""
+            notice = self._format_dropped(dropped) + "\n" if dropped else ""
             try:
                 _write_all(self._fd, (notice + text).encode("utf-8", "backslashreplace"))
             except OSError:
-                return  # nobody reads any more: later texts are queued, bounded, and dropped
+                return  # the reader has closed the pipe; later texts stay in the bounded queue
 
 
 def _write_all(fd: int, data: bytes) -> None:
-    # Not through sys.stderr: its lock, held by a write that hangs, would hang the end as well.
-    left = memoryview(data)
-    while left:
-        left = left[os.write(fd, left) :]
+    # Not with sys.stderr.write: a write that hangs would hold the lock of sys.stderr, on which the
+    # interpreter would hang at exit.
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[os.write(fd, remaining) :]

@@ -1,8 +1,8 @@
-"""What `install` and `uninstall` share: extensions that are folders, in a config's search path.
+"""Installs and deletes the folders of extensions in the search path of a config.
 
-The search path is the first one of the config that is a folder. An extension is put into a folder
-of its id there. Changes are made beside the search path and moved into it in one step, so that a
-host that searches at that moment sees the old folder or the new one.
+An extension is installed into a folder with its id, below the first search path of the config that
+is a folder. Changes are prepared in a staging folder outside the search path and then moved into
+place by a rename, so that a host that searches at that moment never sees a partial copy.
 """
 
 import os
@@ -22,22 +22,25 @@ from exthost.discovery.search import base_folders, discover, resolve_search_path
 from exthost.discovery.untrusted_files import is_inside
 from exthost.errors import Evidence, ManifestError, NotFound, UsageError
 
-# Of no use to an extension that runs, and large.
+# Not copied, because a running extension does not need it and it may be large.
 _NOT_COPIED = shutil.ignore_patterns(".git")
 
-# A manifest lies in the folder itself, or in a folder of its own in there.
-_DEPTH = 2
+# A manifest is in the folder itself, or in a subfolder such as `.synaps-plugin`.
+_MAX_MANIFEST_DEPTH = 2
 
 
-def search_folder(config: Config) -> Path:
-    """Return the first folder that the config searches; it need not exist."""
+def find_install_folder(config: Config) -> Path:
+    """Return the first search path of the config that is a folder path and not a variable such as
+    $MCP. The folder need not exist. Raises UsageError if there is none."""
     settings = config.discovery
     paths = settings.search_paths if settings is not None and settings.enabled else ()
     for path in paths:
         if settings is not None and not path.startswith("$"):
             bases = base_folders(settings, config.folder or ".")
-            real = resolve_search_path(path, bases)
-            return Path(real if isinstance(real, str) else Path(bases[0], path).expanduser())
+            real_path = resolve_search_path(path, bases)
+            return Path(
+                real_path if isinstance(real_path, str) else Path(bases[0], path).expanduser()
+            )
     raise UsageError(
         "X1396",
         "the config names no folder to install into",
@@ -47,11 +50,11 @@ def search_folder(config: Config) -> Path:
 
 
 def read_package(source: Path) -> Candidate:
-    """Return the extension whose folder this is. Raises ManifestError, NotFound or UsageError."""
+    """Return the extension in this folder. Raises ManifestError or NotFound."""
     if not source.exists():
         raise NotFound("X1206", f"there is nothing at {source}", help="name an extension's folder")
     folder = str((source if source.is_dir() else source.parent).resolve())
-    settings = DiscoverySettings(search_paths=(folder,), max_depth=_DEPTH)
+    settings = DiscoverySettings(search_paths=(folder,), max_depth=_MAX_MANIFEST_DEPTH)
     report = discover(settings, find.load_manifest_formats())
     for candidate in report.candidates:
         if candidate.home == folder:
@@ -66,29 +69,33 @@ def read_package(source: Path) -> Candidate:
                 evidence=Evidence(path=diagnostic.path, line=diagnostic.line, key=diagnostic.key),
             )
     names = ", ".join(
-        name for form in find.load_manifest_formats() if not form.executable for name in form.names
+        name
+        for format in find.load_manifest_formats()
+        if not format.executable
+        for name in format.names
     )
     raise NotFound("X1206", f"{source} is no extension's folder", help=f"manifests are: {names}")
 
 
 def check_copy(folder: Path) -> str:
-    """Return how much there is to copy, in words. Raises UsageError for what cannot be copied."""
+    """Check that a folder can be copied. Return its number of files and its size as text. Raises
+    UsageError for a symlink that leads out of the folder, and for a special file."""
     files = size = 0
-    for place, folders, names in os.walk(folder):
+    for folder_path, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name != ".git"]
-        for path in (Path(place, name) for name in (*names, *folders)):
+        for path in (Path(folder_path, name) for name in (*names, *folders)):
             mode = path.lstat().st_mode
             if stat.S_ISLNK(mode):
                 if not is_inside(os.path.realpath(path), str(folder)):
-                    raise _cannot_copy(path, "is a link that leads out of the folder")
+                    raise _copy_error(path, "is a link that leads out of the folder")
             elif not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                raise _cannot_copy(path, "is neither a file nor a folder")
+                raise _copy_error(path, "is neither a file nor a folder")
             elif stat.S_ISREG(mode):
                 files, size = files + 1, size + path.lstat().st_size
     return f"{plural(files, 'file')}, {size:,} bytes"
 
 
-def _cannot_copy(path: Path, why: str) -> UsageError:
+def _copy_error(path: Path, why: str) -> UsageError:
     return UsageError(
         "X1396",
         f"{path} {why}",
@@ -97,56 +104,59 @@ def _cannot_copy(path: Path, why: str) -> UsageError:
     )
 
 
-def put_copy(folder: Path, target: Path) -> None:
-    """Copy an extension's folder; what is at the target now is replaced."""
-    with _beside(target.parent) as work:
-        shutil.copytree(folder, work / "new", symlinks=True, ignore=_NOT_COPIED)
-        _move(target, work / "old")
+def install_copy(folder: Path, target: Path) -> None:
+    """Copy an extension's folder to the target, replacing what is there."""
+    with _staging_folder(target.parent) as staging:
+        shutil.copytree(folder, staging / "new", symlinks=True, ignore=_NOT_COPIED)
+        _move_if_exists(target, staging / "old")
         try:
-            (work / "new").rename(target)
+            (staging / "new").rename(target)
         except OSError:
-            _move(work / "old", target)
+            _move_if_exists(staging / "old", target)
             raise
-    _record(target, None)
+    _record_link(target, None)
 
 
-def put_link(folder: Path, target: Path) -> None:
-    """Link to an extension's folder, and record that; what is at the target now is replaced."""
-    with _beside(target.parent) as work:
-        (work / "new").symlink_to(folder)
-        _move(target, work / "old")
-        (work / "new").rename(target)
-    _record(target, folder)
+def install_link(folder: Path, target: Path) -> None:
+    """Make the target a symlink to an extension's folder, replacing what is there. The link is
+    recorded, because discovery follows only recorded links."""
+    with _staging_folder(target.parent) as staging:
+        (staging / "new").symlink_to(folder)
+        _move_if_exists(target, staging / "old")
+        (staging / "new").rename(target)
+    _record_link(target, folder)
 
 
-def delete(target: Path) -> None:
-    """Delete an extension's folder, or the link to it."""
-    with _beside(target.parent) as work:
-        _move(target, work / "old")
-    _record(target, None)
+def delete_package(target: Path) -> None:
+    """Delete an extension's folder, or the symlink to it."""
+    with _staging_folder(target.parent) as staging:
+        _move_if_exists(target, staging / "old")
+    _record_link(target, None)
 
 
-def _move(path: Path, to: Path) -> None:
+def _move_if_exists(path: Path, to: Path) -> None:
     if path.is_symlink() or path.exists():
         path.rename(to)
 
 
-def _record(target: Path, linked: Path | None) -> None:
+def _record_link(target: Path, link_target: Path | None) -> None:
+    """Record that the target is a symlink to `link_target`, or with None that it is not one."""
     links = read_links(str(target.parent))
-    before = dict(links)
+    previous_links = dict(links)
     links.pop(target.name, None)
-    if linked is not None:
-        links[target.name] = str(linked)
-    if links != before:
+    if link_target is not None:
+        links[target.name] = str(link_target)
+    if links != previous_links:
         write_links(str(target.parent), links)
 
 
 @contextmanager
-def _beside(root: Path) -> Iterator[Path]:
-    """Yield a folder on the same file system that no search looks into. Delete it at the end."""
+def _staging_folder(root: Path) -> Iterator[Path]:
+    """Yield a temporary folder next to `root`, which no search looks into. It is deleted at the
+    end. It is on the same file system as `root`, so that a rename into `root` is atomic."""
     try:
         root.mkdir(parents=True, exist_ok=True)
-        made = tempfile.mkdtemp(dir=root.resolve().parent, prefix=".exthost-install-")
+        staging_path = tempfile.mkdtemp(dir=root.resolve().parent, prefix=".exthost-install-")
     except OSError as error:
         raise UsageError(
             "X1396",
@@ -155,7 +165,7 @@ def _beside(root: Path) -> Iterator[Path]:
             evidence=Evidence(path=str(root)),
         ) from None
     try:
-        yield Path(made)
+        yield Path(staging_path)
     except OSError as error:
         raise UsageError(
             "X1396",
@@ -164,4 +174,4 @@ def _beside(root: Path) -> Iterator[Path]:
             evidence=Evidence(path=str(root)),
         ) from None
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        shutil.rmtree(staging_path, ignore_errors=True)

@@ -1,5 +1,5 @@
-"""Have a running host read its config again: what is new is started, what changed is replaced when
-its successor is ready, what is gone ends when its calls have ended. Nothing else is touched.
+"""Make a running host read its config again: new extensions are started, changed ones are replaced
+when the replacement is ready, removed ones end when their calls have ended. Others are not touched.
 
 A config that cannot be used changes nothing. SIGHUP to the host does the same.
 """
@@ -12,9 +12,9 @@ from exthost.cli.common import (
     add_config_option,
     add_timeout_option,
     config_path,
-    no_command,
+    print_error,
+    refuse_command,
     show_json,
-    tell_error,
 )
 from exthost.cli.control_verbs import WAIT_SECONDS
 from exthost.cli.host_process import reload_summary
@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
+    refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
     outcome = ask(config_path(args), Request("reload"), timeout=timeout)
     errors = [read_error(error) for error in outcome["failed"]]
@@ -38,5 +38,5 @@ def run(args: Args) -> int:
         print(f"reloaded: {reload_summary(outcome)}")
         sys.stdout.flush()
         for error in errors:
-            tell_error(error, wants_json=False)
+            print_error(error, wants_json=False)
     return errors[0].exit_code if errors else 0

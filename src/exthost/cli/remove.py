@@ -7,8 +7,14 @@ entry to remove: `exthost disable` switches it off.
 import argparse
 from pathlib import Path
 
-from exthost.cli.common import Args, add_config_option, given_config, no_command, show_json
-from exthost.cli.config_edit import read_text, tell_reload, write_config
+from exthost.cli.common import (
+    Args,
+    add_config_option,
+    refuse_command,
+    require_config_path,
+    show_json,
+)
+from exthost.cli.config_edit import read_config_text, suggest_reload, write_config
 from exthost.config.entry_edit import remove_entry_in_toml
 from exthost.discovery.configfile import read_config
 from exthost.errors import NotFound
@@ -21,8 +27,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
-    path = Path(given_config(args))
+    refuse_command(args)
+    path = Path(require_config_path(args))
     config = read_config(path)
     names = [spec.id for spec in config.specs]
     if args.name not in names:
@@ -32,11 +38,13 @@ def run(args: Args) -> int:
             f"the config has no entry {args.name!r}",
             help=f"did you mean {near!r}?" if near else "one that was found: exthost disable NAME",
         )
-    left = [spec for spec in config.specs if spec.id != args.name]
-    write_config(path, remove_entry_in_toml(read_text(path), args.name), left, args.name)
+    remaining = [spec for spec in config.specs if spec.id != args.name]
+    write_config(
+        path, remove_entry_in_toml(read_config_text(path), args.name), remaining, args.name
+    )
     if args.json:
         show_json({"id": args.name, "removed": True, "config": str(path.absolute())})
     else:
         print(f"{args.name}: removed from {path}")
-    tell_reload(args)
+    suggest_reload(args)
     return 0

@@ -20,9 +20,10 @@ from exthost.replay.pipe_replay import play_extension, play_host
 from exthost.replay.script import Script, find_script
 from exthost.trace.trace_format import read_recording
 
+# The exit code if there is a difference.
 DIFFERS = 1
 
-# For each message. A recorded extension may have taken as long.
+# The default time limit for each message. A recorded extension may have taken as long.
 WAIT_SECONDS = 30.0
 
 
@@ -50,11 +51,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    script = find_script(read_recording(_lines(args), args.file), args.name, args.process)
-    return _as_host(args, script) if args.command else _as_child(script)
+    script = find_script(read_recording(_read_lines(args), args.file), args.name, args.process)
+    return _replay_host(args, script) if args.command else _replay_extension(script)
 
 
-def _lines(args: Args) -> list[bytes]:
+def _read_lines(args: Args) -> list[bytes]:
     if args.file == "-":
         if not args.command:
             raise UsageError(
@@ -74,10 +75,10 @@ def _lines(args: Args) -> list[bytes]:
         ) from None
 
 
-def _as_child(script: Script) -> int:
+def _replay_extension(script: Script) -> int:
     try:
         differences = play_extension(script).differences
-    except BrokenPipeError:  # the host has left
+    except BrokenPipeError:  # the host has closed the pipe
         return 0
     for difference in differences[:1]:
         for line in difference.lines():
@@ -85,7 +86,7 @@ def _as_child(script: Script) -> int:
     return DIFFERS if differences else 0
 
 
-def _as_host(args: Args, script: Script) -> int:
+def _replay_host(args: Args, script: Script) -> int:
     seconds = WAIT_SECONDS if args.timeout is None else args.timeout
     outcome = play_host(script, args.command, seconds=seconds, ignored=args.ignore)
     difference = outcome.difference

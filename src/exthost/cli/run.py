@@ -1,9 +1,9 @@
 """Start every extension of a config and supervise them until Ctrl-C: once drains, twice kills.
 
-On a terminal a live table shows how they are; elsewhere each happening is a line on stderr, and
-with --json each event is a line of JSON on stdout. `exthost status`, `start`, `stop`, `restart`
-and `logs` work from any other terminal meanwhile. SIGTERM is one Ctrl-C, and so is the
-end of the terminal, unless nohup says otherwise. Any other SIGHUP has it read the config again.
+On a terminal a live table shows their states; elsewhere each event is a line on stderr, and with
+--json a line of JSON on stdout. `exthost status`, `start`, `stop`, `restart` and `logs` work from
+any other terminal meanwhile. SIGTERM, and closing the terminal (unless under nohup), do the same as
+one Ctrl-C. Any other SIGHUP makes it read the config again.
 
   exthost run --http 8765               also an MCP server: http://127.0.0.1:8765/mcp, with a token
   exthost run --web 8766                also a page in the browser, at the address that it prints
@@ -14,8 +14,8 @@ import argparse
 from collections.abc import Sequence
 
 from exthost.cli.background_service import BackgroundService
-from exthost.cli.common import Args, add_config_option, given_config, no_command
-from exthost.cli.displays import Display, display_for
+from exthost.cli.common import Args, add_config_option, refuse_command, require_config_path
+from exthost.cli.displays import Display, choose_display
 from exthost.cli.host_process import HostProcess
 from exthost.cli.mcp_service import add_http_options, check_http_options, mcp_services
 from exthost.cli.otel_export import add_otel_options, otel_services
@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
+    refuse_command(args)
     check_http_options(args)
     if args.mcp_stdio and args.json:
         raise UsageError(
@@ -48,7 +48,7 @@ def run(args: Args) -> int:
             "--json prints events to stdout, and --mcp-stdio serves MCP there",
             help="leave one of them out; exthost status --json works beside a running host",
         )
-    path = given_config(args)
+    path = require_config_path(args)
     config = read_config(path)
     with mcp_services(args, on_stdio=args.mcp_stdio) as services, web_services(args) as page:
         return run_long_lived(
@@ -60,7 +60,7 @@ async def _supervise(
     args: Args, path: str, config: Config, services: Sequence[BackgroundService]
 ) -> int:
     def make_display(host: Host, report: StatusReport) -> Display:
-        return display_for(args, host, report)
+        return choose_display(args, host, report)
 
     names = args.plain_names
     async with HostProcess(path, config, make_display, services, plain_names=names) as process:

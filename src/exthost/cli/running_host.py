@@ -1,8 +1,8 @@
-"""Verbs as clients of the host of their config, where one runs.
+"""Connects a verb to the running host of its config, if there is one.
 
-`call`, `tools` and `inspect` ask here first. A request for a process of its own (a command after
-`--`, `--standalone`, `--trace`, a sandbox, a dialect, a variable or a folder by option) is never
-sent to the running host.
+`call`, `tools` and `inspect` use the running host if they can. They start a process of their own if
+there is a command after `--`, or an option that only a new process can honour: `--standalone`,
+`--trace`, `--dialect`, `--sandbox`, `--lifetime`, `-e` or `--cwd`.
 """
 
 import argparse
@@ -16,10 +16,10 @@ from exthost.control.client import HostClient
 from exthost.control.protocol import Request
 from exthost.errors import NotFound
 
-# A host that lives answers this at once.
+# The time limit of a request that a running host answers at once.
 _HELLO_SECONDS = 10.0
 
-# "There is no extension …", and "no host is running".
+# The error codes of "there is no extension …" and of "no host is running".
 _NO_EXTENSION = "X1205"
 _NO_HOST = "X1275"
 
@@ -34,7 +34,8 @@ def add_standalone_option(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def running_host(args: Args) -> Iterator[HostClient | None]:
-    """Yield a connection to the host of this config; None if there is none, or it is not wanted."""
+    """Yield a connection to the running host of this config. Yield None if no host runs, if the
+    host is ending, or if the options require a process of their own."""
     client = None if _wants_own_process(args) else _connect(args)
     if client is None:
         yield None
@@ -58,17 +59,27 @@ def _connect(args: Args) -> HostClient | None:
 
 
 def _wants_own_process(args: Args) -> bool:
-    own = (args.command, args.dialect, args.sandbox, args.lifetime, args.env, args.cwd, args.trace)
-    return args.standalone or any(own)
+    own_process_options = (
+        args.command,
+        args.dialect,
+        args.sandbox,
+        args.lifetime,
+        args.env,
+        args.cwd,
+        args.trace,
+    )
+    return args.standalone or any(own_process_options)
 
 
-def is_path_of_another(error: NotFound, target: str | None) -> bool:
-    """Return whether the host does not know this target because it is a folder or a manifest."""
+def is_path_unknown_to_host(error: NotFound, target: str | None) -> bool:
+    """Return whether the host has no extension of this name, but the target is a path that exists:
+    a folder or a manifest. The verb then starts that extension itself."""
     return error.code == _NO_EXTENSION and target is not None and os.path.exists(target)  # noqa: PTH110
 
 
 def show_event(event: Mapping[str, Any]) -> None:
-    """Print a log line or the progress of a call to stderr, as a private process would have it."""
+    """Print a log line or the progress of a call to stderr, in the same form as for an extension
+    that the verb has started itself."""
     if event["kind"] == "log":
         show_line(event["extension"], event["text"])
     elif event["kind"] == "progress":

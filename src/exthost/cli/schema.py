@@ -9,7 +9,7 @@ that file in the first line of the config:
 
 import argparse
 
-from exthost.cli.common import Args, no_command, show_json
+from exthost.cli.common import Args, refuse_command, show_json
 from exthost.config.json_schema import json_schema
 
 
@@ -18,6 +18,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
+    refuse_command(args)
     show_json(json_schema(), pretty=not args.json)
     return 0

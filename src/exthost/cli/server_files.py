@@ -1,8 +1,9 @@
-"""The MCP servers of other programs on this machine, read from their own files.
+"""Reads the MCP servers of other programs on this machine from their config files.
 
-A file that is not there, or has no servers, is passed over; one that cannot be read is a problem
-and stops nothing. Placeholders are filled in as in a config, with one difference: a variable that
-looks like a secret is never filled in, because the result may be written to a file.
+A file that does not exist or has no servers is skipped. A file that cannot be read is reported in
+`FoundServers.problems`, and the other files are still read. Placeholders are replaced as in a
+config of exthost, except that a variable that looks like a secret is never filled in, because the
+result may be written to a file.
 """
 
 import sys
@@ -19,13 +20,15 @@ from exthost.discovery.configfile import read_config_bytes
 from exthost.documents import jsonc
 from exthost.trace.secrets import is_secret_name
 
+# The names of the section with MCP servers, in the files of various programs.
 _SECTIONS = ("mcpServers", "mcp_servers", "servers", "context_servers", "mcp")
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignServer:
-    """A server of another program. `table` has the keys of `[mcp_servers.NAME]`; `folder` is where
-    that program starts it, None if it does not say. Values may be secrets: `repr` shows none."""
+    """A server of another program. `table` has the keys of `[mcp_servers.NAME]` in a config of
+    exthost. `folder` is the working folder in which that program starts it, None if unknown. Values
+    in `table` may be secrets, so `repr` leaves it out."""
 
     name: str
     program: str
@@ -36,7 +39,8 @@ class ForeignServer:
 
 @dataclass(frozen=True, slots=True)
 class FoundServers:
-    """What the files hold, in their order, and what is wrong with some of them."""
+    """The servers in the order of the files, the files that were read, and a message for each file
+    that could not be read."""
 
     servers: tuple[ForeignServer, ...]
     files: tuple[Path, ...]
@@ -44,16 +48,18 @@ class FoundServers:
 
 
 def find_servers(environ: Mapping[str, str], project: Path) -> FoundServers:
-    """Return the servers of every program that is known, for this user and this project."""
+    """Return the servers in the files of all supported programs, for this user and this project."""
     folders = _folders(environ, project)
-    pairs = [(known, Path(known.path.format_map(folders))) for known in CONFIG_FILES]
+    pairs = [
+        (config_file, Path(config_file.path.format_map(folders))) for config_file in CONFIG_FILES
+    ]
     if codex := environ.get("CODEX_HOME"):
         pairs.append((ConfigFile("Codex", "{home}", "mcp_servers"), Path(codex, "config.toml")))
     return _read_all(pairs, environ, project)
 
 
-def servers_in(files: Iterable[Path], environ: Mapping[str, str]) -> FoundServers:
-    """Return the servers of these files, whichever program they belong to."""
+def read_servers(files: Iterable[Path], environ: Mapping[str, str]) -> FoundServers:
+    """Return the servers in these files, of any program."""
     pairs = [(ConfigFile(path.name, PROJECT, ""), path.absolute()) for path in files]
     return _read_all(pairs, environ, None)
 
@@ -73,11 +79,11 @@ def _read_all(
     servers: list[ForeignServer] = []
     files: dict[Path, None] = {}
     problems = []
-    for known, path in pairs:
-        if path in files:  # the project is the home folder
+    for config_file, path in pairs:
+        if path in files:  # read already, because the project folder is the home folder
             continue
         try:
-            document = _document(path)
+            document = _read_document(path)
         except FileNotFoundError:
             if project is None:
                 problems.append(f"{path}: there is no such file")
@@ -85,48 +91,54 @@ def _read_all(
         except NotADirectoryError:
             continue
         except (OSError, ValueError, RecursionError) as error:
-            # The text of a mistake in JSON or TOML tells its place, and nothing of the content.
+            # The message of a JSON or TOML error has the position, and nothing of the content,
+            # which may be secret.
             problems.append(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
             continue
-        read = list(_servers(known, path, document, environ, project))
-        servers += read
-        if read or project is None:
+        servers_of_file = list(_read_servers_of(config_file, path, document, environ, project))
+        servers += servers_of_file
+        if servers_of_file or project is None:
             files[path] = None
     return FoundServers(tuple(servers), tuple(files), tuple(problems))
 
 
-def _document(path: Path) -> dict[str, Any]:
+def _read_document(path: Path) -> dict[str, Any]:
     text = read_config_bytes(path).decode("utf-8-sig")
     document = tomllib.loads(text) if path.suffix == ".toml" else jsonc.loads(text)
     return document if isinstance(document, dict) else {}
 
 
-def _servers(
-    known: ConfigFile,
+def _read_servers_of(
+    config_file: ConfigFile,
     path: Path,
     document: dict[str, Any],
     environ: Mapping[str, str],
     project: Path | None,
 ) -> Iterator[ForeignServer]:
-    # As `--config FILE` would run them: in the folder of a file that was named.
-    folder = (project or path.parent) if known.is_of_project else None
+    # The servers of a file that the user named run in the folder of that file, as with
+    # `--config FILE`.
+    folder = (project or path.parent) if config_file.is_of_project else None
     parts = [document]
     projects = document.get("projects")
-    if project is not None and isinstance(projects, dict):  # as Claude Code has them
-        own = projects.get(str(project))
-        if isinstance(own, dict):
-            parts.insert(0, own)
+    if project is not None and isinstance(
+        projects, dict
+    ):  # Claude Code has a part for each project
+        project_part = projects.get(str(project))
+        if isinstance(project_part, dict):
+            parts.insert(0, project_part)
     for part in parts:
-        sections = (known.section,) if known.section else _SECTIONS
+        sections = (config_file.section,) if config_file.section else _SECTIONS
         section = next((name for name in sections if isinstance(part.get(name), dict)), None)
         if section is None:
             continue
-        harmless = {name: value for name, value in environ.items() if not is_secret_name(name)}
+        non_secret_variables = {
+            name: value for name, value in environ.items() if not is_secret_name(name)
+        }
         base = folder or path.parent
-        filled = fill_placeholders(part[section], harmless, str(base))
-        _, tables, _ = read_json_servers({section: filled}, section)
+        filled_section = fill_placeholders(part[section], non_secret_variables, str(base))
+        _, tables, _ = read_json_servers({section: filled_section}, section)
         for name, table in tables.items():
             if not isinstance(table, dict):
                 table = {}
-            where = project if part is not document else folder
-            yield ForeignServer(name, known.program, path, table, where)
+            working_folder = project if part is not document else folder
+            yield ForeignServer(name, config_file.program, path, table, working_folder)

@@ -1,8 +1,8 @@
-"""Decides for each server of another program whether and how it is imported. Pure.
+"""Decides for each MCP server of another program whether and how it is imported. Pure.
 
-Secrets stay where they are: a variable that looks like one, by its name or its value, is written as
-a reference to a variable of the host. A server that has a secret among its arguments is left to the
-user. `with_secrets` copies both. No text that is shown has the value of a secret.
+Secrets are not copied. A variable that looks like a secret, by its name or its value, is written as
+a reference to an environment variable of the host. A server with a secret in its arguments is not
+imported. With `with_secrets`, both are copied. Text for the user never has the value of a secret.
 """
 
 import re
@@ -21,7 +21,7 @@ from exthost.trace.secrets import HIDDEN, is_secret_name
 
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 
-# Values that are secrets whatever they are called: keys of well-known services, tokens of the web.
+# Values that are secrets under any name: keys of well-known services, bearer tokens.
 _SECRET_VALUE = re.compile(
     r"\b(?:sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abpr]-|AKIA|AIza|hf_|npm_|eyJ)[\w-]{8,}"
     r"|\b[Bb]earer +\S+|(?<=\b[Aa]uthorization)\s*[:=].*"
@@ -33,22 +33,23 @@ _ASSIGNMENT = re.compile(
 
 
 class State(StrEnum):
-    """What becomes of a server."""
+    """The decision about a server. Only a new server is imported."""
 
     NEW = "new"
-    PRESENT = "present"
-    DUPLICATE = "duplicate"
+    PRESENT = "present"  # the config has it already
+    DUPLICATE = "duplicate"  # another program has the same server
     DISABLED = "disabled"
-    REMOTE = "remote"
-    ITSELF = "itself"
-    SECRET = "secret"
+    REMOTE = "remote"  # it is reached by a URL
+    ITSELF = "itself"  # it is exthost
+    SECRET = "secret"  # a secret is among its arguments
     UNUSABLE = "unusable"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A server, what becomes of it and why. `table` is what is written if it is new, `variables`
-    those that the host must have for it."""
+    """A server, the decision about it, and the reason or its command line in `detail`. For a new
+    server, `table` is what is written to the config, and `variables` are the environment variables
+    that the host must have for it."""
 
     name: str
     state: State
@@ -65,33 +66,35 @@ def plan_import(
     *,
     with_secrets: bool = False,
 ) -> list[Verdict]:
-    """Return the verdict for each server, for a config with these extensions, in this folder."""
-    in_config = _Known()
+    """Return the verdict for each server. `present` are the extensions that the config has,
+    `folder` is the folder of the config."""
+    config_index = _ServerIndex()
     for spec in present:
-        in_config.add(spec.id, spec.argv, (_plain_env(spec.env), spec.cwd))
-    planned = _Known()
+        config_index.add(spec.id, spec.argv, (_comparable_env(spec.env), spec.cwd))
+    import_index = _ServerIndex()
     verdicts = []
     for server in servers:
-        verdict = _judge(server, folder, with_secrets)
+        verdict = _decide(server, folder, with_secrets)
         if verdict.state is State.NEW:
             argv = (verdict.table["command"], *verdict.table.get("args", ()))
             table = verdict.table
-            setting = (_plain_env(table.get("env", {})), table.get("cwd", str(folder)))
-            if twin := in_config.find(server.name, argv, setting):
+            environment = (_comparable_env(table.get("env", {})), table.get("cwd", str(folder)))
+            if twin := config_index.find(server.name, argv, environment):
                 detail = f"the same as {twin}, which the config has"
                 verdict = Verdict(server.name, State.PRESENT, server, detail)
-            elif twin := planned.find(server.name, argv, setting):
+            elif twin := import_index.find(server.name, argv, environment):
                 verdict = Verdict(server.name, State.DUPLICATE, server, f"the same as {twin}")
             else:
-                name = _free_name(server, in_config.names | planned.names)
-                planned.add(name, argv, setting)
+                name = _free_name(server, config_index.names | import_index.names)
+                import_index.add(name, argv, environment)
                 verdict = replace(verdict, name=name)
         verdicts.append(verdict)
     return verdicts
 
 
-class _Known:
-    """Servers by name, and by what they run."""
+class _ServerIndex:
+    """Servers by name, and by command line with environment. `environment` is any hashable value
+    that has the variables and the working folder."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, tuple[str, ...]] = {}
@@ -101,78 +104,85 @@ class _Known:
     def names(self) -> set[str]:
         return set(self._by_name)
 
-    def add(self, name: str, argv: Iterable[str], setting: Any) -> None:
-        self._by_name[name] = words = tuple(argv)
-        self._by_program.setdefault((words, setting), name)
+    def add(self, name: str, argv: Iterable[str], environment: Any) -> None:
+        self._by_name[name] = command = tuple(argv)
+        self._by_program.setdefault((command, environment), name)
 
-    def find(self, name: str, argv: tuple[str, ...], setting: Any) -> str | None:
-        """Return the name of a server that runs the same: in the same folder with the same
-        variables, or under the same name."""
+    def find(self, name: str, argv: tuple[str, ...], environment: Any) -> str | None:
+        """Return the name of a server with the same command line that has the same name or the same
+        environment, or None."""
         if self._by_name.get(name) == argv:
             return name
-        return self._by_program.get((argv, setting))
+        return self._by_program.get((argv, environment))
 
 
-def _plain_env(env: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
-    """Return variables in a form that can be compared: a reference counts as what it refers to."""
+def _comparable_env(env: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    """Return variables in a form that can be compared. A reference is represented by the name of
+    the variable that it refers to."""
     return frozenset(
         (name, str(value["from"] if isinstance(value, dict) else value))
         for name, value in env.items()
     )
 
 
-def _judge(server: ForeignServer, folder: Path, with_secrets: bool) -> Verdict:
-    """Return the verdict for a server, without regard to the others."""
-    given = dict(server.table)
+def _decide(server: ForeignServer, folder: Path, with_secrets: bool) -> Verdict:
+    """Return the verdict for a server, without comparing it with other servers."""
+    foreign_table = dict(server.table)
 
     def verdict(state: State, detail: str) -> Verdict:
         return Verdict(server.name, state, server, detail)
 
-    if given.get("disabled") is True or given.get("enabled") is False:
+    if foreign_table.get("disabled") is True or foreign_table.get("enabled") is False:
         return verdict(State.DISABLED, f"switched off in {server.program}")
-    if "command" not in given and isinstance(given.get("url"), str):
-        return verdict(State.REMOTE, f"reached by a URL, not over stdio: {_site(given['url'])}")
+    if "command" not in foreign_table and isinstance(foreign_table.get("url"), str):
+        return verdict(
+            State.REMOTE, f"reached by a URL, not over stdio: {_url_origin(foreign_table['url'])}"
+        )
     keys = ("command", "args", "env", "cwd", "limits")
-    table: dict[str, Any] = {key: given[key] for key in keys if key in given}
+    table: dict[str, Any] = {key: foreign_table[key] for key in keys if key in foreign_table}
     try:
         config_from_mapping({"mcp_servers": {server.name: table}})
     except ConfigError as error:
         return verdict(State.UNUSABLE, error.message)
-    words = [table["command"], *table.get("args", ())]
+    argv = [table["command"], *table.get("args", ())]
     if Path(table["command"]).name == "exthost":
         return verdict(State.ITSELF, "it is exthost, which would start itself")
-    if any(_PLACEHOLDER.search(word) for word in (*words, table.get("cwd", ""))):
-        missing = [found[0] for word in words if (found := _PLACEHOLDER.search(word))]
+    if any(_PLACEHOLDER.search(argument) for argument in (*argv, table.get("cwd", ""))):
+        missing = [match[0] for argument in argv if (match := _PLACEHOLDER.search(argument))]
         return verdict(State.UNUSABLE, f"{(missing or ['its cwd'])[0]} has no value here")
-    shown = _hidden(words)
-    if shown != words and not with_secrets:
+    masked_argv = _mask_secrets(argv)
+    if masked_argv != argv and not with_secrets:
         return verdict(
             State.SECRET,
-            f"{' '.join(shown)}: a secret is among its arguments; --with-secrets copies it",
+            f"{' '.join(masked_argv)}: a secret is among its arguments; --with-secrets copies it",
         )
     table, variables = _with_references(table, with_secrets)
-    place = _working_folder(table.get("cwd"), server, folder)
-    if place is not None:
-        table["cwd"] = place
-    return Verdict(server.name, State.NEW, server, " ".join(shown), table, variables)
+    working_folder = _working_folder(table.get("cwd"), server, folder)
+    if working_folder is not None:
+        table["cwd"] = working_folder
+    return Verdict(server.name, State.NEW, server, " ".join(masked_argv), table, variables)
 
 
 def _with_references(
     table: dict[str, Any], with_secrets: bool
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return a server whose secrets are references to variables of the host, and their names."""
+    """Return the table with references in place of secrets, and the names of the variables of the
+    host that they refer to."""
     env: dict[str, Any] = {}
     for name, value in table.get("env", {}).items():
-        is_secret = isinstance(value, str) and (is_secret_name(name) or _hidden([value]) != [value])
-        unfilled = isinstance(value, str) and _PLACEHOLDER.search(value)
-        refer = unfilled or (is_secret and not with_secrets)
-        env[name] = {"from": name} if refer else value
+        is_secret = isinstance(value, str) and (
+            is_secret_name(name) or _mask_secrets([value]) != [value]
+        )
+        has_placeholder = isinstance(value, str) and _PLACEHOLDER.search(value)
+        needs_reference = has_placeholder or (is_secret and not with_secrets)
+        env[name] = {"from": name} if needs_reference else value
     references = [value["from"] for value in env.values() if isinstance(value, dict)]
     return ({**table, "env": env} if env else table), tuple(map(str, references))
 
 
 def _working_folder(cwd: str | None, server: ForeignServer, folder: Path) -> str | None:
-    """Return the folder that the server runs in; None if that of the config will do."""
+    """Return the working folder of the server, or None if it is the folder of the config, which is
+    the default."""
     base = server.folder or server.file.parent
     if cwd is not None:
         return str(base / cwd)
@@ -180,7 +190,7 @@ def _working_folder(cwd: str | None, server: ForeignServer, folder: Path) -> str
 
 
 def _free_name(server: ForeignServer, taken: Collection[str]) -> str:
-    """Return the name, with that of the program if another server has it."""
+    """Return the name of a server; if it is taken, with the name of the program appended."""
     if server.name not in taken:
         return server.name
     base = f"{server.name}-{'-'.join(server.program.lower().split())}"
@@ -188,28 +198,28 @@ def _free_name(server: ForeignServer, taken: Collection[str]) -> str:
     return next(name for name in names if name not in taken)
 
 
-def _hidden(words: Iterable[str]) -> list[str]:
-    """Return the words of a command without the values of secrets."""
-    hidden: list[str] = []
+def _mask_secrets(argv: Iterable[str]) -> list[str]:
+    """Return the arguments of a command line with the values of secrets masked."""
+    masked: list[str] = []
     flag = ""
-    for word in words:
-        if is_secret_name(flag) and not word.startswith("-"):
-            word = HIDDEN
-        flag = word.lstrip("-") if word.startswith("-") else ""
-        word = _SECRET_VALUE.sub(HIDDEN, word)
-        word = _PASSWORD_IN_URL.sub(HIDDEN, word)
-        hidden.append(_ASSIGNMENT.sub(_hide_assignment, word))
-    return hidden
+    for argument in argv:
+        if is_secret_name(flag) and not argument.startswith("-"):
+            argument = HIDDEN
+        flag = argument.lstrip("-") if argument.startswith("-") else ""
+        argument = _SECRET_VALUE.sub(HIDDEN, argument)
+        argument = _PASSWORD_IN_URL.sub(HIDDEN, argument)
+        masked.append(_ASSIGNMENT.sub(_mask_assignment, argument))
+    return masked
 
 
-def _hide_assignment(found: "re.Match[str]") -> str:
-    if not is_secret_name(found[1]):
-        return found[0]
-    return found[0].removesuffix(found[2]) + HIDDEN
+def _mask_assignment(match: "re.Match[str]") -> str:
+    if not is_secret_name(match[1]):
+        return match[0]
+    return match[0].removesuffix(match[2]) + HIDDEN
 
 
-def _site(url: str) -> str:
-    """Return scheme and host of a URL: the rest may hold a key."""
+def _url_origin(url: str) -> str:
+    """Return the scheme and the host of a URL. The rest is left out, because it may hold a key."""
     try:
         parts = urlsplit(url)
         return f"{parts.scheme}://{parts.hostname}" if parts.hostname else "no URL"

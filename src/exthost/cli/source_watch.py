@@ -1,8 +1,8 @@
-"""Which source files of an extension have changed, by their times and sizes.
+"""Finds the source files of an extension that have changed, by modification time and size.
 
-Looks at the files a few times a second: that needs no package, works on every file system, and a
-folder of sources is small. What tools write themselves (caches, dependencies, build output) and
-hidden files do not count.
+`exthost dev` polls the files a few times a second. Polling needs no package and works on every file
+system, and a folder of sources is small. Hidden files, and files that tools generate (caches,
+dependencies, build output), are ignored.
 """
 
 import os
@@ -14,31 +14,40 @@ IGNORED_FOLDERS = frozenset(
 )
 IGNORED_SUFFIXES = (".pyc", ".swp", ".tmp", "~", ".log")
 
-# More files than that are no sources of one extension: the rest is not watched.
+# The maximum number of watched files. A folder with more is probably not a folder of sources; the
+# rest is not watched.
 MAX_FILES = 5000
 
 Stamps = dict[str, tuple[int, int]]
+"""By path: the modification time in nanoseconds, and the size in bytes."""
 
 
 def watched_paths(folder: str | None, argv: Sequence[str]) -> list[Path]:
-    """Return what to watch: the folder of an extension, or the files that its command names."""
+    """Return the paths to watch: the folder of an extension, or if that is None the files in its
+    command line."""
     if folder is not None:
         return [Path(folder)]
-    return [Path(word) for word in argv if Path(word).is_file() and not _is_installed(word)]
+    return [
+        Path(argument)
+        for argument in argv
+        if Path(argument).is_file() and not _is_installed(argument)
+    ]
 
 
-def _is_installed(word: str) -> bool:
-    """Return whether a program is no source of the author's: an interpreter, a system program."""
-    return os.access(word, os.X_OK) and Path(word).parent.name in ("bin", "sbin", "shims")
+def _is_installed(argument: str) -> bool:
+    """Return whether a file is an installed program, such as an interpreter, and not a source
+    file."""
+    return os.access(argument, os.X_OK) and Path(argument).parent.name in ("bin", "sbin", "shims")
 
 
-def stamps(paths: Iterable[Path]) -> Stamps:
-    """Return time and size of every file that is watched. Blocks for some milliseconds."""
+def read_stamps(paths: Iterable[Path]) -> Stamps:
+    """Return the modification time and the size of each watched file. Blocks for some
+    milliseconds."""
     stamps_by_path: Stamps = {}
-    for path in _files(paths):
+    for path in _walk_files(paths):
         try:
             status = path.stat()
-        except OSError:  # gone since it was listed
+        except OSError:  # deleted since it was listed
             continue
         stamps_by_path[str(path)] = status.st_mtime_ns, status.st_size
         if len(stamps_by_path) >= MAX_FILES:
@@ -46,27 +55,30 @@ def stamps(paths: Iterable[Path]) -> Stamps:
     return stamps_by_path
 
 
-def changed_files(before: Stamps, after: Stamps) -> list[str]:
-    """Return the files that are new, gone, or not what they were."""
+def changed_files(earlier: Stamps, later: Stamps) -> list[str]:
+    """Return the files that were added, deleted or changed."""
     return sorted(
-        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
+        path for path in earlier.keys() | later.keys() if earlier.get(path) != later.get(path)
     )
 
 
-def _is_shown(name: str) -> bool:
-    """Return whether a name is not hidden, or that of a folder for a manifest."""
+def _is_watched_name(name: str) -> bool:
+    """Return whether a name is not hidden, or is that of a folder for a manifest, such as
+    `.synaps-plugin`."""
     return not name.startswith(".") or name.endswith("-plugin")
 
 
-def _files(paths: Iterable[Path]) -> Iterator[Path]:
+def _walk_files(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if path.is_dir():
             for folder, folders, names in os.walk(path):
                 folders[:] = sorted(
-                    name for name in folders if name not in IGNORED_FOLDERS and _is_shown(name)
+                    name
+                    for name in folders
+                    if name not in IGNORED_FOLDERS and _is_watched_name(name)
                 )
                 for name in sorted(names):
-                    if _is_shown(name) and not name.endswith(IGNORED_SUFFIXES):
+                    if _is_watched_name(name) and not name.endswith(IGNORED_SUFFIXES):
                         yield Path(folder, name)
         elif path.is_file():
             yield path

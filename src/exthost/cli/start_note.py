@@ -1,4 +1,4 @@
-"""A message on a terminal while an extension takes long to start."""
+"""Prints a message to the terminal if an extension takes long to start."""
 
 import asyncio
 import sys
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from exthost.cli.common import say
 
-# Shorter starts are not worth a line.
+# The time after which the message is printed.
 NOTE_SECONDS = 1.0
 
 

@@ -1,4 +1,5 @@
-"""Starts the extension of a verb: detects its dialect, shows its log, records its traffic."""
+"""Starts the extension that a verb works with: detects its dialect, prints its log, records its
+traffic."""
 
 import os
 import sys
@@ -11,7 +12,7 @@ from contextlib import (
 )
 from dataclasses import replace
 
-from exthost.cli.common import Args, given_config, say, show_line
+from exthost.cli.common import Args, require_config_path, say, show_line
 from exthost.cli.start_note import start_note
 from exthost.cli.target_specs import has_config
 from exthost.connection import Connection
@@ -30,9 +31,9 @@ from exthost.trace.traffic import Traffic
 
 
 @asynccontextmanager
-async def started(args: Args, spec: Spec) -> AsyncIterator[Extension]:
-    """Start the extension, with its log on stderr. Detects the dialect of a command if none is
-    given."""
+async def start_extension(args: Args, spec: Spec) -> AsyncIterator[Extension]:
+    """Start an extension for the length of a block, and print its log to stderr. The dialect of a
+    bare command is detected unless `--dialect` is given."""
     bus = printing_bus()
     traffic = Traffic(bus)
     if not args.command or args.dialect is not None:
@@ -40,25 +41,25 @@ async def started(args: Args, spec: Spec) -> AsyncIterator[Extension]:
         audit = _open_audit(args, bus)
         connection = Connection(spec, events=bus, environ=_environ(), traffic=traffic)
         try:
-            with traced(args, traffic):
-                async with _announced(connection, spec.id) as extension:
+            with record_traffic(args, traffic):
+                async with _open_with_note(connection, spec.id) as extension:
                     yield extension
         finally:
             if audit is not None:
                 audit.close()
         return
-    detected = _detected(args, spec, bus, traffic)
-    with traced(args, traffic):
-        async with _announced(detected, spec.id) as extension:
-            _tell_dialect(args, detected, extension.dialect.name)
+    detected = _make_detected_connection(args, spec, bus, traffic)
+    with record_traffic(args, traffic):
+        async with _open_with_note(detected, spec.id) as extension:
+            _report_dialect(args, detected, extension.dialect.name)
             yield extension
 
 
 @asynccontextmanager
-async def _announced(
+async def _open_with_note(
     connection: AbstractAsyncContextManager[Extension], name: str
 ) -> AsyncIterator[Extension]:
-    """Open a connection, and say so if that takes long."""
+    """Open a connection. If that takes long, print a note."""
     async with AsyncExitStack() as stack:
         with start_note(name):
             extension = await stack.enter_async_context(connection)
@@ -66,14 +67,15 @@ async def _announced(
 
 
 @contextmanager
-def traced(args: Args, traffic: Traffic) -> Iterator[None]:
-    """Record the traffic as `--trace` says, if it says so."""
+def record_traffic(args: Args, traffic: Traffic) -> Iterator[None]:
+    """Record the messages to the file of `--trace`, or print them to stderr with `--trace -`.
+    Without the option, do nothing."""
     if args.trace is None:
         yield
         return
     if args.trace == "-":
-        maker = LineMaker(traffic.dialects)
-        unsubscribe = traffic.subscribe(lambda record: _print_record(maker, record))
+        line_maker = LineMaker(traffic.dialects)
+        unsubscribe = traffic.subscribe(lambda record: _print_record(line_maker, record))
         try:
             yield
         finally:
@@ -88,37 +90,37 @@ def traced(args: Args, traffic: Traffic) -> Iterator[None]:
         file.close()
 
 
-def _print_record(maker: LineMaker, record: TraceRecord) -> None:
-    sys.stderr.write(maker.lines(record).decode("utf-8", "replace"))
+def _print_record(line_maker: LineMaker, record: TraceRecord) -> None:
+    sys.stderr.write(line_maker.lines(record).decode("utf-8", "replace"))
     sys.stderr.flush()
 
 
 def _open_audit(args: Args, bus: Bus) -> Audit | None:
-    """Open the config's audit, if it has one; a bare command has none."""
+    """Open the audit file of the config. Return None if it has none, or for a bare command."""
     if args.command or not has_config(args):
         return None
-    path = read_config(given_config(args)).audit_path
+    path = read_config(require_config_path(args)).audit_path
     return None if path is None else Audit(path, bus)
 
 
 async def detect_dialect(args: Args, spec: Spec) -> Spec:
     """Return the spec with the dialect that its command speaks."""
-    detected = _detected(args, spec, None)
-    async with detected as extension:
-        _tell_dialect(args, detected, extension.dialect.name)
+    connection = _make_detected_connection(args, spec, None)
+    async with connection as extension:
+        _report_dialect(args, connection, extension.dialect.name)
         return replace(spec, dialect=extension.dialect.name)
 
 
 def with_start_limit(args: Args, spec: Spec) -> Spec:
-    """Return the spec with `--timeout` as its time to start and to shake hands, for the verbs whose
-    `--timeout` means that."""
+    """Return the spec with `args.start_seconds` as the time limits of its start and its handshake,
+    if that is set."""
     seconds = args.start_seconds
     if seconds is None:
         return spec
     return replace(spec, limits=replace(spec.limits, start=seconds, handshake=seconds))
 
 
-def _detected(
+def _make_detected_connection(
     args: Args, spec: Spec, events: Bus | None, traffic: Traffic | None = None
 ) -> DetectedConnection:
     seconds = args.start_seconds
@@ -127,9 +129,9 @@ def _detected(
     )
 
 
-def _tell_dialect(args: Args, detected: DetectedConnection, name: str) -> None:
+def _report_dialect(args: Args, connection: DetectedConnection, name: str) -> None:
     say(f"dialect: {name} (detected; --dialect {name} skips the detection)")
-    args.tried = tuple(detected.attempts)
+    args.tried = tuple(connection.attempts)
 
 
 def printing_bus() -> Bus:
@@ -148,8 +150,8 @@ def print_events(bus: Bus) -> None:
 
 
 def _progress_text(progress: Progressed) -> str:
-    of = f" of {progress.total:g}" if progress.total is not None else ""
-    return f"{progress.method}: {progress.progress:g}{of} {progress.message}".rstrip()
+    total = f" of {progress.total:g}" if progress.total is not None else ""
+    return f"{progress.method}: {progress.progress:g}{total} {progress.message}".rstrip()
 
 
 def _environ() -> dict[str, str]:

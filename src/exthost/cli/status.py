@@ -1,4 +1,4 @@
-"""How the extensions of a running host are: state, health, processes, calls, the last error."""
+"""Show the state, health, processes, calls and last error of each extension of a running host."""
 
 import argparse
 import time
@@ -11,7 +11,7 @@ from exthost.cli.common import (
     add_timeout_option,
     config_path,
     escape_controls,
-    no_command,
+    refuse_command,
     say,
     show_json,
     show_table,
@@ -19,6 +19,7 @@ from exthost.cli.common import (
 from exthost.control.client import ask
 from exthost.control.protocol import Request
 
+# The default time limit of the request.
 WAIT_SECONDS = 10.0
 
 HEADER = ("ID", "DIALECT", "STATE", "HEALTH", "PID", "UP", "RESTARTS", "CALLS", "LAST ERROR")
@@ -31,59 +32,66 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
+    refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
     status = ask(config_path(args), Request("status", args.name), timeout=timeout)
     if args.json:
         show_json(status)
         return 0
-    show_table([cells(row, time.time()) for row in status["extensions"]], HEADER)
+    show_table([row_cells(row, time.time()) for row in status["extensions"]], HEADER)
     host = status["host"]
     ending = ", ending" if host["ending"] else ""
-    say(f"host: process {host['pid']}, up {span(host['uptime'])}{ending}")
+    say(f"host: process {host['pid']}, up {format_duration(host['uptime'])}{ending}")
     return 0
 
 
-def _where(row: Mapping[str, Any]) -> str:
-    """Return the processes of an extension, each with its node if it runs on another machine."""
+def _format_processes(row: Mapping[str, Any]) -> str:
+    """Return the pids of an extension's processes, each with `@` and its node if it runs on another
+    machine."""
     processes = row.get("processes")
     if processes is None:  # a host of an earlier version
         return ",".join(map(str, row["pids"]))
-    places = [(process["pid"], process["node"]) for process in processes]
-    return ",".join(f"{pid}@{node}" if node else str(pid) for pid, node in places)
+    locations = [(process["pid"], process["node"]) for process in processes]
+    return ",".join(f"{pid}@{node}" if node else str(pid) for pid, node in locations)
 
 
-def cells(row: Mapping[str, Any], now: float) -> tuple[str, ...]:
-    """Return one extension as the cells of a line."""
+def row_cells(row: Mapping[str, Any], now: float) -> tuple[str, ...]:
+    """Return the cells of one extension's row. `now` is the time in seconds since the epoch."""
     error = row["last_error"]
     return (
         row["id"],
         row["dialect"],
         row["state"],
         row["health"],
-        _where(row) or "-",
-        span(row["uptime"]) if row["uptime"] else "-",
+        _format_processes(row) or "-",
+        format_duration(row["uptime"]) if row["uptime"] else "-",
         str(row["restarts"]),
-        _calls(row),
-        _in_a_line(f"{error['message']} ({span(now - error['time'])} ago)") if error else "-",
+        _format_calls(row),
+        _one_line(f"{error['message']} ({format_duration(now - error['time'])} ago)")
+        if error
+        else "-",
     )
 
 
-def _calls(row: Mapping[str, Any]) -> str:
-    failed = row.get("failed")  # a host of an earlier version does not say
+def _format_calls(row: Mapping[str, Any]) -> str:
+    failed = row.get("failed")  # missing in the status of a host of an earlier version
     return f"{row['calls']}, {failed} failed" if failed else str(row["calls"])
 
 
-def _in_a_line(text: str) -> str:
+def _one_line(text: str) -> str:
     return escape_controls(" ".join(text.split()))
 
 
-def span(seconds: float) -> str:
-    """Return a time span in its two largest units."""
-    whole = max(0, int(seconds))
-    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+def format_duration(seconds: float) -> str:
+    """Return a duration in its two largest units, such as 2h5m."""
+    total_seconds = max(0, int(seconds))
+    days, hours, minutes = (
+        total_seconds // 86400,
+        total_seconds // 3600 % 24,
+        total_seconds // 60 % 60,
+    )
     if days:
         return f"{days}d{hours}h"
     if hours:
         return f"{hours}h{minutes}m"
-    return f"{minutes}m{whole % 60}s" if minutes else f"{whole}s"
+    return f"{minutes}m{total_seconds % 60}s" if minutes else f"{total_seconds}s"

@@ -1,8 +1,8 @@
-"""Shows the events of a stream on stderr as they come: text unchanged, progress as a bar.
+"""Shows the events of a stream on stderr as they arrive: text unchanged, progress as a bar.
 
-On a terminal a bar is one line that is redrawn. Elsewhere a line is written when a task begins, at
-each tenth, and when it ends, so that a log stays readable. An event that the dialect does not
-render is shown by its repr.
+On a terminal a progress bar is one line that is redrawn. Otherwise a line is written when a task
+begins, at each tenth of it, and when it ends, so that a log stays readable. If the dialect has no
+function that renders events, their repr is shown.
 """
 
 import sys
@@ -12,19 +12,20 @@ from typing import Any, Self
 
 from exthost.dialects.streams import ProgressBar
 
-_WIDTH = 24
+_BAR_WIDTH = 24
 
 
 class StreamDisplay:
-    """Shows events while it is entered."""
+    """Shows events within a `with` block. `render` returns an event as a progress bar or as text,
+    and None for an event that is not shown."""
 
-    def __init__(self, show: Callable[[Any], ProgressBar | str | None] | None) -> None:
-        self._show = show
+    def __init__(self, render: Callable[[Any], ProgressBar | str | None] | None) -> None:
+        self._render = render
         self._bars: dict[str, ProgressBar] = {}
         self._tenths: dict[str, int] = {}
-        self._live = sys.stderr.isatty()
-        self._line = ""  # what stands in the terminal's last line
-        self._open = False  # text was written that did not end its line
+        self._is_terminal = sys.stderr.isatty()
+        self._bar_line = ""  # the progress bar in the last line of the terminal, if any
+        self._has_partial_line = False  # the last text did not end with a newline
 
     def __enter__(self) -> Self:
         return self
@@ -35,81 +36,81 @@ class StreamDisplay:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._open or self._line:
+        if self._has_partial_line or self._bar_line:
             sys.stderr.write("\n")
             sys.stderr.flush()
 
     def show(self, event: Any) -> None:
         """Show one event."""
-        text = self._show(event) if self._show is not None else f"{event!r}\n"
+        text = self._render(event) if self._render is not None else f"{event!r}\n"
         if isinstance(text, ProgressBar):
-            self._progress(text)
+            self._show_progress(text)
         elif text:
-            self._text(text)
+            self._write_text(text)
         sys.stderr.flush()
 
-    def _text(self, text: str) -> None:
-        self._erase()
-        # A model sends pieces of a line, a command whole lines: both are written unchanged.
+    def _write_text(self, text: str) -> None:
+        self._erase_bar()
+        # Unchanged, without adding a newline: a model sends pieces of a line.
         sys.stderr.write(text)
-        self._open = not text.endswith("\n")
+        self._has_partial_line = not text.endswith("\n")
 
-    def _progress(self, progress: ProgressBar) -> None:
-        before = self._bars.get(progress.id, ProgressBar(progress.id, progress.id))
+    def _show_progress(self, progress: ProgressBar) -> None:
+        previous = self._bars.get(progress.id, ProgressBar(progress.id, progress.id))
         bar = ProgressBar(
             progress.id,
-            progress.label or before.label,
-            before.current if progress.current is None else progress.current,
-            before.total if progress.total is None else progress.total,
-            progress.message if progress.done else progress.message or before.message,
+            progress.label or previous.label,
+            previous.current if progress.current is None else progress.current,
+            previous.total if progress.total is None else progress.total,
+            progress.message if progress.done else progress.message or previous.message,
             progress.done,
         )
         self._bars[progress.id] = bar
-        if self._live:
+        if self._is_terminal:
             self._draw(bar)
         else:
-            self._note(bar, is_new=before.label == progress.id and not before.done)
+            self._print_step(bar, is_new=previous.label == progress.id and not previous.done)
 
     def _draw(self, bar: ProgressBar) -> None:
-        self._clear()
+        self._start_line()
         if bar.done:
-            sys.stderr.write(f"{_bar(bar)}\n")
+            sys.stderr.write(f"{_bar_text(bar)}\n")
             return
-        self._line = _bar(bar)
-        sys.stderr.write(self._line)
+        self._bar_line = _bar_text(bar)
+        sys.stderr.write(self._bar_line)
 
-    def _note(self, bar: ProgressBar, *, is_new: bool) -> None:
-        tenth = int(_share(bar) * 10)
+    def _print_step(self, bar: ProgressBar, *, is_new: bool) -> None:
+        tenth = int(_fraction(bar) * 10)
         if is_new or bar.done or tenth != self._tenths.get(bar.id, 0) or not bar.total:
             self._tenths[bar.id] = tenth
-            self._clear()
-            sys.stderr.write(f"{_bar(bar)}\n")
+            self._start_line()
+            sys.stderr.write(f"{_bar_text(bar)}\n")
 
-    def _erase(self) -> None:
-        if self._line:
+    def _erase_bar(self) -> None:
+        if self._bar_line:
             sys.stderr.write("\r\x1b[K")
-            self._line = ""
+            self._bar_line = ""
 
-    def _clear(self) -> None:
-        """Move to the start of an empty line."""
-        self._erase()
-        if self._open:
+    def _start_line(self) -> None:
+        """Erase the bar, or end a partial line, so that output begins at an empty line."""
+        self._erase_bar()
+        if self._has_partial_line:
             sys.stderr.write("\n")
-            self._open = False
+            self._has_partial_line = False
 
 
-def _share(bar: ProgressBar) -> float:
+def _fraction(bar: ProgressBar) -> float:
     if not bar.total or bar.current is None:
         return 0.0
     return min(1.0, max(0.0, bar.current / bar.total))
 
 
-def _bar(bar: ProgressBar) -> str:
+def _bar_text(bar: ProgressBar) -> str:
     message = f"  {bar.message}" if bar.message else ""
     if bar.done:
         return f"{bar.label}: {'failed' if bar.message else 'done'}{message}"
     if not bar.total or bar.current is None:
         return f"{bar.label} …{message}"
-    full = int(_share(bar) * _WIDTH)
-    drawn = "#" * full + "-" * (_WIDTH - full)
-    return f"{bar.label} [{drawn}] {_share(bar):4.0%}{message}"
+    full = int(_fraction(bar) * _BAR_WIDTH)
+    drawn = "#" * full + "-" * (_BAR_WIDTH - full)
+    return f"{bar.label} [{drawn}] {_fraction(bar):4.0%}{message}"

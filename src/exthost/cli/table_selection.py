@@ -1,4 +1,4 @@
-"""Which extensions a table shows, and which of them is selected. Pure."""
+"""The filter and the selection of a table of extensions. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,37 +7,41 @@ from exthost.cli.top_layout import order_rows
 
 __all__ = ["TableSelection"]
 
+# By key: how many rows the selection moves.
 _MOVES = {"up": -1, "k": -1, "down": 1, "j": 1, "page-up": -10, "page-down": 10}
 
 
 class TableSelection:
-    """The state of a table's keys: arrows select, `/` begins a filter, Esc clears it."""
+    """The filter and the selection of one table, changed by keys: arrows select, `/` begins a
+    filter, Enter ends it, Esc clears it. `id` is the selected extension, `pattern` the filter, and
+    `is_typing` is set while the filter is being typed."""
 
     def __init__(self) -> None:
         self.id = ""
         self.pattern = ""
         self.is_typing = False
 
-    def shown(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Return the rows that the filter leaves, those in trouble first."""
+    def filter_rows(self, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Return the rows that match the filter, failed extensions first."""
         return order_rows(rows, self.pattern)
 
-    def index(self, shown: Sequence[Mapping[str, Any]]) -> int:
-        """Return where the selected extension is: it stays selected while others move."""
-        ids = [row["id"] for row in shown]
+    def find_index(self, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Return the index of the selected extension in these rows. An extension stays selected
+        when the order of rows changes; if it is no longer there, the first row becomes selected."""
+        ids = [row["id"] for row in rows]
         if self.id not in ids:
             self.id = ids[0] if ids else ""
         return ids.index(self.id) if ids else 0
 
-    def handle(self, key: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-        """Select or filter by a key. Return False for a key that means something else."""
+    def handle_key(self, key: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+        """Handle a key that selects or filters. Return False for any other key."""
         if self.is_typing:
             self._type(key)
         elif key in _MOVES:
-            shown = self.shown(rows)
-            if shown:
-                index = max(0, min(len(shown) - 1, self.index(shown) + _MOVES[key]))
-                self.id = shown[index]["id"]
+            filtered = self.filter_rows(rows)
+            if filtered:
+                index = max(0, min(len(filtered) - 1, self.find_index(filtered) + _MOVES[key]))
+                self.id = filtered[index]["id"]
         elif key == "/":
             self.is_typing, self.pattern = True, ""
         elif key == "escape":

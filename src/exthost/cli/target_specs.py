@@ -1,13 +1,14 @@
-"""The specs that the arguments of a verb name: by a name in the config, a path, or a command.
+"""Finds the extensions that the arguments of a verb name, as specs (how to launch each of them).
 
-Starts nothing. Raises NotFound if there is no such extension.
+An extension is named by its id in the config, by the path of its folder or manifest, or by a
+command after `--`. Nothing is started. Functions raise NotFound if there is no such extension.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from exthost.cli.common import DEFAULT_CONFIG, Args, given_config
+from exthost.cli.common import DEFAULT_CONFIG, Args, require_config_path
 from exthost.config import Config, DiscoverySettings, spec_from_mapping
 from exthost.connection import command_id
 from exthost.dialects import find
@@ -26,33 +27,33 @@ from exthost.spec import DEFAULT_DIALECT, Permissions, Spec
 
 
 def has_config(args: Args) -> bool:
-    """Whether there is a config: one named with --config, or the default file."""
+    """Return whether a config is named with --config, or the default file exists."""
     return args.config is not None or Path(DEFAULT_CONFIG).exists()
 
 
-def read_wanted(args: Args) -> ConfiguredExtensions:
-    """Return every extension of the config. Starts nothing."""
-    return find_extensions(read_config(given_config(args)))
+def read_extensions(args: Args) -> ConfiguredExtensions:
+    """Return every extension that the config has or finds, with the diagnostics of its search."""
+    return find_extensions(read_config(require_config_path(args)))
 
 
-def read_targeted(args: Args) -> ConfiguredExtensions:
-    """Return every extension of the config, or only those that the target names: one of the config,
-    or what is in a folder or manifest. Starts nothing."""
+def read_target_extensions(args: Args) -> ConfiguredExtensions:
+    """Return the extensions that the target of the verb names: one of the config, or those in a
+    folder or manifest. Without a target, return every extension of the config."""
     target = args.target
     if target is None:
-        return read_wanted(args)
+        return read_extensions(args)
     if has_config(args):
-        configured = read_wanted(args)
+        configured = read_extensions(args)
         specs = tuple(spec for spec in configured.specs if spec.id == target)
-        own_diagnostics = tuple(
+        target_diagnostics = tuple(
             diagnostic for diagnostic in configured.diagnostics if diagnostic.extension == target
         )
-        if specs or own_diagnostics or not Path(target).exists():
-            if not specs and not own_diagnostics:
+        if specs or target_diagnostics or not Path(target).exists():
+            if not specs and not target_diagnostics:
                 find_spec(args, target, with_disabled=True)  # raises, unless it is disabled
-            off = tuple(entry for entry in configured.report.off if entry.spec.id == target)
-            report = replace(configured.report, off=off)
-            return replace(configured, specs=specs, diagnostics=own_diagnostics, report=report)
+            disabled = tuple(entry for entry in configured.report.off if entry.spec.id == target)
+            report = replace(configured.report, off=disabled)
+            return replace(configured, specs=specs, diagnostics=target_diagnostics, report=report)
     if not Path(target).exists():
         find_spec(args, target)  # raises
     report = manifests_at(Path(target))
@@ -64,7 +65,8 @@ def read_targeted(args: Args) -> ConfiguredExtensions:
 
 
 def manifests_at(path: Path) -> Report:
-    """Return what there is at this path, and nothing else. Raises NotFound if that is nothing."""
+    """Return the extensions and diagnostics of the manifest at this path, or of all manifests in
+    this folder. Raises NotFound if there is no manifest."""
     if not path.exists():
         raise NotFound(
             "X1206",
@@ -74,17 +76,19 @@ def manifests_at(path: Path) -> Report:
     folder = path if path.is_dir() else path.parent
     report = discover(DiscoverySettings(search_paths=(str(folder),)), find.load_manifest_formats())
     if not path.is_dir():
-        real = str(path.resolve())
-        candidates = tuple(candidate for candidate in report.candidates if candidate.path == real)
+        real_path = str(path.resolve())
+        candidates = tuple(
+            candidate for candidate in report.candidates if candidate.path == real_path
+        )
         ids = {candidate.id for candidate in candidates}
         diagnostics = tuple(
             diagnostic
             for diagnostic in report.diagnostics
-            if diagnostic.extension in ids or str(Path(diagnostic.path).resolve()) == real
+            if diagnostic.extension in ids or str(Path(diagnostic.path).resolve()) == real_path
         )
         report = Report(candidates=candidates, diagnostics=diagnostics)
     if not report.candidates and not report.diagnostics:
-        names = ", ".join(name for form in find.load_manifest_formats() for name in form.names)
+        names = ", ".join(name for format in find.load_manifest_formats() for name in format.names)
         config = f"; of a config: --config {path}" if path.is_file() else ""
         help = f"manifests are: {names}{config}"
         raise NotFound("X1206", f"{path} holds no manifest", help=help)
@@ -92,15 +96,16 @@ def manifests_at(path: Path) -> Report:
 
 
 def find_spec(args: Args, target: str | None, *, with_disabled: bool = False) -> Spec | None:
-    """Return the extension that the arguments name, with the launch flags applied; None if they
-    name none. `with_disabled`: also find a disabled one."""
+    """Return the extension that the target or the command after `--` names, with the launch options
+    applied. Return None if neither is given. A disabled extension is found only with
+    `with_disabled`; otherwise it raises NotFound."""
     spec = _find_spec(args, target, with_disabled)
     return None if spec is None else with_launch_flags(args, spec)
 
 
 def with_launch_flags(args: Args, spec: Spec) -> Spec:
-    """Return the spec with -e, --cwd, --sandbox and --lifetime applied. A strict sandbox without a
-    permissions table grants nothing."""
+    """Return the spec with the options -e, --cwd, --sandbox and --lifetime applied. An extension
+    without a permissions table gets no permissions in a strict sandbox."""
     permissions = spec.permissions
     if args.cwd is not None:
         folder = Path(args.cwd)
@@ -126,11 +131,11 @@ def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | No
         if target is not None:
             raise UsageError("X1316", "give a target or a command after --, not both")
         spec = command_spec(args.command, args.dialect or DEFAULT_DIALECT)
-        return spec if args.dialect is None else _with_manifest_beside(spec)
+        return spec if args.dialect is None else _with_manifest_of_program(spec)
     if target is None:
         return None
     if has_config(args):
-        configured = read_wanted(args)
+        configured = read_extensions(args)
         for spec in (*configured.specs, *configured.disabled):
             if spec.id == target and (spec.enabled or with_disabled):
                 return spec
@@ -148,28 +153,32 @@ def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | No
         names = []
     if Path(target).exists():
         return spec_at(Path(target))
-    near = nearest(target, names)
+    suggestion = nearest(target, names)
     raise NotFound(
         "X1206",
         f"{target!r} is neither an extension in the config nor a folder or manifest",
-        help=f"did you mean {near!r}?" if near else "give a name, a path, or a command after --",
+        help=f"did you mean {suggestion!r}?"
+        if suggestion
+        else "give a name, a path, or a command after --",
     )
 
 
 def command_spec(command: Sequence[str], dialect: str) -> Spec:
-    """A bare command as an extension."""
+    """Return the spec of a bare command."""
     source = {"type": "process", "command": command[0], "args": list(command[1:])}
     find.find_dialect(dialect)
     return spec_from_mapping({"name": command_id(command), "dialect": dialect, "source": source})
 
 
-def _with_manifest_beside(spec: Spec) -> Spec:
-    """Return the spec with the manifest in the folder of its program, for a dialect that cannot do
-    without one."""
+def _with_manifest_of_program(spec: Spec) -> Spec:
+    """Return the spec completed by the manifest in the folder of its program, for a dialect whose
+    tools are declared only in the manifest."""
     if find.find_dialect(spec.dialect).traits.tools != "manifest":
         return spec
     format = find.find_manifest_format(spec.dialect)
-    folders = [Path(word).parent for word in reversed(spec.argv) if Path(word).is_file()]
+    folders = [
+        Path(argument).parent for argument in reversed(spec.argv) if Path(argument).is_file()
+    ]
     for folder in folders if format is not None else ():
         for name in format.names if format is not None else ():
             if (folder / name).is_file():

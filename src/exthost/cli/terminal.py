@@ -1,4 +1,4 @@
-"""A terminal in which whole screens are drawn and single keys are read."""
+"""Draws whole screens on a terminal, and reads single keys from it."""
 
 import os
 import select
@@ -12,10 +12,13 @@ from typing import Self
 
 __all__ = ["Terminal", "split_keys"]
 
-_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
-_HOME, _REST_OF_LINE, _REVERSE, _PLAIN = "\x1b[H", "\x1b[K", "\x1b[7m", "\x1b[0m"
+# Escape sequences: show the alternate screen and hide the cursor, and the reverse.
+_ENTER_SCREEN, _LEAVE_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+_HOME, _CLEAR_LINE_END, _REVERSE, _RESET = "\x1b[H", "\x1b[K", "\x1b[7m", "\x1b[0m"
 
-_KEYS = {
+# By escape sequence or control character: the name of the key. Ctrl-D is "", like a closed
+# terminal.
+_KEY_NAMES = {
     "\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down",
     "\x1b[5~": "page-up", "\x1b[6~": "page-down",
     "\x1b": "escape", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace",
@@ -24,24 +27,25 @@ _KEYS = {
 
 
 class Terminal:
-    """The terminal of this process, for the length of a `with` block."""
+    """The terminal of this process. It shows the screen, and is in raw mode, within a `with`
+    block."""
 
     def __init__(self) -> None:
-        self._in, self._out = sys.stdin.fileno(), sys.stdout.fileno()
-        self._before = termios.tcgetattr(self._in)
+        self._in_fd, self._out_fd = sys.stdin.fileno(), sys.stdout.fileno()
+        self._saved_mode = termios.tcgetattr(self._in_fd)
 
     def __enter__(self) -> Self:
-        tty.setraw(self._in, termios.TCSANOW)
-        self._write(_ENTER)
+        tty.setraw(self._in_fd, termios.TCSANOW)
+        self._write(_ENTER_SCREEN)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._write(_LEAVE)
-        termios.tcsetattr(self._in, termios.TCSANOW, self._before)
+        self._write(_LEAVE_SCREEN)
+        termios.tcsetattr(self._in_fd, termios.TCSANOW, self._saved_mode)
 
     @contextmanager
-    def left(self) -> Iterator[None]:
-        """Leave the terminal to another program for the length of a block."""
+    def suspended(self) -> Iterator[None]:
+        """Restore the terminal within a block, so that another program can use it."""
         self.__exit__()
         try:
             yield
@@ -49,28 +53,28 @@ class Terminal:
             self.__enter__()
 
     def size(self) -> tuple[int, int]:
-        """Return the columns and the lines, as they are now."""
+        """Return the current number of columns and lines, at least 20 and 6."""
         size = shutil.get_terminal_size()
         return max(20, size.columns), max(6, size.lines)
 
-    def draw(self, lines: Sequence[str], marked: int = -1) -> None:
-        """Show these lines and nothing else, one of them in reverse. None may be wider than the
-        terminal."""
-        shown = [
-            f"{_REVERSE}{line}{_PLAIN}{_REST_OF_LINE}"
-            if index == marked
-            else f"{line}{_REST_OF_LINE}"
+    def draw(self, lines: Sequence[str], highlighted: int = -1) -> None:
+        """Show these lines as the whole screen. The line with the index `highlighted` is shown in
+        reverse video (-1: none). No line may be wider than the terminal."""
+        styled_lines = [
+            f"{_REVERSE}{line}{_RESET}{_CLEAR_LINE_END}"
+            if index == highlighted
+            else f"{line}{_CLEAR_LINE_END}"
             for index, line in enumerate(lines)
         ]
-        self._write(_HOME + "\r\n".join(shown))
+        self._write(_HOME + "\r\n".join(styled_lines))
 
-    def keys(self, seconds: float) -> list[str]:
-        """Return the keys that were pressed, after at most `seconds`. "" means that the terminal
-        is gone."""
-        if not select.select([self._in], [], [], seconds)[0]:
+    def read_keys(self, seconds: float) -> list[str]:
+        """Wait for keys for at most `seconds`, and return them. The key "" means that the terminal
+        was closed."""
+        if not select.select([self._in_fd], [], [], seconds)[0]:
             return []
         try:
-            text = os.read(self._in, 1024).decode("utf-8", "replace")
+            text = os.read(self._in_fd, 1024).decode("utf-8", "replace")
         except OSError:
             return [""]
         return list(split_keys(text)) if text else [""]
@@ -78,20 +82,22 @@ class Terminal:
     def _write(self, text: str) -> None:
         data = memoryview(text.encode("utf-8", "replace"))
         while data:
-            data = data[os.write(self._out, data) :]
+            data = data[os.write(self._out_fd, data) :]
 
 
 def split_keys(text: str) -> Iterator[str]:
-    """Yield the keys in what was read at once."""
+    """Yield the names of the keys in a text that was read from a terminal."""
     while text:
         key = max(
-            (key_bytes for key_bytes in _KEYS if text.startswith(key_bytes)),
+            (sequence for sequence in _KEY_NAMES if text.startswith(sequence)),
             key=len,
             default=text[0],
         )
-        if key == "\x1b" and len(text) > 1 and text[1] in "[O":  # one that is not known
+        if (
+            key == "\x1b" and len(text) > 1 and text[1] in "[O"
+        ):  # an unknown escape sequence is skipped
             end = next((i for i, c in enumerate(text[2:], 2) if c.isalpha() or c == "~"), len(text))
             text = text[end + 1 :]
             continue
-        yield _KEYS.get(key, key)
+        yield _KEY_NAMES.get(key, key)
         text = text[len(key) :]

@@ -1,7 +1,7 @@
-"""What `enable` and `disable` share: they change one value in the config and nothing else.
+"""Implements `enable` and `disable`: they change one value in the config and nothing else.
 
-The new text is read before it is written. It is written only if it means the same as the old one
-except for this value; otherwise the user is told what to write by hand.
+The new text is parsed before it is written. It is written only if it gives exactly the expected
+config; otherwise an error says what to change by hand.
 """
 
 import argparse
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from exthost.cli.common import Args, add_config_option, config_path, no_command, show_json
-from exthost.cli.target_specs import read_wanted
+from exthost.cli.common import Args, add_config_option, config_path, refuse_command, show_json
+from exthost.cli.target_specs import read_extensions
 from exthost.config import Config
 from exthost.config.toggle import set_disabled_in_toml, set_disabled_in_yaml, set_enabled_in_toml
 from exthost.discovery.configfile import ConfiguredExtensions, parse_config
@@ -27,24 +27,29 @@ def add_toggle_options(parser: argparse.ArgumentParser) -> None:
     add_config_option(parser)
 
 
-def toggle(args: Args, on: bool) -> int:
+def toggle(args: Args, enabled: bool) -> int:
     """Enable or disable the extension in the config, and print whether that changed it."""
-    no_command(args)
+    refuse_command(args)
     path = Path(config_path(args))
-    changed = set_enabled(args, args.name, on)
+    changed = set_enabled(args, args.name, enabled)
     if args.json:
-        row = {"id": args.name, "enabled": on, "changed": changed, "config": str(path.absolute())}
+        row = {
+            "id": args.name,
+            "enabled": enabled,
+            "changed": changed,
+            "config": str(path.absolute()),
+        }
         show_json(row)
     else:
-        state = "enabled" if on else "disabled"
+        state = "enabled" if enabled else "disabled"
         print(f"{args.name}: {state}" if changed else f"{args.name}: was {state} already")
     return 0
 
 
-def set_enabled(args: Args, id: str, on: bool) -> bool:
+def set_enabled(args: Args, id: str, enabled: bool) -> bool:
     """Enable or disable an extension in the config; return whether that changed it."""
-    configured = read_wanted(args)
-    edit, expected = _plan(configured, id, on)
+    configured = read_extensions(args)
+    edit, expected = _plan_edit(configured, id, enabled)
     if expected == configured.config:
         return False
     _write(Path(config_path(args)), expected, edit, id)
@@ -54,27 +59,31 @@ def set_enabled(args: Args, id: str, on: bool) -> bool:
 _Edit = Callable[[str, bool], str | None]
 
 
-def _plan(configured: ConfiguredExtensions, id: str, on: bool) -> tuple[_Edit, Config]:
-    """Return the edit, a function of the text and whether it is YAML, and the config that it must
-    result in."""
+def _plan_edit(configured: ConfiguredExtensions, id: str, enabled: bool) -> tuple[_Edit, Config]:
+    """Return a function that edits the text of the config, and the config that the new text must
+    give. The function is called with the text and whether it is YAML."""
     config = configured.config
     if any(spec.id == id for spec in config.specs):
-        specs = tuple(replace(spec, enabled=on) if spec.id == id else spec for spec in config.specs)
-        return lambda text, _: set_enabled_in_toml(text, id, on), replace(config, specs=specs)
-    off = config.discovery.disabled if config.discovery is not None else ()
+        specs = tuple(
+            replace(spec, enabled=enabled) if spec.id == id else spec for spec in config.specs
+        )
+        return lambda text, _: set_enabled_in_toml(text, id, enabled), replace(config, specs=specs)
+    disabled_ids = config.discovery.disabled if config.discovery is not None else ()
     ids = {candidate.id for candidate in configured.report.candidates}
-    if config.discovery is None or id not in ids | set(off):
-        raise _no_such(configured, id)
-    remaining = tuple(name for name in off if name != id)
-    disabled = remaining if on else off if id in off else (*off, id)
+    if config.discovery is None or id not in ids | set(disabled_ids):
+        raise _not_found_error(configured, id)
+    remaining = tuple(name for name in disabled_ids if name != id)
+    disabled = remaining if enabled else disabled_ids if id in disabled_ids else (*disabled_ids, id)
     expected = replace(config, discovery=replace(config.discovery, disabled=disabled))
     return (
-        lambda text, yaml: (set_disabled_in_yaml if yaml else set_disabled_in_toml)(text, disabled),
+        lambda text, is_yaml: (set_disabled_in_yaml if is_yaml else set_disabled_in_toml)(
+            text, disabled
+        ),
         expected,
     )
 
 
-def _no_such(configured: ConfiguredExtensions, id: str) -> NotFound | UsageError:
+def _not_found_error(configured: ConfiguredExtensions, id: str) -> NotFound | UsageError:
     for candidate in configured.report.candidates:
         if any(spec.id == id for spec in candidate.also):
             return UsageError(
@@ -93,12 +102,12 @@ def _no_such(configured: ConfiguredExtensions, id: str) -> NotFound | UsageError
 
 def _write(path: Path, expected: Config, edit: _Edit, id: str) -> None:
     text = path.read_bytes().decode("utf-8-sig")
-    new = edit(text, path.suffix in _YAML) if path.suffix != ".json" else None
+    new_text = edit(text, path.suffix in _YAML) if path.suffix != ".json" else None
     try:
-        fits = new is not None and parse_config(path, new.encode()) == expected
+        is_as_expected = new_text is not None and parse_config(path, new_text.encode()) == expected
     except ConfigError:
-        fits = False
-    if new is None or not fits:
+        is_as_expected = False
+    if new_text is None or not is_as_expected:
         raise UsageError(
             "X1327",
             f"{path} is written in a way that cannot be changed from here",
@@ -106,21 +115,21 @@ def _write(path: Path, expected: Config, edit: _Edit, id: str) -> None:
             help="write it by hand: `enabled` in its entry, or its id in the list `disabled`",
             evidence=Evidence(path=str(path)),
         )
-    replace_file(path.resolve(), new)
+    replace_file(path.resolve(), new_text)
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Replace the file in one step: a reader sees the old text or the new one."""
+    """Replace the file atomically: a reader sees the old text or the new one."""
     try:
-        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        handle, temp_path = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
                 if path.exists():
                     os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
-            os.replace(beside, path)  # noqa: PTH105 - the pair of mkstemp
+            os.replace(temp_path, path)  # noqa: PTH105 - the pair of mkstemp
         except BaseException:
-            os.unlink(beside)  # noqa: PTH108
+            os.unlink(temp_path)  # noqa: PTH108
             raise
     except OSError as error:
         raise UsageError(

@@ -1,5 +1,5 @@
-"""The tools of a config's extensions. Starts nothing: shows what manifests declare and names the
-extensions that would have to be started to tell; --start starts them and asks.
+"""List the tools of a config's extensions. Starts nothing: shows the tools that manifests declare,
+and names the extensions whose tools are known only after a start; --start starts them.
 
 Where a host of this config runs, these are the tools that can be called there.
 --format prints the `tools` of a request to a model, as JSON.
@@ -14,14 +14,14 @@ from exthost.cli.common import (
     add_config_option,
     add_dialect_option,
     say,
-    say_empty,
+    say_no_extensions,
     show_json,
     show_table,
 )
-from exthost.cli.diagnostic_lines import tell_diagnostics
-from exthost.cli.running_host import add_standalone_option, is_path_of_another, running_host
+from exthost.cli.diagnostic_lines import print_diagnostics
+from exthost.cli.running_host import add_standalone_option, is_path_unknown_to_host, running_host
 from exthost.cli.started_extension import detect_dialect
-from exthost.cli.target_specs import find_spec, read_wanted
+from exthost.cli.target_specs import find_spec, read_extensions
 from exthost.cli.verb_loop import run_once
 from exthost.config import Config
 from exthost.control.description import describe_tools
@@ -48,59 +48,60 @@ def run(args: Args) -> int:
         if host is not None:
             request = Request("tools", args.target or "", {"start": args.start})
             try:
-                return _show(args, host.ask(request))
+                return _print_report(args, host.ask(request))
             except NotFound as error:
-                if not is_path_of_another(error, args.target):
+                if not is_path_unknown_to_host(error, args.target):
                     raise
     spec = find_spec(args, args.target)
     if spec is not None:
         specs: tuple[Spec, ...] = (spec,)
     else:
-        wanted = read_wanted(args)
-        specs = wanted.specs
-        tell_diagnostics(wanted.diagnostics)
-    return run_once(_tools(args, [spec for spec in specs if spec.enabled]))
+        configured = read_extensions(args)
+        specs = configured.specs
+        print_diagnostics(configured.diagnostics)
+    return run_once(_list_tools(args, [spec for spec in specs if spec.enabled]))
 
 
-async def _tools(args: Args, specs: list[Spec]) -> int:
+async def _list_tools(args: Args, specs: list[Spec]) -> int:
     if args.command and args.dialect is None and args.start:
         specs = [await detect_dialect(args, specs[0])]
     start = "eager" if args.start else "lazy"
     config = Config(specs=tuple(replace(spec, start=start) for spec in specs))
     async with Host(config) as host:
-        shown = describe_tools(host)
-    code = _show(args, shown)
+        report = describe_tools(host)
+    code = _print_report(args, report)
     if not specs and not args.json and args.format is None:
-        say_empty(args)
+        say_no_extensions(args)
     return code
 
 
-def _show(args: Args, shown: dict[str, Any]) -> int:
-    failed = shown["failed"]
-    for cause in failed:
-        say(f"error[{cause['code']}]: {cause['extension']}: {cause['message']}")
-        if cause["help"]:
-            say(f"  help:   {cause['help']}")
-        say(f"  more:   exthost explain {cause['code']}")
-    # What is refused was not going to start: that is reported, and is no failure of the others.
-    is_one = bool(args.target or args.command)
-    codes = [read_error(cause).exit_code for cause in failed]
-    wrong = [code for code in codes if is_one or code != Refused.exit_code]
-    code = wrong[0] if wrong and (args.start or is_one) else 0
+def _print_report(args: Args, report: dict[str, Any]) -> int:
+    failed = report["failed"]
+    for error in failed:
+        say(f"error[{error['code']}]: {error['extension']}: {error['message']}")
+        if error["help"]:
+            say(f"  help:   {error['help']}")
+        say(f"  more:   exthost explain {error['code']}")
+    # A refused extension is reported, but it does not make the verb fail, unless the user named it:
+    # the config itself keeps it from starting.
+    names_one_extension = bool(args.target or args.command)
+    codes = [read_error(error).exit_code for error in failed]
+    relevant_codes = [code for code in codes if names_one_extension or code != Refused.exit_code]
+    code = relevant_codes[0] if relevant_codes and (args.start or names_one_extension) else 0
     if args.format is not None:
-        _show_in_form(args.format, shown["tools"])
+        _print_for_model(args.format, report["tools"])
     elif args.json:
-        show_json(shown)
+        show_json(report)
         return code
     else:
-        _show_table(shown["tools"])
-    silent = shown["not_asked"]
-    if silent:
-        say(f"not asked, since that means starting them (--start): {', '.join(silent)}")
+        _print_table(report["tools"])
+    not_asked = report["not_asked"]
+    if not_asked:
+        say(f"not asked, since that means starting them (--start): {', '.join(not_asked)}")
     return code
 
 
-def _show_in_form(form: Form, tools: list[dict[str, Any]]) -> None:
+def _print_for_model(form: Form, tools: list[dict[str, Any]]) -> None:
     converted = [
         model_tool(form, tool["name"], tool["description"] or tool["tool"], tool["input_schema"])
         for tool in tools
@@ -111,6 +112,6 @@ def _show_in_form(form: Form, tools: list[dict[str, Any]]) -> None:
             say(f"warning: {change}")
 
 
-def _show_table(tools: list[dict[str, Any]]) -> None:
+def _print_table(tools: list[dict[str, Any]]) -> None:
     rows = [(tool["name"], tool["extension"], tool["description"]) for tool in tools]
     show_table(rows, ("NAME", "EXTENSION", "DESCRIPTION"))

@@ -1,12 +1,12 @@
-"""The extensions of a running host, live: calls a second, durations, what they use, what failed.
+"""Show the extensions of a running host, live: calls a second, durations, resources, failures.
 
-Those in trouble come first. Keys: ↑ ↓ (or k, j) and PgUp, PgDn select · r restarts · s stops ·
+Failed extensions come first. Keys: ↑ ↓ (or k, j) and PgUp, PgDn select · r restarts · s stops ·
 l shows its log, t its messages (Ctrl-C comes back) · / filters by id, state or dialect, Enter ends
 the filter, Esc clears it · q leaves.
 
-P50 and P99 are of the last calls since somebody looks; ERR counts calls that failed, FLY those in
-flight and waiting; CPU and memory are of the whole process tree. Without a terminal, or with
---json, one look is printed.
+P50 and P99 are durations of the last calls, measured while somebody watches; ERR counts calls that
+failed, FLY those in flight and waiting; CPU and memory are those of the whole process tree. Without
+a terminal, or with --json, one sample is printed.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import threading
 import time
 from typing import Any
 
-from exthost.cli.common import Args, add_config_option, config_path, no_command, say, show_json
+from exthost.cli.common import Args, add_config_option, config_path, refuse_command, say, show_json
 from exthost.cli.table_selection import TableSelection
 from exthost.cli.terminal import Terminal
 from exthost.cli.top_layout import arrange, order_rows, table_lines
@@ -27,15 +27,16 @@ from exthost.control.client import HostClient, ask
 from exthost.control.protocol import Request
 from exthost.errors import ExthostError, escape_controls
 
+# The time limit of a request that a running host answers at once.
 ANSWER_SECONDS = 10.0
 
-# Between two samples: often enough for a person, and cheap for a host of hundreds.
+# The time between two samples. A sample is cheap even for a host with hundreds of extensions.
 SAMPLE_SECONDS = 1.0
 
-# For a restart or a stop; the host goes on with it in any case.
+# The time limit of a restart or a stop. The host completes it even after the limit.
 VERB_SECONDS = 120.0
 
-LOOK = Request("status", params={"measure": True})
+SAMPLE_REQUEST = Request("status", params={"measure": True})
 KEYS = "↑↓ select · r restart · s stop · l log · t traffic · / filter · q quit"
 
 
@@ -44,20 +45,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
+    refuse_command(args)
     with HostClient(config_path(args), timeout=ANSWER_SECONDS) as client:
         if args.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-            return _look_once(args, client)
+            return _print_once(args, client)
         with Terminal() as terminal:
-            _Top(args, client, terminal).run()
+            _LiveTop(args, client, terminal).run()
     return 0
 
 
-def _look_once(args: Args, client: HostClient) -> int:
+def _print_once(args: Args, client: HostClient) -> int:
     rates = Rates()
-    rates.add(client.ask(LOOK, timeout=ANSWER_SECONDS)["extensions"], time.monotonic())
+    rates.add(client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)["extensions"], time.monotonic())
     time.sleep(SAMPLE_SECONDS)
-    answer = client.ask(LOOK, timeout=ANSWER_SECONDS)
+    answer = client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)
     rows = order_rows(rates.add(answer["extensions"], time.monotonic()))
     if args.json:
         show_json({"host": answer["host"], "extensions": rows})
@@ -69,8 +70,8 @@ def _look_once(args: Args, client: HostClient) -> int:
     return 0
 
 
-class _Top:
-    """The live display."""
+class _LiveTop:
+    """The live display: samples the host once a second, draws the table, and handles keys."""
 
     def __init__(self, args: Args, client: HostClient, terminal: Terminal) -> None:
         self._args = args
@@ -91,12 +92,12 @@ class _Top:
                 self._take_sample(now)
                 next_sample = now + SAMPLE_SECONDS
             self._draw()
-            for key in self._terminal.keys(max(0.0, next_sample - time.monotonic())):
+            for key in self._terminal.read_keys(max(0.0, next_sample - time.monotonic())):
                 if not self._handle_key(key):
                     return
 
     def _take_sample(self, now: float) -> None:
-        answer = self._client.ask(LOOK, timeout=ANSWER_SECONDS)
+        answer = self._client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)
         self._host = answer["host"]
         self._rows = self._rates.add(answer["extensions"], now)
 
@@ -105,14 +106,14 @@ class _Top:
     def _draw(self) -> None:
         width, height = self._terminal.size()
         selection = self._selection
-        rows = selection.shown(self._rows)
-        index = selection.index(rows)
+        rows = selection.filter_rows(self._rows)
+        index = selection.find_index(rows)
         counts = f"{len(rows)} of {len(self._rows)}" if selection.pattern else str(len(self._rows))
         trouble = sum(row["state"] in ("failed", "refused", "open", "backoff") for row in rows)
-        head = f"exthost top · process {self._host['pid']} · {counts} extensions"
-        head += f" · {trouble} in trouble" if trouble else ""
+        headline = f"exthost top · process {self._host['pid']} · {counts} extensions"
+        headline += f" · {trouble} in trouble" if trouble else ""
         table = arrange(rows, width, max(2, height - 3), index)
-        lines = [head[:width], *table.lines]
+        lines = [headline[:width], *table.lines]
         error = rows[index].get("last_error") if rows else None
         detail = self._note or (f"{selection.id}: {error['message']}" if error else "")
         if selection.is_typing or selection.pattern:
@@ -124,8 +125,8 @@ class _Top:
     # -- keys --------------------------------------------------------------------------------
 
     def _handle_key(self, key: str) -> bool:
-        """Handle a key. Return False for the one that leaves."""
-        if self._selection.handle(key, self._rows):
+        """Handle a key. Return False for a key that ends the display."""
+        if self._selection.handle_key(key, self._rows):
             if not self._selection.is_typing and key != "escape":
                 self._note = ""
             return True
@@ -139,7 +140,7 @@ class _Top:
         return True
 
     def _send_verb(self, verb: str, name: str) -> None:
-        """Restart or stop an extension, in a thread: the display goes on."""
+        """Restart or stop an extension. A thread waits for it, so that the display continues."""
         self._note = f"{name}: {verb} …"
 
         def send() -> None:
@@ -153,12 +154,21 @@ class _Top:
 
     def _run_verb(self, verb: list[str], name: str) -> None:
         """Run another verb in the terminal until Ctrl-C."""
-        words = [sys.executable, "-m", "exthost", *verb, name, "--config", config_path(self._args)]
-        # A handler, and not SIG_IGN, which the other program would inherit.
-        before = signal.signal(signal.SIGINT, lambda *_: None)
+        command = [
+            sys.executable,
+            "-m",
+            "exthost",
+            *verb,
+            name,
+            "--config",
+            config_path(self._args),
+        ]
+        # Ctrl-C is to end the other program only. A handler that does nothing is not inherited by
+        # it, as SIG_IGN would be.
+        previous_handler = signal.signal(signal.SIGINT, lambda *_: None)
         try:
-            with self._terminal.left():
+            with self._terminal.suspended():
                 print(f"{' '.join(verb)} {name}: Ctrl-C comes back", flush=True)
-                subprocess.run(words, check=False)
+                subprocess.run(command, check=False)
         finally:
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, previous_handler)

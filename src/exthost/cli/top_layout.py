@@ -1,7 +1,7 @@
-"""The table of `exthost top` and of `exthost run` as lines that fit a terminal. Pure.
+"""Formats the table of `exthost top` and `exthost run` as lines that fit a terminal. Pure.
 
-Those in trouble come first. Every line is at most as wide as the terminal; the last error gets what
-is left, and the whole of it is below the table for the extension that is selected.
+Failed extensions come first. No line is wider than the terminal. The last column, the last error,
+is cut at the right margin; `top` shows the whole error of the selected extension below the table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from exthost.errors import escape_controls
 
-__all__ = ["HEADER", "Arranged", "arrange", "table_lines", "order_rows"]
+__all__ = ["HEADER", "ArrangedTable", "arrange", "order_rows", "table_lines"]
 
 # The title of a column, its width, and whether it is a number.
 COLUMNS = (
@@ -26,15 +26,15 @@ COLUMNS = (
 )
 HEADER = ("ID", *(title for title, _, _ in COLUMNS), "LAST ERROR")
 
-_NARROWEST_ID, _WIDEST_ID = 8, 32
-_ERROR_CELLS = 10
+_MIN_ID_WIDTH, _MAX_ID_WIDTH = 8, 32
+_MIN_ERROR_WIDTH = 10
 
-# By what an operator must see first.
-_ORDER = {"failed": 0, "refused": 1, "open": 2, "backoff": 3, "starting": 4, "draining": 5}
+# The order of the rows by state: those that an operator must see first. Other states come last.
+_STATE_ORDER = {"failed": 0, "refused": 1, "open": 2, "backoff": 3, "starting": 4, "draining": 5}
 
 
-class Arranged(NamedTuple):
-    """The lines of a table, which of them is the selected one, and the rows that they show."""
+class ArrangedTable(NamedTuple):
+    """The lines of a table, the index of the selected line, and the rows that are visible."""
 
     lines: list[str]
     selected: int
@@ -42,76 +42,78 @@ class Arranged(NamedTuple):
 
 
 def order_rows(rows: Sequence[Mapping[str, Any]], pattern: str = "") -> list[Mapping[str, Any]]:
-    """Return the rows whose id, state or dialect contains the pattern, those in trouble first."""
-    wanted = pattern.lower()
+    """Return the rows whose id, state or dialect contains the pattern, failed extensions first."""
+    needle = pattern.lower()
     matching = [
         row
         for row in rows
-        if not wanted or any(wanted in str(row[key]).lower() for key in ("id", "state", "dialect"))
+        if not needle or any(needle in str(row[key]).lower() for key in ("id", "state", "dialect"))
     ]
-    return sorted(matching, key=lambda row: _ORDER.get(row["state"], 9))
+    return sorted(matching, key=lambda row: _STATE_ORDER.get(row["state"], 9))
 
 
 def arrange(
     rows: Sequence[Mapping[str, Any]], width: int, height: int, selected: int = 0
-) -> Arranged:
-    """Return the header and as many rows as fit, the selected one among them; the last line says
-    how many there are besides."""
+) -> ArrangedTable:
+    """Return a table that fits the width and height: the header, and a range of rows that includes
+    the selected one. If rows are left out, the last line says how many."""
     header, *body = table_lines(rows, width)
-    room = max(1, height - 1)
-    if len(body) <= room:
-        return Arranged([header, *body], selected + 1, tuple(rows))
-    room = max(1, room - 1)
-    first = max(0, min(selected - room // 2, len(body) - room))
-    below = len(body) - first - room
-    more = _cut(f"… {first} above, {below} below", width)
-    shown = [header, *body[first : first + room], more]
-    return Arranged(shown, selected - first + 1, tuple(rows[first : first + room]))
+    available = max(1, height - 1)
+    if len(body) <= available:
+        return ArrangedTable([header, *body], selected + 1, tuple(rows))
+    available = max(1, available - 1)
+    first = max(0, min(selected - available // 2, len(body) - available))
+    below = len(body) - first - available
+    more = _truncate(f"… {first} above, {below} below", width)
+    lines = [header, *body[first : first + available], more]
+    return ArrangedTable(lines, selected - first + 1, tuple(rows[first : first + available]))
 
 
 def table_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     """Return the header and one line for each row."""
-    fixed = sum(cells + 1 for _, cells, _ in COLUMNS)
-    longest = max((len(str(row["id"])) for row in rows), default=_NARROWEST_ID)
-    id_cells = max(_NARROWEST_ID, min(longest, _WIDEST_ID, width - fixed - _ERROR_CELLS - 1))
-    lines = [_line(HEADER, id_cells, width)]
-    return lines + [_line(cells_of(row), id_cells, width) for row in rows]
+    fixed_width = sum(column_width + 1 for _, column_width, _ in COLUMNS)
+    longest_id = max((len(str(row["id"])) for row in rows), default=_MIN_ID_WIDTH)
+    id_width = max(
+        _MIN_ID_WIDTH, min(longest_id, _MAX_ID_WIDTH, width - fixed_width - _MIN_ERROR_WIDTH - 1)
+    )
+    lines = [_format_line(HEADER, id_width, width)]
+    return lines + [_format_line(row_cells(row), id_width, width) for row in rows]
 
 
-def _line(cells: Sequence[str], id_cells: int, width: int) -> str:
+def _format_line(cells: Sequence[str], id_width: int, width: int) -> str:
     id, *middle, error = cells
-    parts = [_cut(id, id_cells).ljust(id_cells)]
-    for text, (_, room, is_number) in zip(middle, COLUMNS, strict=True):
-        cut = _cut(text, room)
-        parts.append(cut.rjust(room) if is_number else cut.ljust(room))
-    return _cut(" ".join([*parts, error]).rstrip(), width)
+    columns = [_truncate(id, id_width).ljust(id_width)]
+    for text, (_, available, is_number) in zip(middle, COLUMNS, strict=True):
+        cut = _truncate(text, available)
+        columns.append(cut.rjust(available) if is_number else cut.ljust(available))
+    return _truncate(" ".join([*columns, error]).rstrip(), width)
 
 
-def _cut(text: str, cells: int) -> str:
-    return text if len(text) <= cells else f"{text[: max(0, cells - 1)]}…"
+def _truncate(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
 
 
-def cells_of(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return one extension as the cells of a line."""
+def row_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the cells of one extension's row."""
     error = row.get("last_error")
     breaker = str(row.get("breaker") or "")
     return (
         escape_controls(str(row["id"])),
         str(row["state"]),
-        _number(row.get("rate"), 1),
-        _milliseconds(row.get("p50_ms")),
-        _milliseconds(row.get("p99_ms")),
-        _count(row.get("failed")),
+        _format_number(row.get("rate"), 1),
+        _format_milliseconds(row.get("p50_ms")),
+        _format_milliseconds(row.get("p99_ms")),
+        _format_count(row.get("failed")),
         str(row["in_flight"] + row["waiting"]),
         str(row["restarts"]),
         {"open": "open", "half-open": "half", "half_open": "half"}.get(breaker, "-"),
-        _number(row.get("cpu_percent"), 0),
-        _bytes(row.get("memory_bytes")),
+        _format_number(row.get("cpu_percent"), 0),
+        _format_bytes(row.get("memory_bytes")),
         escape_controls(" ".join(error["message"].split())) if error else "-",
     )
 
 
-def _count(number: int | None) -> str:
+def _format_count(number: int | None) -> str:
     if number is None:
         return "-"
     if number < 10_000:
@@ -119,13 +121,13 @@ def _count(number: int | None) -> str:
     return f"{number // 1000}k" if number < 1_000_000 else f"{number // 1_000_000}M"
 
 
-def _number(value: float | None, digits: int) -> str:
+def _format_number(value: float | None, digits: int) -> str:
     if value is None:
         return "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.{digits}f}"
 
 
-def _milliseconds(value: float | None) -> str:
+def _format_milliseconds(value: float | None) -> str:
     """Return a duration in at most six characters."""
     if value is None:
         return "-"
@@ -136,7 +138,7 @@ def _milliseconds(value: float | None) -> str:
     return f"{value:.0f}ms" if value >= 10 else f"{value:.1f}ms"
 
 
-def _bytes(value: int | None) -> str:
+def _format_bytes(value: int | None) -> str:
     """Return a size in at most five characters."""
     if not value:
         return "-"

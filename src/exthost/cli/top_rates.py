@@ -1,4 +1,4 @@
-"""Rates from two samples of a host: calls a second, and the share of a processor. Pure."""
+"""Computes rates from two samples of a host: calls per second, and processor use. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,27 +7,31 @@ __all__ = ["Rates"]
 
 
 class Rates:
-    """Adds `rate` and `cpu_percent` to rows, by comparing them with the previous sample."""
+    """Adds `rate` (calls per second) and `cpu_percent` (100 is one processor) to rows, by comparing
+    them with the previous sample."""
 
     def __init__(self) -> None:
-        self._before: dict[str, tuple[float, int, float]] = {}
+        self._previous_samples: dict[str, tuple[float, int, float]] = {}
 
     def add(self, rows: Sequence[Mapping[str, Any]], now: float) -> list[dict[str, Any]]:
-        """Return the rows with their rates since the previous sample; None if there was none."""
+        """Return the rows with their rates since the previous sample. `now` is a monotonic time in
+        seconds. The rates are None for an extension that was not in the previous sample."""
         samples = {
             row["id"]: (now, row["calls"], float(row.get("cpu_seconds") or 0.0)) for row in rows
         }
-        rated = [row | self._rates(row["id"], *samples[row["id"]]) for row in map(dict, rows)]
-        self._before = samples
-        return rated
+        rows_with_rates = [
+            row | self._compute_rates(row["id"], *samples[row["id"]]) for row in map(dict, rows)
+        ]
+        self._previous_samples = samples
+        return rows_with_rates
 
-    def _rates(self, id: str, now: float, calls: int, cpu: float) -> dict[str, Any]:
-        if id not in self._before:
+    def _compute_rates(self, id: str, now: float, calls: int, cpu_seconds: float) -> dict[str, Any]:
+        if id not in self._previous_samples:
             return {"rate": None, "cpu_percent": None}
-        then, calls_then, cpu_then = self._before[id]
-        seconds = max(now - then, 0.001)
+        previous_time, previous_calls, previous_cpu = self._previous_samples[id]
+        seconds = max(now - previous_time, 0.001)
         return {
-            "rate": max(0, calls - calls_then) / seconds,
-            # The processor time of a process that has ended is missing in the sum.
-            "cpu_percent": max(0.0, cpu - cpu_then) / seconds * 100,
+            "rate": max(0, calls - previous_calls) / seconds,
+            # The sum can decrease, because it no longer has the time of a process that has ended.
+            "cpu_percent": max(0.0, cpu_seconds - previous_cpu) / seconds * 100,
         }

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from exthost.cli.common import Args, add_config_option, config_path, no_command, plural, say
+from exthost.cli.common import Args, add_config_option, config_path, plural, refuse_command, say
 from exthost.cli.traffic_lines import traffic_line
 from exthost.control.client import HostClient
 from exthost.control.protocol import Request
@@ -19,7 +19,7 @@ from exthost.trace.record import TraceRecord
 from exthost.trace.trace_file import TraceFile, dropped_record
 from exthost.trace.trace_format import LineMaker
 
-# To connect: a host that lives accepts at once.
+# The time limit for connecting. A running host accepts at once.
 CONNECT_SECONDS = 10.0
 
 
@@ -33,11 +33,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
+    refuse_command(args)
     dialects: dict[str, str] = {}
     if not args.save:
-        maker = LineMaker(dialects)
-        return _follow(args, dialects, lambda record: _show(args, maker, record))
+        line_maker = LineMaker(dialects)
+        return _follow(args, dialects, lambda record: _show(args, line_maker, record))
     file = TraceFile(args.save, dialects)
     try:
         return _follow(args, dialects, file)
@@ -45,29 +45,29 @@ def run(args: Args) -> int:
         file.close()
 
 
-def _follow(args: Args, dialects: dict[str, str], keep: Callable[[TraceRecord], None]) -> int:
-    messages, is_told = 0, False
+def _follow(args: Args, dialects: dict[str, str], store: Callable[[TraceRecord], None]) -> int:
+    messages, is_announced = 0, False
 
     def on_event(event: Mapping[str, Any]) -> None:
-        nonlocal messages, is_told
-        if not is_told:
-            is_told = True
+        nonlocal messages, is_announced
+        if not is_announced:
+            is_announced = True
             say(f"messages of {args.name or 'every extension'}; Ctrl-C ends")
         dialects.update(event["dialects"])
         if event["dropped"]:
-            # Between the records, so that a recording and --json have the gap, too.
-            keep(dropped_record(event["records"][0]["extension"], event["dropped"]))
+            # Stored as a record, so that a recording and --json have the gap, too.
+            store(dropped_record(event["records"][0]["extension"], event["dropped"]))
         for data in event["records"]:
             record = TraceRecord.from_dict(data)
-            keep(record)
+            store(record)
             messages += record.is_message
             if args.count and messages >= args.count:
-                raise _Enough
+                raise _CountReached
 
     with HostClient(config_path(args), timeout=CONNECT_SECONDS) as client:
         try:
             client.ask(Request("trace", args.name), on_event=on_event)
-        except _Enough:
+        except _CountReached:
             pass
         except KeyboardInterrupt:
             if not args.save:
@@ -77,13 +77,13 @@ def _follow(args: Args, dialects: dict[str, str], keep: Callable[[TraceRecord], 
     return 0
 
 
-class _Enough(Exception):
-    """Raised when the requested number of messages has come."""
+class _CountReached(Exception):
+    """Raised to end the request when --count messages were received."""
 
 
-def _show(args: Args, maker: LineMaker, record: TraceRecord) -> None:
+def _show(args: Args, line_maker: LineMaker, record: TraceRecord) -> None:
     if args.json:
-        sys.stdout.buffer.write(maker.lines(record))
+        sys.stdout.buffer.write(line_maker.lines(record))
     else:
         sys.stdout.buffer.write(traffic_line(record).encode("utf-8", "backslashreplace") + b"\n")
     sys.stdout.flush()

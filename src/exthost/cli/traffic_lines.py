@@ -1,4 +1,4 @@
-"""Records of a trace as lines for a person."""
+"""Formats the records of a trace as lines of text."""
 
 import time
 from typing import Any
@@ -8,21 +8,21 @@ from exthost.trace.record import TraceRecord
 from exthost.trace.trace_file import DROPPED_RECORDS
 from exthost.wire import jsontext
 
-# A line longer than this is cut; --json has it whole.
-_SHOWN = 400
+# A longer line is cut. `exthost trace --json` prints whole messages.
+_MAX_CHARS = 400
 
 _ARROWS = {"sent": "→", "received": "←"}
 
 
 def traffic_line(record: TraceRecord) -> str:
     """Return a record as one line."""
-    moment = time.strftime("%H:%M:%S", time.localtime(record.time))
+    time_text = time.strftime("%H:%M:%S", time.localtime(record.time))
     millis = int(record.time % 1 * 1000)
-    head = f"{moment}.{millis:03d} {record.extension} {_ARROWS.get(record.direction, '·')}"
-    return escape_controls(_cut(f"{head} {_text(record)}"))
+    head = f"{time_text}.{millis:03d} {record.extension} {_ARROWS.get(record.direction, '·')}"
+    return escape_controls(_truncate(f"{head} {_record_text(record)}"))
 
 
-def _text(record: TraceRecord) -> str:
+def _record_text(record: TraceRecord) -> str:
     if not record.is_message:
         data: Any = record.data if isinstance(record.data, dict) else {}
         match record.kind:
@@ -42,10 +42,10 @@ def _text(record: TraceRecord) -> str:
         return f"stderr: {record.text}"
     number = f" #{record.call}" if record.call is not None else ""
     kind = {"reply": "reply to ", "failure": "error from ", "notification": "note "}
-    about = f"{kind.get(record.kind, '')}{record.method}{number}"
-    return f"{about} {jsontext.display_text(record.data)} ({record.size:,} B)"
+    subject = f"{kind.get(record.kind, '')}{record.method}{number}"
+    return f"{subject} {jsontext.display_text(record.data)} ({record.size:,} B)"
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     line = text.replace("\n", "⏎")
-    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+    return line if len(line) <= _MAX_CHARS else f"{line[:_MAX_CHARS]}…"

@@ -8,10 +8,10 @@ An entry of the config is taken out with `exthost remove`.
 import argparse
 from pathlib import Path
 
-from exthost.cli.common import Args, add_config_option, no_command, show_json
-from exthost.cli.config_edit import tell_reload
-from exthost.cli.package_folders import delete
-from exthost.cli.target_specs import read_wanted
+from exthost.cli.common import Args, add_config_option, refuse_command, show_json
+from exthost.cli.config_edit import suggest_reload
+from exthost.cli.package_folders import delete_package
+from exthost.cli.target_specs import read_extensions
 from exthost.config import Config
 from exthost.discovery.configfile import ConfiguredExtensions
 from exthost.discovery.report import Candidate
@@ -33,11 +33,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: UninstallArgs) -> int:
-    no_command(args)
-    wanted = read_wanted(args)
-    package = _find(wanted, args.name)
+    refuse_command(args)
+    configured = read_extensions(args)
+    package = _find_package(configured, args.name)
     target = Path(package.folder)
-    _check_place(wanted.config, target)
+    _check_not_search_path(configured.config, target)
     what = "the link" if target.is_symlink() else "the folder"
     if not args.yes:
         raise UsageError(
@@ -47,17 +47,18 @@ def run(args: UninstallArgs) -> int:
             help=f"exthost uninstall {package.id} --yes",
             evidence=Evidence(path=str(target)),
         )
-    delete(target)
+    delete_package(target)
     if args.json:
         show_json({"id": package.id, "path": str(target), "uninstalled": True})
     else:
         print(f"{package.id}: deleted {what} {target}")
-    tell_reload(args)
+    suggest_reload(args)
     return 0
 
 
-def _check_place(config: Config, target: Path) -> None:
-    """Raise UsageError if the folder is a search path itself: others may lie in it."""
+def _check_not_search_path(config: Config, target: Path) -> None:
+    """Raise UsageError if the folder is a search path itself, because it may contain other
+    extensions."""
     settings = config.discovery
     assert settings is not None, "it was found by discovery"
     bases = base_folders(settings, config.folder or ".")
@@ -70,14 +71,16 @@ def _check_place(config: Config, target: Path) -> None:
         )
 
 
-def _find(wanted: ConfiguredExtensions, name: str) -> Candidate:
-    packages = (*wanted.report.candidates, *wanted.report.off)
+def _find_package(configured: ConfiguredExtensions, name: str) -> Candidate:
+    packages = (*configured.report.candidates, *configured.report.off)
     for package in packages:
         if package.id == name and package.home == str(Path(package.folder).resolve()):
             return package
-    if any(spec.id == name for spec in wanted.config.specs):
+    if any(spec.id == name for spec in configured.config.specs):
         help = f"it is an entry of the config: exthost remove {name}"
     else:
-        near = nearest(name, [package.id for package in packages])
-        help = f"did you mean {near!r}?" if near else "exthost list tells which there are"
+        suggestion = nearest(name, [package.id for package in packages])
+        help = (
+            f"did you mean {suggestion!r}?" if suggestion else "exthost list tells which there are"
+        )
     raise NotFound("X1206", f"no extension {name!r} was found in a folder of its own", help=help)

@@ -17,12 +17,12 @@ import shutil
 import sys
 from pathlib import Path
 
-from exthost.cli.common import Args, add_config_option, config_path, no_command, say, show_json
+from exthost.cli.common import Args, add_config_option, config_path, refuse_command, say, show_json
 from exthost.cli.mcp_service import add_http_options, check_http_options
 from exthost.cli.web_service import add_web_options
 from exthost.errors import UsageError
 
-# As long as extensions may take to get ready, and to drain.
+# The time that systemd gives the host until all extensions are ready, and until all have drained.
 START_SECONDS = 300
 STOP_SECONDS = 90
 
@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
+    refuse_command(args)
     check_http_options(args)
     if args.user and args.run_as is not None:
         raise UsageError(
@@ -49,10 +49,12 @@ def run(args: Args) -> int:
     user = "" if args.user else args.run_as or getpass.getuser()
     if user == "root" and args.run_as is None:
         say("warning: this unit runs as root: name another user with --run-as")
-    if args.run_as is not None and not _is_known(args.run_as):
+    if args.run_as is not None and not _user_exists(args.run_as):
         say(f"warning: there is no user {args.run_as} here: the unit starts where there is one")
     path = search_path(os.environ.get("PATH", ""))
-    text = unit_text(run_words(args), config=_whole(config_path(args)), user=user, path=path)
+    text = unit_text(
+        run_command(args), config=_absolute_path(config_path(args)), user=user, path=path
+    )
     if args.json:
         show_json({"unit": text})
     else:
@@ -60,40 +62,41 @@ def run(args: Args) -> int:
     return 0
 
 
-def run_words(args: Args) -> list[str]:
-    """Return the command that the unit executes."""
-    words = [*_program(), "run", "--quiet", "--config", _whole(config_path(args))]
+def run_command(args: Args) -> list[str]:
+    """Return the command line that the unit executes."""
+    command = [*_program(), "run", "--quiet", "--config", _absolute_path(config_path(args))]
     if args.http is not None:
-        words += ["--http", str(args.http)]
+        command += ["--http", str(args.http)]
     for origin in args.origins:
-        words += ["--allow-origin", origin]
+        command += ["--allow-origin", origin]
     if args.web is not None:
-        words += ["--web", str(args.web)]
+        command += ["--web", str(args.web)]
     if args.token_file is not None:
-        words += ["--token-file", _whole(args.token_file)]
-    return words
+        command += ["--token-file", _absolute_path(args.token_file)]
+    return command
 
 
 def search_path(path: str) -> str:
-    """Return the folders of a PATH that mean the same from any working directory."""
+    """Return a PATH with only its absolute folders, because the unit has another working
+    directory."""
     return ":".join(part for part in path.split(":") if part.startswith("/") and part.isprintable())
 
 
-def unit_text(words: list[str], *, config: str, user: str, path: str) -> str:
-    """Return the unit. Without a user it is one of a user's own service manager; `path` is the
-    PATH of the host."""
+def unit_text(command: list[str], *, config: str, user: str, path: str) -> str:
+    """Return the text of the unit. With an empty `user` it is a unit for a user's own service
+    manager. `path` is the environment variable PATH of the host."""
     lines = [
         "[Unit]",
-        f"Description=exthost: extensions of {_escaped(config)}",
+        f"Description=exthost: extensions of {_escape_specifiers(config)}",
         "Documentation=man:exthost(1)",
         *(["After=network.target"] if user else []),
         "",
         "[Service]",
         "Type=notify",
         *([f"User={user}"] if user and user != "root" else []),
-        f"WorkingDirectory={_escaped(str(Path(config).parent))}",
-        *([f"Environment={_quoted_assignment('PATH', path)}"] if path else []),
-        f"ExecStart={' '.join(map(_quoted, words))}",
+        f"WorkingDirectory={_escape_specifiers(str(Path(config).parent))}",
+        *([f"Environment={_quote_assignment('PATH', path)}"] if path else []),
+        f"ExecStart={' '.join(map(_quote_argument, command))}",
         "ExecReload=kill -HUP $MAINPID",
         "# The host ends its extensions itself; what is left after that is killed.",
         "KillMode=mixed",
@@ -114,19 +117,23 @@ def unit_text(words: list[str], *, config: str, user: str, path: str) -> str:
 
 
 def _program() -> list[str]:
-    own = Path(sys.argv[0])
-    if own.name == "exthost" and own.is_absolute() and os.access(own, os.X_OK):
-        return [str(own)]
+    program_path = Path(sys.argv[0])
+    if (
+        program_path.name == "exthost"
+        and program_path.is_absolute()
+        and os.access(program_path, os.X_OK)
+    ):
+        return [str(program_path)]
     program = shutil.which("exthost")
     return [program] if program is not None else [sys.executable, "-m", "exthost"]
 
 
-def _whole(path: str) -> str:
+def _absolute_path(path: str) -> str:
     return str(Path(path).absolute())
 
 
-def _is_known(user: str) -> bool:
-    """Return whether this machine has the user; a number names one in any case."""
+def _user_exists(user: str) -> bool:
+    """Return whether this machine has the user. A number is accepted as a user id."""
     try:
         pwd.getpwnam(user)
     except KeyError:
@@ -134,18 +141,21 @@ def _is_known(user: str) -> bool:
     return True
 
 
-def _quoted_assignment(name: str, value: str) -> str:
-    """Return a variable as systemd reads it, where a dollar sign has no meaning."""
-    escaped = _escaped(value).replace("\\", "\\\\").replace('"', '\\"')
+def _quote_assignment(name: str, value: str) -> str:
+    """Return a quoted assignment for `Environment=`, where `$` is not special."""
+    escaped = _escape_specifiers(value).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{name}={escaped}"'
 
 
-def _escaped(text: str) -> str:
+def _escape_specifiers(text: str) -> str:
+    """Return the text with `%` doubled, which systemd would expand as a specifier."""
     return text.replace("%", "%%")
 
 
-def _quoted(word: str) -> str:
-    """Return a word of a command line, as systemd reads it."""
-    escaped = _escaped(word).replace("\\", "\\\\").replace("$", "$$").replace('"', '\\"')
-    is_plain = all(char.isalnum() or char in "/._-:=@+,[]" for char in word)
-    return escaped if is_plain and word else f'"{escaped}"'
+def _quote_argument(argument: str) -> str:
+    """Return an argument of `ExecStart=`, quoted for systemd."""
+    escaped = (
+        _escape_specifiers(argument).replace("\\", "\\\\").replace("$", "$$").replace('"', '\\"')
+    )
+    is_plain = all(char.isalnum() or char in "/._-:=@+,[]" for char in argument)
+    return escaped if is_plain and argument else f'"{escaped}"'

@@ -1,7 +1,7 @@
 """Start a host, as `exthost run` does; with -d in the background.
 
-With -d it returns when each extension is ready or has failed. What the host itself has to say is
-kept beside the logs of its extensions; `exthost status`, `logs` and `down` work on it.
+With -d it returns when each extension is ready or has failed. The messages of the host itself are
+written to a file beside the logs of its extensions; `exthost status`, `logs` and `down` work on it.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from exthost.cli import run as run_module
-from exthost.cli.common import Args, given_config, no_command, say, show_json
+from exthost.cli.common import Args, refuse_command, require_config_path, say, show_json
 from exthost.control.address import config_key, make_private_folder
 from exthost.control.client import ask
 from exthost.control.protocol import Request
@@ -22,9 +22,9 @@ from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.process.state_dirs import log_file
 
 # How often to check whether the host has started.
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
-# A host that lives answers this at once.
+# The time limit of a request that a running host answers at once.
 _HELLO_SECONDS = 10.0
 
 
@@ -36,18 +36,18 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     if not args.detach:
         return run_module.run(args)
-    no_command(args)
+    refuse_command(args)
     if args.mcp_stdio:
         raise UsageError(
             "X1316", "a host in the background has no stdin to serve", help="leave -d out"
         )
-    path = given_config(args)
+    path = require_config_path(args)
     read_config(path)  # so that its mistakes are reported here, and not in the log of the host
-    _require_none(path)
+    _require_no_host(path)
     output = _output_file(path)
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "exthost", "run", "--quiet", *_words(args, path)],
+            [sys.executable, "-m", "exthost", "run", "--quiet", *_run_arguments(args, path)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=file,
@@ -60,7 +60,7 @@ def run(args: Args) -> int:
         return process.returncode or 1
     sys.stderr.write(output.read_text("utf-8", "replace"))
     say(f"its output is in {output}")
-    process.returncode = 0  # it goes on running, and nobody waits for it
+    process.returncode = 0  # suppresses the warning that the process still runs
     if args.json:
         show_json(host)
     else:
@@ -68,8 +68,9 @@ def run(args: Args) -> int:
     return 0
 
 
-def _require_none(path: str) -> None:
-    """Raise UsageError if a host of this config runs. Its output is not to be overwritten."""
+def _require_no_host(path: str) -> None:
+    """Raise UsageError if a host of this config runs. Called before its output file would be
+    overwritten."""
     try:
         host = ask(path, Request("hello"), timeout=_HELLO_SECONDS)
     except NotFound:
@@ -81,31 +82,32 @@ def _require_none(path: str) -> None:
     )
 
 
-def _words(args: Args, path: str) -> list[str]:
-    words = ["--config", str(Path(path).absolute())]
+def _run_arguments(args: Args, path: str) -> list[str]:
+    arguments = ["--config", str(Path(path).absolute())]
     if args.http is not None:
-        words += ["--http", str(args.http)]
+        arguments += ["--http", str(args.http)]
     for origin in args.origins:
-        words += ["--allow-origin", origin]
+        arguments += ["--allow-origin", origin]
     if args.web is not None:
-        words += ["--web", str(args.web)]
+        arguments += ["--web", str(args.web)]
     if args.otel:
-        words.append("--otel")
+        arguments.append("--otel")
     if args.token_file is not None:
-        words += ["--token-file", str(Path(args.token_file).absolute())]
-    return words
+        arguments += ["--token-file", str(Path(args.token_file).absolute())]
+    return arguments
 
 
 def _output_file(path: str) -> Path:
-    beside = Path(log_file(os.environ, config_key(path), "host"))
-    make_private_folder(beside.parent)
-    return beside.with_name("host.out")
+    extension_log = Path(log_file(os.environ, config_key(path), "host"))
+    make_private_folder(extension_log.parent)
+    return extension_log.with_name("host.out")
 
 
 def _wait_until_open(
     path: str, process: "subprocess.Popen[bytes]", output: Path
 ) -> dict[str, Any] | None:
-    """Return the answer of the host to `hello` once it has opened; None if it ended before."""
+    """Wait until the host has opened, and return its answer to `hello`. Return None if it ended
+    before."""
     while process.poll() is None:
         try:
             host: dict[str, Any] = ask(path, Request("hello"), timeout=_HELLO_SECONDS)
@@ -117,5 +119,5 @@ def _wait_until_open(
         else:
             if host["pid"] == process.pid and host["opened"]:
                 return host
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     return None

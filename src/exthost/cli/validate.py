@@ -8,14 +8,14 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from exthost.cli.common import Args, add_config_option, no_command, say, show_json, show_table
+from exthost.cli.common import Args, add_config_option, refuse_command, say, show_json, show_table
 from exthost.cli.diagnostic_lines import (
     add_all_option,
-    diagnostic_row,
+    diagnostic_as_dict,
+    print_diagnostics,
     select_diagnostics,
-    tell_diagnostics,
 )
-from exthost.cli.target_specs import manifests_at, read_wanted
+from exthost.cli.target_specs import manifests_at, read_extensions
 from exthost.discovery.configfile import ConfiguredExtensions
 from exthost.discovery.report import Diagnostic, Report
 from exthost.errors import ManifestError, Refused
@@ -30,48 +30,52 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    no_command(args)
+    refuse_command(args)
     if args.target is None:
-        wanted = read_wanted(args)
-        rows, specs = [*_named(wanted), *_found(wanted.report)], list(wanted.specs)
-        diagnostics = wanted.diagnostics
+        configured = read_extensions(args)
+        rows, specs = (
+            [*_config_rows(configured), *_discovered_rows(configured.report)],
+            list(configured.specs),
+        )
+        diagnostics = configured.diagnostics
     else:
         report = manifests_at(Path(args.target))
-        rows, specs = _found(report), [candidate.spec for candidate in report.candidates]
+        rows, specs = _discovered_rows(report), [candidate.spec for candidate in report.candidates]
         diagnostics = report.diagnostics
-    too_new = _too_new(specs)
-    rows = [row for row in rows if row[0] not in too_new]
-    diagnostics = (*diagnostics, *too_new.values())
+    version_diagnostics = _version_diagnostics(specs)
+    rows = [row for row in rows if row[0] not in version_diagnostics]
+    diagnostics = (*diagnostics, *version_diagnostics.values())
     errors = [diagnostic for diagnostic in diagnostics if diagnostic.level == "error"]
     if args.json:
         valid = [{"id": id, "dialect": dialect, "path": path} for id, dialect, path in rows]
-        shown = [
-            diagnostic_row(diagnostic)
-            for diagnostic in select_diagnostics(diagnostics, every=args.all)
+        diagnostic_rows = [
+            diagnostic_as_dict(diagnostic)
+            for diagnostic in select_diagnostics(diagnostics, include_all=args.all)
         ]
-        show_json({"valid": valid, "diagnostics": shown, "ok": not errors})
+        show_json({"valid": valid, "diagnostics": diagnostic_rows, "ok": not errors})
     else:
         show_table(rows, ("VALID", "DIALECT", "PATH"))
         if not rows and not errors:
             config = "" if args.target else "; what the config says itself is valid"
             say(f"there are no manifests here{config}; exthost doctor checks what is there")
-        tell_diagnostics(select_diagnostics(diagnostics, every=args.all), fixes=True)
+        print_diagnostics(select_diagnostics(diagnostics, include_all=args.all), with_help=True)
     return ManifestError.exit_code if errors else 0
 
 
-def _found(report: Report) -> list[tuple[str, str, str]]:
+def _discovered_rows(report: Report) -> list[tuple[str, str, str]]:
     return [(candidate.id, candidate.dialect, candidate.path) for candidate in report.candidates]
 
 
-def _named(wanted: ConfiguredExtensions) -> list[tuple[str, str, str]]:
-    """Return the manifests that entries of the config name."""
-    ids = {spec.id for spec in wanted.config.specs}
-    named = [spec for spec in wanted.specs if spec.id in ids and spec.manifest_file]
+def _config_rows(configured: ConfiguredExtensions) -> list[tuple[str, str, str]]:
+    """Return a row for each manifest that an entry of the config names."""
+    ids = {spec.id for spec in configured.config.specs}
+    named = [spec for spec in configured.specs if spec.id in ids and spec.manifest_file]
     return [(spec.id, spec.dialect, spec.manifest_file) for spec in named]
 
 
-def _too_new(specs: Sequence[Spec]) -> dict[str, Diagnostic]:
-    """Return the error of each extension that needs a later host, by its id."""
+def _version_diagnostics(specs: Sequence[Spec]) -> dict[str, Diagnostic]:
+    """Return a diagnostic for each extension that requires a newer version of the host, by its
+    id."""
     errors = {}
     for spec in specs:
         try:

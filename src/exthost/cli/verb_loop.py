@@ -10,21 +10,22 @@ from exthost.process.host_protection import harden
 
 
 def run_async(main: Any) -> int:
-    """Run a verb's coroutine; Ctrl-C cancels it. The processes that it starts cannot read the
-    memory and the variables of this one."""
+    """Run a verb's coroutine on an asyncio event loop, and return its exit code. Ctrl-C cancels it.
+    The process is hardened first: processes that it starts cannot read its memory and its
+    environment."""
     harden()
     return int(asyncio.run(main))
 
 
 def run_long_lived(main: Any) -> int:
-    """Do the same as `run_async` for a verb that serves for long: on uvloop, if it is installed."""
+    """Do the same as `run_async`, on uvloop if it is installed. For verbs that serve for long."""
     harden()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return int(runner.run(main))
 
 
 def run_once(main: Any) -> int:
-    """Do the same as `run_async` for a verb that ends by itself, with the host's warnings on
-    stderr."""
+    """Do the same as `run_async`, and print the warnings of the host to stderr. Verbs with a
+    display print them there instead."""
     with WarningHandler(lambda text: say(escape_controls(text))):
         return run_async(main)

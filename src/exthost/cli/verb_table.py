@@ -1,18 +1,19 @@
-"""The verbs and their options as data: what completions and the manual page are made from.
+"""The verbs and their options as data, from which shell completions and the manual page are made.
 
-Read from the same parsers that read the command line, so neither can differ from it.
+They are read from the argparse parsers of the command line, so that they always agree with it.
 """
 
 import argparse
 import inspect
 from typing import NamedTuple
 
-from exthost.cli.common import verb_parser
+from exthost.cli.common import make_verb_parser
 from exthost.cli.verbs import VERBS
 
 
 class Option(NamedTuple):
-    """An option, or an argument if it has no names. `placeholder` is "" if it takes no value."""
+    """An option, or a positional argument if `names` is empty. `placeholder` stands for its value
+    in the help, such as FILE; it is "" for an option without a value."""
 
     names: tuple[str, ...]
     placeholder: str
@@ -21,7 +22,8 @@ class Option(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """A verb. `about` is the text of its help; `takes_name` whether an extension is named."""
+    """A verb. `summary` is its line in `exthost --help`, `about` the text of its own help, and
+    `takes_name` is whether it has an argument that names an extension."""
 
     name: str
     summary: str
@@ -32,7 +34,7 @@ class Verb(NamedTuple):
     @property
     def takes_name(self) -> bool:
         arguments = [option.placeholder for option in self.options if not option.names]
-        return any(word in ("NAME", "TARGET") for word in arguments)
+        return any(argument in ("NAME", "TARGET") for argument in arguments)
 
 
 def read_verbs() -> tuple[Verb, ...]:
@@ -41,7 +43,7 @@ def read_verbs() -> tuple[Verb, ...]:
 
 
 def _read_verb(name: str, summary: str) -> Verb:
-    module, parser = verb_parser(name)
+    module, parser = make_verb_parser(name)
     usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
     actions = [action for action in parser._actions if action.help != argparse.SUPPRESS]
     options = tuple(_read_option(action) for action in actions)
@@ -52,6 +54,6 @@ def _read_option(action: argparse.Action) -> Option:
     choices = tuple(map(str, action.choices)) if action.choices is not None else ()
     placeholder = ""
     if action.nargs != 0:
-        shown = action.metavar if isinstance(action.metavar, str) else ""
-        placeholder = shown or "|".join(choices) or action.dest.upper()
+        metavar = action.metavar if isinstance(action.metavar, str) else ""
+        placeholder = metavar or "|".join(choices) or action.dest.upper()
     return Option(tuple(action.option_strings), placeholder, action.help or "", choices)

@@ -1,4 +1,7 @@
-"""The verbs of the command line with a line of help each, and the exit codes of its own."""
+"""The verbs of the command line with their one-line help, and two exit codes.
+
+Errors have exit codes of their own (`ExthostError.exit_code`).
+"""
 
 VERBS = {
     "inspect": "start an extension, shake hands, show what it offers, stop",
@@ -38,5 +41,7 @@ VERBS = {
     "explain": "what an error code means and what to do about it",
 }
 
+# The exit code after Ctrl-C: 128 + SIGINT, as in shells.
 INTERRUPTED = 130
+# The exit code without any argument.
 USAGE = 2
