@@ -63,7 +63,7 @@ def shown() -> dict[str, list[str]]:
     """Every id that is named, and by whom."""
     found: dict[str, list[str]] = {}
     for vector in all_vectors.load():
-        for id in vector.row.get("shows", ()):
+        for id in vector.fields.get("shows", ()):
             found.setdefault(id, []).append(str(vector))
     for path in sorted((all_vectors.ROOT / "tests").rglob("test_*.py")):
         for id, test in _named_in(path):

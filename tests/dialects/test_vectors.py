@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from exthost.dialects.codec import Role
 from exthost.errors import ProtocolViolation
 from exthost.messages import Failure, Message, Noise, Notification, Reply, Request
-from exthost.testing.vector_notation import Stated, messages_in, parse
+from exthost.testing.vector_notation import MessagePattern, parse_pattern, split_messages
 from exthost.testing.vectors import Vector, check_vector, check_with_process, load_vectors
 from exthost.testing.vectors.read_vector import ReadVector
 from tests.dialects import all_vectors
@@ -25,7 +25,9 @@ def each(*tables: str) -> pytest.MarkDecorator:
 def patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server of MCP that is slow and not silent is no other server: where no limit is part of
     the script, the time for discovery is not, either."""
-    if "vector" in request.fixturenames and not request.getfixturevalue("vector").row.get("limits"):
+    if "vector" in request.fixturenames and not request.getfixturevalue("vector").fields.get(
+        "limits"
+    ):
         monkeypatch.setattr("exthost.dialects.mcp.handshake.DISCOVERY_SECONDS", 100.0)
 
 
@@ -83,7 +85,7 @@ def test_a_pure_function_has_the_value_that_the_vector_says(vector: Vector) -> N
 
 _READ = vectors("read")
 _DIALECTS = sorted({vector.module: vector for vector in _READ}.values(), key=str)
-_FRAMES = [ReadVector(vector).bytes for vector in _READ]
+_FRAMES = [ReadVector(vector).data for vector in _READ]
 
 
 @pytest.mark.parametrize("vector", _DIALECTS, ids=lambda vector: vector.file)
@@ -99,7 +101,7 @@ def test_whatever_is_in_a_frame_only_our_own_error_leaves_the_codec(
     )
     codec = vector.dialect.codec(role)
     try:
-        said = messages_in(codec.decode(frame))
+        said = split_messages(codec.decode(frame))
     except ProtocolViolation as violation:
         assert violation.message
     else:
@@ -119,14 +121,17 @@ def test_each_role_has_a_canonical_vector_of_all_it_can_say(file: str) -> None:
         readings = [(vector, ReadVector(vector)) for vector in ours]
         readings = [(vector, reading) for vector, reading in readings if reading.role is role]
         kinds = {
-            stated.kind for _, one in readings for stated in one.means if isinstance(stated, Stated)
+            stated.type_name
+            for _, one in readings
+            for stated in one.expected
+            if isinstance(stated, MessagePattern)
         }
         written = {
-            stated.kind
+            stated.type_name
             for vector, one in readings
-            if vector.row.get("canonical")
-            for stated in one.means
-            if isinstance(stated, Stated)
+            if vector.fields.get("canonical")
+            for stated in one.expected
+            if isinstance(stated, MessagePattern)
         }
         assert kinds == written and kinds, role
 
@@ -137,20 +142,20 @@ def test_names_are_unique_in_their_file() -> None:
 
 
 def test_the_notation_tells_types_and_values_apart() -> None:
-    one: Message = parse('Reply {"id": 1}').message()  # type: ignore[union-attr]
-    assert parse('Reply {"id": 1}').fits(one)
+    one: Message = parse_pattern('Reply {"id": 1}').build()  # type: ignore[union-attr]
+    assert parse_pattern('Reply {"id": 1}').matches(one)
     for other in ('Reply {"id": true}', 'Reply {"id": 1.0}', 'Failure {"id": 1}', 'Noise ""'):
-        assert not parse(other).fits(one)
+        assert not parse_pattern(other).matches(one)
     for nonsense in ('Reply {"no": 1}', "Answer {}", 'Noise {"a": 1}', 'Reply "x"'):
-        with pytest.raises(ValueError, match=r"not a message|no member"):
-            parse(nonsense)
+        with pytest.raises(ValueError, match=r"not a message|no field"):
+            parse_pattern(nonsense)
 
 
 WRONG = [
     ('[[read]]\npayload = "{}"\nmeans = "Reply {}"', "whole"),
     ("[[read]]\npayload = '{}'\nmeans = 'Noise \"method\"'\ncanonical = true", "canonical"),
-    ('[[handshake]]\nscript = []\noffer = "{}"', "said more than the script has"),
-    ('[[refusal]]\nscript = []\nerror = "x"\ncode = "x"\nsays = "x"', "said more"),
+    ('[[handshake]]\nscript = []\noffer = "{}"', "it sends more than the script has"),
+    ('[[refusal]]\nscript = []\nerror = "x"\ncode = "x"\nsays = "x"', "it sends more"),
     ('[[meaning]]\nnotification = \'Notification {"method": "log"}\'\nmeans = "Log"', "Log"),
 ]
 

@@ -205,7 +205,7 @@ async def held(
 
 def at(stage: str, **words: Any) -> tuple[str, str]:
     """Return flags by which the extension misbehaves at this moment."""
-    return f"at={stage}", f"words={json.dumps(words)}"
+    return f"stage={stage}", f"command={json.dumps(words)}"
 
 
 def frame(peer: HostilePeer, message: Message) -> bytes:

@@ -70,7 +70,7 @@ async def recorded(peer: HostilePeer, folder: Path) -> Path:
 
 def length(recording: Path) -> int:
     """Return how many bytes the extension sent in it."""
-    return sum(len(text) // 2 for _, text in fault_proxy.pieces(str(recording)))
+    return sum(len(text) // 2 for _, text in fault_proxy.read_chunks(str(recording)))
 
 
 # A late byte is no fault: it gets the time that a busy machine may take. For the others the limit

@@ -340,11 +340,11 @@ async def test_a_crash_loop_ends_with_its_budget_and_no_call_hangs(folder: Path)
     """Shakes hands and dies; and dies in every call: spawned exactly 1 + max_retries times."""
 
     async def loop(peer: HostilePeer, flags: tuple[str, ...]) -> None:
-        marks = folder / f"marks-{peer.dialect}-{len(flags)}"
+        pid_log = folder / f"pids-{peer.dialect}-{len(flags)}"
         policy = {"strategy": "immediate", "max_retries": 3}
         ledger = Ledger()
         ext = extension(
-            peer, folder, *flags, f"marks={marks}",
+            peer, folder, *flags, f"pid_log={pid_log}",
             ledger=ledger, dialect=hurried(peer, 0.3), restart=policy,
         )  # fmt: skip
         child = Held(ext, peer, ledger)
@@ -354,9 +354,9 @@ async def test_a_crash_loop_ends_with_its_budget_and_no_call_hangs(folder: Path)
             if ext.state == "failed":
                 break
         await until(lambda: ext.state == "failed", CALL_SECONDS)
-        assert len(marks.read_text().split()) == 4
+        assert len(pid_log.read_text().split()) == 4
         assert isinstance(await child.end("echo"), ExthostError)
-        assert len(marks.read_text().split()) == 4  # asking does not start it
+        assert len(pid_log.read_text().split()) == 4  # asking does not start it
         await ext.close()
         child.settle()
 

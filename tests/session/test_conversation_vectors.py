@@ -40,10 +40,15 @@ from exthost.session.effects import (
 from exthost.session.failures import Violated
 from exthost.session.replies import GeneratorReply
 from exthost.spec import Limits, Spec
-from exthost.testing.vector_notation import Garbage, Stated, messages_in, parse_message
+from exthost.testing.vector_notation import (
+    GarbagePattern,
+    MessagePattern,
+    parse_message_pattern,
+    split_messages,
+)
 from exthost.testing.vectors import Vector
 from exthost.testing.vectors.expectations import assert_error, assert_offer
-from exthost.testing.vectors.read_vector import CAP, ReadVector
+from exthost.testing.vectors.read_vector import MAX_MESSAGE_BYTES, ReadVector
 from tests.dialects.all_vectors import vectors
 from tests.session.talking import StubCall, is_empty, whole
 
@@ -98,16 +103,16 @@ class Received:
     """A conversation that has asked for everything that a `read` vector answers."""
 
     def __init__(self, reading: ReadVector, times: int) -> None:
-        self.conversation = Conversation(reading.dialect, reading.cap, 1_000_000)
+        self.conversation = Conversation(reading.dialect, reading.max_message_bytes, 1_000_000)
         self.calls: list[Call] = []
         for _ in range(times):
-            for role, stated in reading.after:
+            for role, stated in reading.earlier_messages:
                 assert role is Role.HOST
-                self._ask(stated.message())
+                self._ask(stated.build())
         known = set(self.conversation.pending)
-        for meant in reading.means:
-            id = meant.fields.get("id") if isinstance(meant, Stated) else None
-            is_reply = isinstance(meant, Stated) and meant.kind in ("Reply", "Failure")
+        for meant in reading.expected:
+            id = meant.fields.get("id") if isinstance(meant, MessagePattern) else None
+            is_reply = isinstance(meant, MessagePattern) and meant.type_name in ("Reply", "Failure")
             if is_reply and type(id) in (int, str) and id not in known:
                 self._ask(Request("asked", {}, id))
                 known.add(id)
@@ -140,17 +145,17 @@ def assert_effects(reading: ReadVector, heard: Received, effects: list[Any], tim
     """Each message that the vector states has its effect, in order, and there is no other."""
     remaining = deque(effect for effect in effects if not _is_unclaimed_event(effect))
     open_calls = list(heard.calls)
-    for stated in reading.means * times:
+    for stated in reading.expected * times:
         assert remaining, f"no effect of {stated}"
         effect: Any = remaining.popleft()
-        if isinstance(stated, Garbage):
+        if isinstance(stated, GarbagePattern):
             _assert_garbage(stated, effect, remaining, open_calls)
             continue
-        message = stated.message()
+        message = stated.build()
         if isinstance(message, Notification):
-            assert isinstance(effect, Notified) and stated.fits(effect.notification)
+            assert isinstance(effect, Notified) and stated.matches(effect.notification)
         elif isinstance(message, Request):
-            assert isinstance(effect, ServeRequest) and stated.fits(effect.request)
+            assert isinstance(effect, ServeRequest) and stated.matches(effect.request)
         else:
             _assert_reply(message, effect, open_calls, heard.conversation)
         if isinstance(effect, End):
@@ -183,18 +188,18 @@ def _assert_reply(
 
 
 def _assert_garbage(
-    stated: Garbage, effect: Any, remaining: deque[Any], open_calls: list[Call]
+    stated: GarbagePattern, effect: Any, remaining: deque[Any], open_calls: list[Call]
 ) -> None:
-    if stated.kind in ("Noise", "Skipped") and isinstance(effect, Stray):
-        assert stated.says in effect.why
-    elif stated.kind == "Skipped":
+    if stated.type_name in ("Noise", "Skipped") and isinstance(effect, Stray):
+        assert stated.reason_part in effect.why
+    elif stated.type_name == "Skipped":
         assert isinstance(effect, Count) and "size limit" in effect.what
         if remaining and isinstance(remaining[0], Failed):
             failed = remaining.popleft()
             open_calls.remove(failed.call)
     else:
         assert isinstance(effect, End) and isinstance(effect.cause, Violated)
-        assert stated.says in effect.cause.violation.message
+        assert stated.reason_part in effect.cause.violation.message
 
 
 HOST_READS = [vector for vector in vectors("read") if ReadVector(vector).role is Role.HOST]
@@ -204,7 +209,7 @@ GUEST_READS = [vector for vector in vectors("read") if ReadVector(vector).role i
 @pytest.mark.parametrize("vector", HOST_READS, ids=str)
 def test_bytes_have_the_same_effects_however_they_come(vector: Vector) -> None:
     reading = ReadVector(vector)
-    data = reading.bytes
+    data = reading.data
 
     def play(chunks: list[bytes], times: int = 1) -> None:
         heard = Received(reading, times)
@@ -214,17 +219,17 @@ def test_bytes_have_the_same_effects_however_they_come(vector: Vector) -> None:
     play(bytewise(data))
     for at in range(len(data) + 1):
         play([data[:at], data[at:]])
-    if not vector.row.get("alone") and "end" not in vector.row:
+    if not vector.fields.get("alone") and "end" not in vector.fields:
         play([data + data], times=2)
 
 
 @pytest.mark.parametrize(
-    "vector", [vector for vector in HOST_READS if "answers" in vector.row], ids=str
+    "vector", [vector for vector in HOST_READS if "answers" in vector.fields], ids=str
 )
 def test_an_over_long_reply_fails_the_call_that_it_answers(vector: Vector) -> None:
     reading = ReadVector(vector)
-    answers = vector.row["answers"]
-    for chunks in ([reading.bytes], bytewise(reading.bytes)):
+    answers = vector.fields["answers"]
+    for chunks in ([reading.data], bytewise(reading.data)):
         heard = Received(reading, 1)
         if answers != "nothing":
             heard._ask(Request("asked", {}, answers))
@@ -234,28 +239,28 @@ def test_an_over_long_reply_fails_the_call_that_it_answers(vector: Vector) -> No
 
 
 @pytest.mark.parametrize(
-    "vector", [vector for vector in GUEST_READS if vector.row.get("canonical")], ids=str
+    "vector", [vector for vector in GUEST_READS if vector.fields.get("canonical")], ids=str
 )
 def test_a_conversation_writes_the_very_bytes_that_a_child_reads(vector: Vector) -> None:
     reading = ReadVector(vector)
-    conversation = Conversation(reading.dialect, reading.cap)
+    conversation = Conversation(reading.dialect, reading.max_message_bytes)
     guest = reading.dialect.codec(Role.GUEST)
-    for role, stated in reading.after:
+    for role, stated in reading.earlier_messages:
         if role is Role.HOST:
-            frame = _write(conversation, stated.message())
-            if isinstance(guest, Positional) and stated.kind == "Request":
+            frame = _write(conversation, stated.build())
+            if isinstance(guest, Positional) and stated.type_name == "Request":
                 guest.expect(stated.fields["method"])
-            for item in reading.dialect.framing(reading.cap).feed(frame):
+            for item in reading.dialect.framing(reading.max_message_bytes).feed(frame):
                 assert isinstance(item, bytes | bytearray | memoryview)
                 guest.decode(item)
         else:
-            framing = reading.dialect.framing(reading.cap)
-            conversation.receive_bytes(framing.wrap(guest.encode(stated.message())))
+            framing = reading.dialect.framing(reading.max_message_bytes)
+            conversation.receive_bytes(framing.wrap(guest.encode(stated.build())))
     written = b""
-    for meant in reading.means:
-        assert isinstance(meant, Stated)
-        written += _write(conversation, meant.message())
-    assert written == reading.bytes
+    for meant in reading.expected:
+        assert isinstance(meant, MessagePattern)
+        written += _write(conversation, meant.build())
+    assert written == reading.data
 
 
 def _write(conversation: Conversation, message: Message) -> bytes:
@@ -270,18 +275,18 @@ def _write(conversation: Conversation, message: Message) -> bytes:
 
 @each("meaning")
 def test_a_notification_comes_with_the_meaning_that_its_dialect_reads(vector: Vector) -> None:
-    stated = parse_message(vector.row["notification"])
-    notice = stated.message()
+    stated = parse_message_pattern(vector.fields["notification"])
+    notice = stated.build()
     assert isinstance(notice, Notification)
     dialect = vector.dialect
-    data = dialect.framing(CAP).wrap(dialect.codec(Role.GUEST).encode(notice))
+    data = dialect.framing(MAX_MESSAGE_BYTES).wrap(dialect.codec(Role.GUEST).encode(notice))
     read = dialect.notifications.get(notice.method)
     expected = read(notice.params) if read is not None else None
     for chunks in ([data], bytewise(data)):
-        conversation = Conversation(dialect, CAP)
+        conversation = Conversation(dialect, MAX_MESSAGE_BYTES)
         effects = [one for chunk in chunks for one in conversation.receive_bytes(chunk)]
         (effect,) = (one for one in effects if not _is_unclaimed_event(one))
-        assert isinstance(effect, Notified) and stated.fits(effect.notification)
+        assert isinstance(effect, Notified) and stated.matches(effect.notification)
         assert effect.meaning == expected and type(effect.meaning) is type(expected)
 
 
@@ -305,9 +310,9 @@ class Player:
 
     def __init__(self, vector: Vector, cut: Cut, *, doubled: bool = False) -> None:
         self.dialect: Dialect = vector.dialect
-        self.conversation = Conversation(self.dialect, CAP)
+        self.conversation = Conversation(self.dialect, MAX_MESSAGE_BYTES)
         self._peer = self.dialect.codec(Role.GUEST)
-        self._guest_framing = self.dialect.framing(CAP)
+        self._guest_framing = self.dialect.framing(MAX_MESSAGE_BYTES)
         self._cut = cut
         self._doubled = doubled and not self.dialect.traits.positional
         self._handlers: dict[str, Any] = vector.json("handlers", {})
@@ -336,19 +341,19 @@ class Player:
 
     def _read(self, rest: str) -> None:
         """The child reads, and this must be what it reads."""
-        stated = parse_message(rest)
+        stated = parse_message_pattern(rest)
         assert self._frames, f"the host did not write {stated}"
-        if isinstance(self._peer, Positional) and stated.kind == "Request":
+        if isinstance(self._peer, Positional) and stated.type_name == "Request":
             self._peer.expect(stated.fields["method"])
-        (message,) = messages_in(self._peer.decode(self._frames.popleft()))
+        (message,) = split_messages(self._peer.decode(self._frames.popleft()))
         assert not isinstance(message, Noise)
-        assert stated.fits(message), f"expected {stated}, read {message}"
+        assert stated.matches(message), f"expected {stated}, read {message}"
         if isinstance(message, Request):
             self._asked = message.id
 
     def _say(self, rest: str) -> None:
-        stated = parse_message(rest)
-        message = stated.message(self._asked)
+        stated = parse_message_pattern(rest)
+        message = stated.build(self._asked)
         data = self._guest_framing.wrap(self._peer.encode(message))
         is_reply = isinstance(message, Reply | Failure)
         self._receive(data * 2 if self._doubled and is_reply else data)
@@ -436,7 +441,7 @@ def cuts(script: list[str]) -> Iterator[Cut]:
 
 @each("handshake")
 def test_a_handshake_leads_to_its_offer(vector: Vector) -> None:
-    script, about = vector.row["script"], context(vector)
+    script, about = vector.fields["script"], context(vector)
     for cut in cuts(script):
         player = Player(vector, cut)
         assert_offer(vector, handshake(player, about, script))
@@ -447,7 +452,7 @@ def test_a_handshake_leads_to_its_offer(vector: Vector) -> None:
 
 @each("refusal")
 def test_a_refusal_is_told(vector: Vector) -> None:
-    script, about = vector.row["script"], context(vector)
+    script, about = vector.fields["script"], context(vector)
     for cut, number in zip(cuts(script), count(), strict=False):
         player = Player(vector, cut, doubled=number == 0)
         with pytest.raises((ExthostError, Silent, Exited, Ended)) as refused:
@@ -459,7 +464,7 @@ def test_a_refusal_is_told(vector: Vector) -> None:
 def assert_refused(vector: Vector, error: BaseException) -> None:
     """The handshake ended for the reason that the vector states. Which error a session makes of an
     exit, a silence or a violation, and what it finds in the first bytes, is not seen here."""
-    code, says = vector.row["code"], vector.row["says"]
+    code, says = vector.fields["code"], vector.fields["says"]
     match error:
         case HandshakeFailed():
             assert_error(vector, error)
@@ -487,17 +492,17 @@ def test_an_operation_says_what_the_script_has(vector: Vector) -> None:
     assert vector.first_handshake is not None
     kept = {"config", "options", "handlers"}
     before = {key: value for key, value in vector.first_handshake.items() if key in kept}
-    joined = replace(vector, row=before | vector.row)
-    script, about, spec = vector.row["script"], context(joined), joined.spec()
+    joined = replace(vector, fields=before | vector.fields)
+    script, about, spec = vector.fields["script"], context(joined), joined.spec()
     for cut in (*cuts(script), None):
         player = Player(joined, cut or entire, doubled=cut is None)
         offer = handshake(player, about, vector.first_handshake["script"])
         player.conversation.open(offer)
         call = operation_call(joined, spec)
-        if "error" in vector.row:
+        if "error" in vector.fields:
             with pytest.raises(ExthostError) as refused:
                 player.run(call, script)
-            assert refused.value.code == vector.row["code"]
+            assert refused.value.code == vector.fields["code"]
         else:
             assert player.run(call, script) == vector.json("result")
         assert not player.conversation.pending and is_empty_but_subscriptions(player)
@@ -511,10 +516,10 @@ def is_empty_but_subscriptions(player: Player) -> bool:
 def operation_call(vector: Vector, spec: Spec) -> Call:
     params = vector.json("params")
     factory = CallFactory(spec, vector.dialect, Limits(call=60.0))
-    if "operation" not in vector.row:
-        parts = factory.for_method(vector.row["method"], params, None)
+    if "operation" not in vector.fields:
+        parts = factory.for_method(vector.fields["method"], params, None)
     else:
-        name = vector.row["operation"]
+        name = vector.fields["operation"]
         if name == "call_tool":
             tools = {tool.name: tool for tool in spec.tools}
             tool, context = params["name"], params.get("context", {})

@@ -2,14 +2,14 @@
 
 In reading order:
 
-    peers            the hostile peer of each dialect, as its package describes it
-    hostile          the hostile extension, a program
-    behaviours       what the hostile extension can do, a function each
-    fault_proxy      records a conversation, and plays it back with a fault at any byte
-    vector_notation  what a dialect says and means, as data
-    vectors          plays vectors, without a process or with one
-    scripted_child   the child that plays a vector
+    peers            finds the adapter (`HostilePeer`) of each dialect for the hostile extension
+    hostile          the hostile extension, a program that misbehaves on request in any dialect
+    behaviours       the ways in which it can misbehave, a function each
+    fault_proxy      a program that records a conversation and plays it back with one wrong byte
+    vectors          test vectors (bytes or scripts, and what they mean, in TOML) and their checks
+    vector_notation  how a test vector writes down a message
+    scripted_child   a program that plays the extension's side of a test vector's script
 
-The host does not import this package. What runs as a child needs no site-packages, apart from those
+The host does not import this package. The programs run without site-packages, apart from modules
 that a dialect itself needs.
 """

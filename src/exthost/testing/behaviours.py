@@ -1,7 +1,9 @@
-"""What the hostile extension can do: one function for each value of `do` in a command.
+"""The ways in which the hostile extension misbehaves: a function for each value of `do`.
 
-The functions reach the host only through `ReplyPort`, which knows the dialect. None of them sleeps
-to be late: `keep` holds a reply back until `release` is called.
+A command is a JSON object such as `{"do": "die", "code": 3}`: `do` names a function of this module,
+and the other members are its arguments. Each function replies to the host through a `ReplyPort`,
+which knows the dialect. No function sleeps: a test that needs a late reply sends `keep`, and later
+`release`, which sends the reply.
 """
 
 import os
@@ -13,7 +15,8 @@ from exthost.messages import Id, Request
 
 Command: TypeAlias = Mapping[str, Any]
 
-# Placeholders in a test's bytes for the id of the current request and the ids before and after it.
+# `spew` replaces these numbers in its bytes by the id of the current request, the id after it and
+# the id before it.
 ID, NEXT, PREVIOUS = 4242424242, 4242424243, 4242424241
 
 # The size of one write of a flood.
@@ -21,12 +24,20 @@ _BLOCK_BYTES = 64 * 1024
 
 
 class ReplyPort(Protocol):
-    """Replies to the host, in its dialect."""
+    """What a behaviour writes to the host with, in the host's dialect. `id` is that of the request
+    that is answered."""
 
-    def reply(self, id: Id | None, value: Any) -> None: ...
-    def fail(self, id: Id | None, text: str) -> None: ...
-    def reply_frame(self, id: Id | None, value: Any) -> bytes: ...
-    def request_frame(self) -> bytes: ...
+    def reply(self, id: Id | None, value: Any) -> None:
+        """Send a reply with this value."""
+
+    def fail(self, id: Id | None, text: str) -> None:
+        """Send an error reply with this message."""
+
+    def reply_frame(self, id: Id | None, value: Any) -> bytes:
+        """Return the frame that `reply` would send."""
+
+    def request_frame(self) -> bytes:
+        """Return the frame of a request to the host."""
 
 
 def write(data: bytes, fd: int = 1) -> None:
@@ -40,13 +51,14 @@ def wait_forever() -> NoReturn:
         signal.pause()
 
 
-def finish(what: str, port: ReplyPort, id: Id | None, value: Any = None) -> None:
-    """End a behaviour: "answer", "die" or "hang"."""
-    if what == "answer":
+def finish(ending: str, port: ReplyPort, id: Id | None, value: Any = None) -> None:
+    """End a behaviour: "answer" replies with `value`, "die" exits and "hang" waits for ever. Any
+    other text does nothing, so the request is not answered."""
+    if ending == "answer":
         port.reply(id, value)
-    elif what == "die":
+    elif ending == "die":
         os._exit(3)
-    elif what == "hang":
+    elif ending == "hang":
         wait_forever()
 
 
@@ -62,26 +74,29 @@ def refuse(port: ReplyPort, id: Id | None, command: Command) -> None:
 
 
 def spew(port: ReplyPort, id: Id | None, command: Command) -> None:
-    """Write any bytes: `out` is a list of [hex, times], `fd` is 1 or 2. With `bytewise` each byte
-    is a write."""
+    """Write arbitrary bytes to `fd`, which is 1 (the default) or 2.
+
+    `out` is a list of [bytes in hexadecimal, how often]. With `bytewise`, each byte is written by a
+    call of its own. `then` is how the behaviour ends (see `finish`).
+    """
     fd, bytewise = command.get("fd", 1), command.get("bytewise", False)
     for text, times in command["out"]:
-        piece = numbered(bytes.fromhex(text), id)
+        piece = fill_ids(bytes.fromhex(text), id)
         if bytewise:
             for byte in piece * times:
                 write(bytes([byte]), fd)
             continue
-        at_once = max(1, _BLOCK_BYTES // max(1, len(piece)))
-        block = piece * min(times, at_once)
+        pieces_per_write = max(1, _BLOCK_BYTES // max(1, len(piece)))
+        block = piece * min(times, pieces_per_write)
         while times > 0:
-            write(block if times >= at_once else piece * times, fd)
-            times -= at_once
+            write(block if times >= pieces_per_write else piece * times, fd)
+            times -= pieces_per_write
     finish(command.get("then", "answer"), port, id, "spewed")
 
 
-def numbered(piece: bytes, id: Id | None) -> bytes:
-    """Return the bytes with the placeholders replaced by ids. The length stays the same, since a
-    length prefix may count it."""
+def fill_ids(piece: bytes, id: Id | None) -> bytes:
+    """Return the bytes with the placeholders ID, NEXT and PREVIOUS replaced by ids. The length does
+    not change, because the bytes may begin with a length prefix."""
     if isinstance(id, int):
         for placeholder, number in ((ID, id), (NEXT, id + 1), (PREVIOUS, id - 1)):
             piece = piece.replace(b"%d" % placeholder, b"%10d" % number)
@@ -89,36 +104,40 @@ def numbered(piece: bytes, id: Id | None) -> bytes:
 
 
 def half(port: ReplyPort, id: Id | None, command: Command) -> None:
-    """Write the first half of a correct reply."""
-    whole = port.reply_frame(id, command.get("value"))
-    write(whole[: len(whole) // 2])
+    """Write the first half of a correct reply. `then` may also be "close": close stdout, and keep
+    running."""
+    frame = port.reply_frame(id, command.get("value"))
+    write(frame[: len(frame) // 2])
     if command.get("then") == "close":
         os.close(1)
         wait_forever()
     finish(command.get("then", "die"), port, id)
 
 
+# The ids and values of the replies that `keep` did not send.
 _postponed: list[tuple[Id | None, Any]] = []
 
 
 def keep(port: ReplyPort, id: Id | None, command: Command) -> None:
+    """Do not reply yet; `release` will."""
     _postponed.append((id, command.get("value")))
 
 
 def release(port: ReplyPort, id: Id | None, command: Command) -> None:
-    """Send the replies that were held back, the last one first; then reply to this request."""
-    held = _postponed[::-1]
+    """Send the replies that `keep` postponed, the last one first. Then reply to this request with
+    their number."""
+    late_replies = _postponed[::-1]
     _postponed.clear()
-    for late, value in held:
-        port.reply(late, value)
-    port.reply(id, len(held))
+    for late_id, value in late_replies:
+        port.reply(late_id, value)
+    port.reply(id, len(late_replies))
 
 
 def ask(port: ReplyPort, id: Id | None, command: Command) -> None:
-    """Send the host `times` requests, and read none of its replies."""
-    question = port.request_frame()
-    block = question * max(1, _BLOCK_BYTES // len(question))
-    for _ in range(command["times"] * len(question) // len(block) + 1):
+    """Send the host at least `times` requests, in blocks, without reading its replies."""
+    request = port.request_frame()
+    block = request * max(1, _BLOCK_BYTES // len(request))
+    for _ in range(command["times"] * len(request) // len(block) + 1):
         write(block)
     finish(command.get("then", "answer"), port, id, "asked")
 
@@ -127,7 +146,7 @@ def ask(port: ReplyPort, id: Id | None, command: Command) -> None:
 
 
 def close(port: ReplyPort, id: Id | None, command: Command) -> None:
-    """Close some of its pipes and keep running."""
+    """Close the file descriptors `fds`, reply if stdout is still open, and keep running."""
     for fd in command["fds"]:
         os.close(fd)
     if 1 not in command["fds"]:
@@ -136,7 +155,7 @@ def close(port: ReplyPort, id: Id | None, command: Command) -> None:
 
 
 def deaf(port: ReplyPort, id: Id | None, command: Command) -> None:
-    """Reply, and never read again."""
+    """Reply, and never read stdin again."""
     port.reply(id, "deaf from now on")
     wait_forever()
 
@@ -163,8 +182,12 @@ def pid(port: ReplyPort, id: Id | None, command: Command) -> None:
 
 
 def fork(port: ReplyPort, id: Id | None, command: Command) -> None:
-    """Leave a process that keeps all three pipes open: in the same group, or a daemon in its own
-    session (double fork, setsid, all signals ignored that can be). Replies with its pid."""
+    """Start a process that keeps all three pipes open, and reply with its pid.
+
+    It is in the same process group, or with `daemon` a daemon in a session of its own (double fork,
+    setsid), which ignores SIGTERM, SIGHUP and SIGINT. With `then` = "die" this process exits after
+    the reply.
+    """
     read_end, write_end = os.pipe()
     if os.fork() == 0:
         if command.get("daemon"):
@@ -196,5 +219,5 @@ BEHAVIOURS: Mapping[str, Behaviour] = {
 
 
 def perform(port: ReplyPort, request: Request, command: Command) -> None:
-    """Do what the command says; an empty command is `echo`."""
+    """Run the function that the command names in `do`, by default `echo`."""
     BEHAVIOURS[command.get("do", "echo")](port, request.id, command)

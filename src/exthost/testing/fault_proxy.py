@@ -1,19 +1,21 @@
-"""Records a conversation, and plays the extension's side of it back with a fault.
+"""A program that records a conversation and plays the extension's side back with one fault.
 
     python -S -E -P fault_proxy.py record FILE -- COMMAND …     between a host and an extension
-    python -S -E -P fault_proxy.py play FILE FAULT AT           in place of the extension
+    python -S -E -P fault_proxy.py play FILE FAULT OFFSET       in place of the extension
 
-    cut        the output ends before byte AT, and the process keeps running
-    truncate   the output ends before byte AT, and the process exits
-    delay      a short pause before byte AT
-    repeat     byte AT is written twice
-    flip       one bit of byte AT is inverted
-    drop       byte AT is left out
+The fault concerns the byte of the extension's output at this offset:
 
-A recording contains the extension's output in pieces, each with the number of bytes that had been
-received before it. In playback a piece is written when that many bytes were received, whatever they
-are. So the host must send the same requests as in the recording. Knows no dialect; uses only the
-standard library.
+    cut        stdout is closed before the byte, and the process keeps running
+    truncate   the process exits before the byte
+    delay      the process pauses for a moment before the byte
+    repeat     the byte is written twice
+    flip       one bit of the byte is inverted
+    drop       the byte is left out
+
+A recording contains the extension's output in chunks, each with the number of bytes that the
+extension had received before it. In playback, a chunk is written when that many bytes have been
+received. Their content is not compared, so the host must send the same requests as in the
+recording. The program knows no dialect and uses only the standard library.
 """
 
 import os
@@ -21,16 +23,16 @@ import signal
 import sys
 import time
 
-# Long enough for the host to read what was written before.
+# Long enough for the host to read the bytes before the pause by themselves.
 DELAY_SECONDS = 0.005
 
 FAULTS = ("cut", "truncate", "delay", "repeat", "flip", "drop")
 
 
 def record(file: str, command: list[str]) -> int:
-    """Pass everything on. Write a line for each piece of output: the number of bytes received
-    before it, and the piece in hex."""
-    import select  # only here: there are thousands of playbacks, and they need neither
+    """Run the command, and pass everything on between it and the host. Write a line to the file for
+    each chunk of output: the number of bytes received before it, and the chunk in hexadecimal."""
+    import select  # both only here: tests start thousands of playbacks, which do not need them
     import subprocess
 
     recording = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -57,42 +59,41 @@ def record(file: str, command: list[str]) -> int:
         return child.wait()
 
 
-def play(file: str, fault: str, at: int) -> None:
-    """Play the extension's side back, with a fault at byte `at`."""
+def play(file: str, fault: str, fault_offset: int) -> None:
+    """Play the extension's side back, with this fault at this byte of the output."""
     received = written = 0
-    for needed, text in pieces(file):
+    for needed, hex_text in read_chunks(file):
         while received < needed:
             data = os.read(0, 65536)
             if not data:
                 return
             received += len(data)
-        piece = bytes.fromhex(text)
-        offset = at - written
-        written += len(piece)
-        if not 0 <= offset < len(piece):
-            _write(piece, 1)
+        chunk = bytes.fromhex(hex_text)
+        offset = fault_offset - written
+        written += len(chunk)
+        if not 0 <= offset < len(chunk):
+            _write(chunk, 1)
             continue
-        before, byte, after = piece[:offset], piece[offset], piece[offset + 1 :]
-        _write(before, 1)
-        _apply(fault, byte)
-        _write(after, 1)
-    while os.read(0, 65536):
+        _write(chunk[:offset], 1)
+        _write_faulty(fault, chunk[offset])
+        _write(chunk[offset + 1 :], 1)
+    while os.read(0, 65536):  # until stdin ends
         pass
 
 
-def pieces(file: str) -> list[tuple[int, str]]:
-    """Return the pieces of a recording: the number of bytes received before each, and the piece
-    in hex."""
+def read_chunks(file: str) -> list[tuple[int, str]]:
+    """Return the chunks of a recording: the number of bytes received before each, and the chunk in
+    hexadecimal."""
     fd = os.open(file, os.O_RDONLY)
     try:
         lines = os.read(fd, 1 << 24).decode("ascii").splitlines()
     finally:
         os.close(fd)
-    return [(int(needed), text) for needed, text in map(str.split, lines)]
+    return [(int(needed), hex_text) for needed, hex_text in map(str.split, lines)]
 
 
-def _apply(fault: str, byte: int) -> None:
-    """Apply the fault in place of this byte."""
+def _write_faulty(fault: str, byte: int) -> None:
+    """Write this byte with the fault; `drop` writes nothing."""
     if fault == "truncate":
         os._exit(0)
     if fault == "cut":

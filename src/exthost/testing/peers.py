@@ -1,4 +1,7 @@
-"""Finds the hostile peer of each dialect, which comes with the dialect's package."""
+"""Finds the `HostilePeer` of each dialect: the adapter by which the hostile extension speaks it.
+
+The adapter is part of the dialect's package, which names it in the field `hostile_peer`.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -9,7 +12,7 @@ __all__ = ["PEERS", "HostilePeer", "find_peer"]
 
 
 def find_peer(dialect: str) -> HostilePeer:
-    """Return the hostile peer of this dialect. Raises KeyError if the dialect has none."""
+    """Return the adapter of this dialect. Raises KeyError if the dialect has none."""
     package = find.find_package(dialect)
     if not package.hostile_peer:
         raise KeyError(dialect)
@@ -18,7 +21,7 @@ def find_peer(dialect: str) -> HostilePeer:
 
 
 class _Peers(Mapping[str, HostilePeer]):
-    """All dialects with a hostile peer, looked up each time: packages may be added or removed."""
+    """Dialect → adapter. Every access looks again, because packages may be added or removed."""
 
     def __getitem__(self, dialect: str) -> HostilePeer:
         return find_peer(dialect)

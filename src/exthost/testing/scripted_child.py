@@ -1,16 +1,21 @@
-"""A child that plays its part of a script, in any dialect, by that dialect's own guest codec.
+"""A program that plays the extension's side of a test vector's script, in any dialect.
 
-    python -m exthost.testing.scripted_child SCRIPT.json      {"module": …, "steps": [line, …]}
+    python -m exthost.testing.scripted_child SCRIPT.json
 
-    > message              the next message must be this one; else it complains and exits with 9
-    < message              sends this; a reply without an id gets that of the last request read
+The file has `{"module": …, "steps": [line, …]}`. The module has the dialect as DIALECT, whose own
+framing and codec are used. A step is one of these lines (messages as in `vector_notation`):
+
+    > message              reads a message, which must be this one
+    < message              sends this message; a reply without an id answers the last request
     ! exit N               exits with this status
     ! stderr TEXT          writes a line to stderr
-    ! write "JSON string"  writes these bytes to stdout
-    ! silence              tells the runner on stderr to move the host's clock past a time limit
+    ! write "JSON string"  writes the string to stdout, without framing
+    ! silence              asks the test, by a line on stderr, to move the host's clock past a
+                           time limit
 
-After the last step it reads until its stdin ends. Only messages of the shutdown steps may still
-come; it replies to requests among them.
+If the host does not follow the script, the program writes the reason to stderr and exits with 9.
+After the last step it reads until its stdin ends. Only messages of the dialect's shutdown steps may
+still come then; it replies to the requests among them.
 """
 
 import importlib
@@ -25,82 +30,88 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Positional, Role
 from exthost.messages import Message, Noise, Reply, Request
 from exthost.shutdown_steps import Say
-from exthost.testing.vector_notation import Stated, messages_in, parse_message
+from exthost.testing.vector_notation import MessagePattern, parse_message_pattern, split_messages
 
-COMPLAINT = "scripted child:"
-SILENCE = "scripted child is silent"
-MAX_MESSAGE = 64 * 2**20
+# How lines on stderr begin that say why the script failed.
+FAILURE_PREFIX = "scripted child:"
+# The line on stderr for `! silence`.
+SILENCE_LINE = "scripted child is silent"
+MAX_MESSAGE_BYTES = 64 * 2**20
 
 
-class Child:
-    """One conversation, from the child's end."""
+class ScriptedChild:
+    """The extension's side of one conversation."""
 
     def __init__(self, dialect: Dialect) -> None:
-        self._framing = dialect.framing(MAX_MESSAGE)
-        self._codec = dialect.codec(Role.GUEST)
-        self._heard: deque[Message] = deque()
+        self._framing = dialect.framing(MAX_MESSAGE_BYTES)
+        self._codec = dialect.codec(Role.GUEST)  # the guest of a conversation is the extension
+        self._received: deque[Message] = deque()
         self._last_request_id: Any = None
-        self._shutdown = [
+        self._shutdown_messages = [
             step.message[:2] for step in dialect.traits.shutdown_steps if isinstance(step, Say)
         ]
 
     def play(self, steps: list[str]) -> None:
+        """Perform the steps, and read until stdin ends."""
         for line in steps:
             sign, _, rest = line.partition(" ")
             if sign == ">":
-                self._expect(parse_message(rest))
+                self._read_expected(parse_message_pattern(rest))
             elif sign == "<":
-                self._say(parse_message(rest))
+                self._send(parse_message_pattern(rest))
             elif sign == "!":
-                act(rest)
+                perform_action(rest)
             else:
-                complain(f"cannot read the step {line!r}")
-        while (message := self._hear()) is not None:
-            if message[:2] not in self._shutdown:
-                complain(f"heard more than the script has: {message}")
+                fail_script(f"cannot read the step {line!r}")
+        while (message := self._next_message()) is not None:
+            if message[:2] not in self._shutdown_messages:
+                fail_script(f"received more than the script has: {message}")
             if isinstance(message, Request):
                 write(self._framing.wrap(self._codec.encode(Reply(message.id, None))))
 
-    def _expect(self, stated: Stated) -> None:
-        if isinstance(self._codec, Positional) and stated.kind == "Request":
-            self._codec.expect(stated.fields["method"])
-        message = self._hear()
-        if not stated.fits(message):
-            complain(f"expected {stated}, heard {message}")
+    def _read_expected(self, expected: MessagePattern) -> None:
+        if isinstance(self._codec, Positional) and expected.type_name == "Request":
+            # A frame of such a dialect does not name its method.
+            self._codec.expect(expected.fields["method"])
+        message = self._next_message()
+        if not expected.matches(message):
+            fail_script(f"expected {expected}, received {message}")
         if isinstance(message, Request):
             self._last_request_id = message.id
 
-    def _say(self, stated: Stated) -> None:
-        payload = self._codec.encode(stated.message(self._last_request_id))
+    def _send(self, pattern: MessagePattern) -> None:
+        payload = self._codec.encode(pattern.build(self._last_request_id))
         write(self._framing.wrap(payload))
 
-    def _hear(self) -> Message | None:
-        while not self._heard:
+    def _next_message(self) -> Message | None:
+        """Return the next message of the host, or None when stdin has ended."""
+        while not self._received:
             data = os.read(0, 65536)
             if not data:
                 return None
             for item in self._framing.feed(data):
                 if not isinstance(item, bytes | bytearray):
-                    complain(f"heard something that is no frame: {item}")
-                for message in messages_in(self._codec.decode(item)):
+                    fail_script(f"received something that is no frame: {item}")
+                for message in split_messages(self._codec.decode(item)):
                     if isinstance(message, Noise):
-                        complain(f"heard something that is no message: {message}")
-                    self._heard.append(message)
-        return self._heard.popleft()
+                        fail_script(f"received something that is no message: {message}")
+                    self._received.append(message)
+        return self._received.popleft()
 
 
-def act(words: str) -> None:
-    verb, _, rest = words.partition(" ")
+def perform_action(line: str) -> None:
+    """Perform a `!` step, given without its `!`."""
+    verb, _, rest = line.partition(" ")
     if verb == "exit":
         os._exit(int(rest))
     elif verb == "stderr":
         os.write(2, rest.encode() + b"\n")
     elif verb == "silence":
-        os.write(2, SILENCE.encode() + b"\n")
+        os.write(2, SILENCE_LINE.encode() + b"\n")
     elif verb == "write":
         write(json.loads(rest).encode())
     else:
-        complain(f"cannot do {words!r}")
+        fail_script(f"cannot do {line!r}")
 
 
 def write(data: bytes) -> None:
@@ -108,14 +119,15 @@ def write(data: bytes) -> None:
         data = data[os.write(1, data) :]
 
 
-def complain(text: str) -> NoReturn:
-    os.write(2, f"{COMPLAINT} {text}\n".encode())
+def fail_script(text: str) -> NoReturn:
+    """Report on stderr why the script failed, and exit."""
+    os.write(2, f"{FAILURE_PREFIX} {text}\n".encode())
     os._exit(9)
 
 
 def main() -> None:
     script = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    Child(importlib.import_module(script["module"]).DIALECT).play(script["steps"])
+    ScriptedChild(importlib.import_module(script["module"]).DIALECT).play(script["steps"])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""How vectors write down messages: a kind, then its members as JSON.
+"""How a test vector writes down a message: its type, then its fields as JSON.
 
-    Reply {"id": 2, "result": null}         exactly this message; members left out are not compared
-    Noise "not JSON"                        no message, and this is in the reason
+    Reply {"id": 2, "result": null}    a message with these fields; fields left out are not compared
+    Noise "not JSON"                   bytes that are no message; the text is part of the reason
 
-Shared by the players and by the scripted child.
+A vector uses such a pattern for a message that is expected, and for one that is to be sent.
 """
 
 import json
@@ -14,82 +14,91 @@ from exthost.errors import ProtocolViolation
 from exthost.messages import Batch, Failure, Incoming, Message, Noise, Notification, Reply, Request
 from exthost.wire.framing import Broken, Skipped
 
-MESSAGES: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Request, Reply, Failure, Notification)
+MESSAGE_TYPES: dict[str, type[Any]] = {
+    type_.__name__: type_ for type_ in (Request, Reply, Failure, Notification)
 }
-GARBAGE = {kind.__name__ for kind in (Noise, Skipped, Broken, ProtocolViolation)}
+
+# What framings and codecs return or raise for bytes that are no message.
+GARBAGE_TYPES = {type_.__name__ for type_ in (Noise, Skipped, Broken, ProtocolViolation)}
 
 
 @dataclass(frozen=True)
-class Stated:
-    """A message as a vector states it."""
+class MessagePattern:
+    """A message as a vector writes it down: the name of its type, and some or all fields."""
 
-    kind: str
+    type_name: str
     fields: dict[str, Any]
 
-    def message(self, id: Any = None) -> Message:
-        """The message itself; `id` where none is stated."""
-        members = (
-            {"id": id, "message": ""} | self.fields if self.kind != "Notification" else self.fields
-        )
-        kind = MESSAGES[self.kind]
-        made: Message = kind(**{name: members[name] for name in kind._fields if name in members})
-        return made
+    def build(self, id: Any = None) -> Message:
+        """Return a message with these fields. `id` is used if the pattern has no id."""
+        fields = self.fields
+        if self.type_name != "Notification":
+            # The defaults of fields without which the message cannot be made.
+            fields = {"id": id, "message": "", **fields}
+        type_ = MESSAGE_TYPES[self.type_name]
+        message: Message = type_(**{name: fields[name] for name in type_._fields if name in fields})
+        return message
 
-    def fits(self, message: object) -> bool:
-        """The same type, and the same members as far as they are stated. 1, 1.0 and true differ."""
-        if type(message) is not MESSAGES[self.kind]:
+    def matches(self, message: object) -> bool:
+        """Return whether the message has this type and all fields of the pattern."""
+        if type(message) is not MESSAGE_TYPES[self.type_name]:
             return False
+        # By `repr`, because 1, 1.0 and True are equal and must not pass for each other.
         return all(repr(getattr(message, name)) == repr(self.fields[name]) for name in self.fields)
 
     def __str__(self) -> str:
-        return f"{self.kind} {json.dumps(self.fields)}"
+        return f"{self.type_name} {json.dumps(self.fields)}"
 
 
 @dataclass(frozen=True)
-class Garbage:
-    """Something that is no message, and a part of what is said about it."""
+class GarbagePattern:
+    """Bytes that are no message: the type of what is returned or raised for them, and a part of
+    the reason that it gives."""
 
-    kind: str
-    says: str
+    type_name: str
+    reason_part: str
 
-    def fits(self, item: object) -> bool:
-        if type(item).__name__ != self.kind:
+    def matches(self, item: object) -> bool:
+        """Return whether the item has this type, and a reason that contains this text."""
+        if type(item).__name__ != self.type_name:
             return False
-        message = item.message if isinstance(item, ProtocolViolation) else getattr(item, "why", "")
-        return self.says in message
+        reason = item.message if isinstance(item, ProtocolViolation) else getattr(item, "why", "")
+        return self.reason_part in reason
 
     def __str__(self) -> str:
-        return f"{self.kind} {json.dumps(self.says)}"
+        return f"{self.type_name} {json.dumps(self.reason_part)}"
 
 
-def messages_in(incoming: Incoming) -> list[Message | Noise]:
-    """What a codec handed over, message by message, with a plain reply spelt out."""
+def split_messages(incoming: Incoming) -> list[Message | Noise]:
+    """Return what a codec decoded as a list of messages: those of a batch, or one."""
     if isinstance(incoming, Batch):
         return list(incoming.messages)
     if isinstance(incoming, Message | Noise):
         return [incoming]
+    # A codec may return a successful reply as a plain (id, result), which is faster.
     id, result = incoming
-    assert type(id) in (int, str), "only a reply with an id may be handed over plain"
+    assert type(id) in (int, str), "only a reply with an id may be a plain tuple"
     return [Reply(id, result)]
 
 
-def parse(text: str) -> Stated | Garbage:
-    """Read one message. Raises ValueError for what cannot be one: a vector must not lie idle."""
-    kind, _, rest = text.strip().partition(" ")
+def parse_pattern(text: str) -> MessagePattern | GarbagePattern:
+    """Return the pattern in this text. Raises ValueError if it is not one; a pattern that nothing
+    can match would be a vector that checks nothing."""
+    type_name, _, rest = text.strip().partition(" ")
     value = json.loads(rest) if rest else {}
-    if kind in GARBAGE and isinstance(value, str):
-        return Garbage(kind, value)
-    if kind in MESSAGES and isinstance(value, dict):
-        unknown = value.keys() - set(MESSAGES[kind]._fields)
+    if type_name in GARBAGE_TYPES and isinstance(value, str):
+        return GarbagePattern(type_name, value)
+    if type_name in MESSAGE_TYPES and isinstance(value, dict):
+        unknown = value.keys() - set(MESSAGE_TYPES[type_name]._fields)
         if unknown:
-            raise ValueError(f"{kind} has no member {unknown}: {text}")
-        return Stated(kind, value)
+            raise ValueError(f"{type_name} has no field {unknown}: {text}")
+        return MessagePattern(type_name, value)
     raise ValueError(f"not a message: {text}")
 
 
-def parse_message(text: str) -> Stated:
-    stated = parse(text)
-    if isinstance(stated, Garbage):
+def parse_message_pattern(text: str) -> MessagePattern:
+    """Return the pattern in this text. Raises ValueError if it is not that of a message."""
+    pattern = parse_pattern(text)
+    if isinstance(pattern, GarbagePattern):
         raise ValueError(f"not a message: {text}")  # noqa: TRY004 - the text is at fault
-    return stated
+    return pattern

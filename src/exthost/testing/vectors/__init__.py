@@ -1,7 +1,8 @@
-"""Vectors: what a dialect says and means, as data, played against its codec and its generators.
+"""Test vectors: bytes, scripts and what they mean in a dialect, as data, and functions that check
+a dialect against them.
 
-They are TOML files in the folder `vectors` of the dialect's package, which names itself in the
-field `vectors` of its `DialectPackage`. A test of the dialect is then
+The vectors are TOML files in the folder `vectors` of the dialect's package, whose `DialectPackage`
+names that package in its field `vectors`. A test of the dialect is then
 
     def test_the_dialect_does_what_its_vectors_say(): run_vectors(PACKAGE)
 
@@ -10,28 +11,40 @@ or a test for each vector:
     @pytest.mark.parametrize("vector", package_vectors(PACKAGE), ids=str)
     def test_the_dialect_does_what_the_vector_says(vector): check_vector(vector)
 
-A file begins with `module`, where its DIALECT is, and where the dialect needs one, `manifest`,
-the text of a manifest (a vector may have its own). Then it has any number of these tables:
+A file begins with `module`, the Python module that has the dialect as DIALECT. If the dialect needs
+a manifest, `manifest` is its text, for all vectors that have none of their own. Then follow any
+number of these tables, each of which is a vector:
 
-    [[read]]        bytes → messages. `payload` (framed for you) or `bytes` (as on the pipe), or
-                    either with `_hex`; `means`: a message, or a list of them (see
-                    `exthost.testing.vector_notation`).
-                    `reader` = "host" (default) or "guest". `canonical = true`: the other role
-                    writes these very bytes. `after`: what was said before, by the reader, or as
-                    in a script by `>` the host or `<` the child. `cap`,
-                    `end` (a part of why the end is no clean end), `answers` (the call that an
-                    over-long frame would have answered), `alone = true` if it cannot come twice.
-    [[handshake]]   `script` → `offer`. `config`, `options`, `handlers` are JSON.
-    [[refusal]]     `script` → `error`, `code`, `says`.
-    [[operation]]   `operation` (a neutral one) or `method`, `params`; `script` → `result`, or as
-                    a refusal. In a process it follows the file's first handshake.
-    [[meaning]]     `notification` → `means`: what a notification is to the host ("" for nothing).
-    [[value]]       `function` (module:name) of the bytes `given` or `given_hex` → `result`.
+    [[read]]        Bytes become messages. The bytes are `payload` (which is framed first) or
+                    `bytes` (as they are on the pipe), or `payload_hex` or `bytes_hex`. `means` is
+                    the expected message, or a list of messages, in the notation of
+                    `exthost.testing.vector_notation`. Optional:
+                      reader     the side that reads, "host" (default) or "guest" (the extension)
+                      canonical  true if the other side writes exactly these bytes
+                      after      messages that were sent before, by the reader, or in lines as in a
+                                 script by the host (`>`) or the extension (`<`)
+                      cap        the largest message that is accepted, in bytes
+                      end        a part of the reason why the input ends inside a frame
+                      answers    the id of the call that is answered by a frame over the limit;
+                                 "nothing" if the id cannot be known
+                      alone      true if the same bytes may not come twice
+    [[handshake]]   `script` results in the offer (the tools, hooks and commands that the extension
+                    announces) `offer`. `config`, `options` and `handlers` (the host's replies to
+                    the extension, by method) are JSON texts.
+    [[refusal]]     The handshake in `script` fails with an error of the kind `error` and the code
+                    `code`, whose message contains `says`.
+    [[operation]]   `operation` (a name that is the same in every dialect, such as "call_tool") or
+                    `method`, with `params`, and `script`, has the value `result`, or fails as a
+                    refusal does. With a process, it follows the file's first handshake.
+    [[meaning]]     `notification` means `means` to the host; "" if it means nothing.
+    [[value]]       `function` (module:name), called with the bytes `given` or `given_hex`, returns
+                    `result`.
 
-In a script `>` is what the host says, `<` what the child says, `!` what only a real process can do
-(see `exthost.testing.scripted_child`). Every vector has a `name`, and `shows` requirement ids. One
-with `limits` is played on a clock that stands still, and moves on by the limit at each `! silence`;
-without such a clock it takes as long as the limit says.
+In a script, `>` is a message of the host, `<` one of the extension, and `!` an action that only a
+real process can perform (see `exthost.testing.scripted_child`). Every vector has a `name`, and
+`shows` lists the ids of the requirements that it tests. A vector with `limits` is checked with a
+clock that moves on only at each `! silence`, by the limit. Without such a clock it takes as long as
+the limit.
 """
 
 from exthost.testing.vectors.check import check_vector, check_with_process, run_vectors

@@ -1,4 +1,4 @@
-"""Plays vectors in every way. A vector that does not hold raises AssertionError."""
+"""Checks vectors, without a process and with one. A vector that fails raises AssertionError."""
 
 import asyncio
 from pathlib import Path
@@ -7,9 +7,14 @@ from typing import Any
 
 from exthost.dialects.package import DialectPackage
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed
-from exthost.testing.vectors.expectations import assert_error, assert_offer, meaning, value
-from exthost.testing.vectors.processes import Scripted, operate
-from exthost.testing.vectors.read_vector import ReadVector, fit
+from exthost.testing.vectors.expectations import (
+    assert_error,
+    assert_offer,
+    compute_value,
+    describe_meaning,
+)
+from exthost.testing.vectors.processes import ScriptedExtension, run_operation
+from exthost.testing.vectors.read_vector import ReadVector, matches_all
 from exthost.testing.vectors.script_player import (
     handshake_without_process,
     operation_without_process,
@@ -19,16 +24,16 @@ from exthost.wire.framing import Skipped
 
 __all__ = ["check_vector", "check_with_process", "run_vectors"]
 
-# What an operation takes over from the first handshake of its file.
-_KEPT = {"config", "options", "handlers"}
+# The fields of the first handshake of a file that also hold for an operation in that file.
+_INHERITED_FIELDS = {"config", "options", "handlers"}
 
 
 def run_vectors(package: DialectPackage) -> int:
-    """Play every vector of a dialect's package, without a process and then with one. Return how
-    many there are.
+    """Check every vector of a dialect's package, without a process and then with one. Return the
+    number of vectors.
 
-    Raises AssertionError for the first that does not hold, with its name, and if there are none.
-    Call it where no event loop runs.
+    Raises AssertionError, with the name of the vector, for the first one that fails, and if there
+    are none. It must be called where no event loop runs.
     """
     vectors = package_vectors(package)
     assert vectors, f"the package of the dialect {package.name!r} has no vectors"
@@ -43,44 +48,51 @@ def run_vectors(package: DialectPackage) -> int:
 
 
 def check_vector(vector: Vector) -> None:
-    """Play a vector without a process."""
+    """Check a vector without a process."""
     _CHECKS[vector.table](vector)
 
 
 async def check_with_process(vector: Vector, folder: Path, clock: Any = None) -> None:
-    """Play a vector of the tables `handshake`, `refusal` and `operation` with a real process; see
-    `Scripted` for the other arguments. Vectors of other tables need none."""
+    """Check a vector with a real process. Vectors of the tables `read`, `meaning` and `value` need
+    no process, so nothing is done for them.
+
+    `folder` and `clock` are those of `ScriptedExtension`.
+    """
     if vector.table == "operation":
         await _operation_with_process(vector, folder, clock)
         return
     if vector.table not in ("handshake", "refusal"):
         return
-    async with Scripted(vector, vector.row["script"], folder, clock) as extension:
+    script = vector.fields["script"]
+    async with ScriptedExtension(vector, script, folder, clock) as extension:
         if vector.table == "handshake":
             await extension.start()
             assert_offer(vector, extension.offer)
         else:
-            assert_error(vector, await _error_of(extension.start()))
-            known = {tool.name: tool for tool in extension.spec.tools}
-            assert extension.tools == known, f"it offers {sorted(extension.tools)}"
+            assert_error(vector, await _expect_error(extension.start()))
+            # After a refused handshake it has only the tools of its manifest, if any.
+            declared = {tool.name: tool for tool in extension.spec.tools}
+            assert extension.tools == declared, f"it offers {sorted(extension.tools)}"
             assert extension.stats.pid is None, "its process was not ended"
 
 
 async def _operation_with_process(vector: Vector, folder: Path, clock: Any) -> None:
     first = vector.first_handshake
     assert first is not None, f"the file of {vector} has no handshake for it to follow"
-    row = {key: first[key] for key in _KEPT & first.keys()} | vector.row
-    joined = Vector(vector.file, vector.module, vector.table, row, manifest=vector.manifest)
-    script = [*first["script"], *vector.row["script"]]
-    async with Scripted(joined, script, folder, clock) as extension:
+    fields = {key: first[key] for key in _INHERITED_FIELDS & first.keys()} | vector.fields
+    with_handshake = Vector(
+        vector.file, vector.module, vector.table, fields, manifest=vector.manifest
+    )
+    script = [*first["script"], *vector.fields["script"]]
+    async with ScriptedExtension(with_handshake, script, folder, clock) as extension:
         await extension.start()
-        if "error" in vector.row:
-            assert_error(vector, await _error_of(operate(extension, vector)))
+        if "error" in vector.fields:
+            assert_error(vector, await _expect_error(run_operation(extension, vector)))
         else:
-            _assert_equal(await operate(extension, vector), vector.json("result"))
+            _assert_equal(await run_operation(extension, vector), vector.json("result"))
 
 
-async def _error_of(call: Any) -> ExthostError:
+async def _expect_error(call: Any) -> ExthostError:
     try:
         value = await call
     except ExthostError as error:
@@ -89,32 +101,33 @@ async def _error_of(call: Any) -> ExthostError:
 
 
 def _check_read(vector: Vector) -> None:
-    """However the bytes come, they mean the same; the other role writes the canonical ones."""
+    """Check that the bytes mean the same however they are split into reads, and that the other side
+    writes them if they are canonical."""
     reading = ReadVector(vector)
-    data = reading.bytes
+    data = reading.data
     _assert_read(reading, [data], "whole")
     _assert_read(reading, [data[at : at + 1] for at in range(len(data))], "byte by byte")
     for at in range(len(data) + 1):
         _assert_read(reading, [data[:at], data[at:]], f"cut at {at}")
-    if not vector.row.get("alone") and "end" not in vector.row:
+    if not vector.fields.get("alone") and "end" not in vector.fields:
         _assert_read(reading, [data + data], "two in one read", times=2)
     for chunks in ([data], [data[:7], data[7:]]):
         received, end = reading.read(chunks)
-        why, expected = "" if end is None else end.why, vector.row.get("end", "")
-        assert expected in why and bool(expected) == bool(why), f"the end: {why}"
-        if "answers" in vector.row:
-            answered = [reading.answers(part) for part in received if isinstance(part, Skipped)]
-            answers = vector.row["answers"]  # TOML has no null
-            _assert_equal(answered, [None if answers == "nothing" else answers])
-    if vector.row.get("canonical"):
+        reason, expected = "" if end is None else end.why, vector.fields.get("end", "")
+        assert expected in reason and bool(expected) == bool(reason), f"the end: {reason}"
+        if "answers" in vector.fields:
+            ids = [reading.skipped_reply_id(item) for item in received if isinstance(item, Skipped)]
+            answers = vector.fields["answers"]  # TOML has no null
+            _assert_equal(ids, [None if answers == "nothing" else answers])
+    if vector.fields.get("canonical"):
         _assert_equal(reading.write(), data)
         request = reading.write_request()
         _assert_equal(data if request is None else request, data)
 
 
-def _assert_read(reading: ReadVector, chunks: list[bytes], way: str, times: int = 1) -> None:
+def _assert_read(reading: ReadVector, chunks: list[bytes], how: str, times: int = 1) -> None:
     received, _ = reading.read(chunks, times)
-    assert fit(reading.means * times, received), f"{way}: {received}"
+    assert matches_all(reading.expected * times, received), f"{how}: {received}"
 
 
 def _check_handshake(vector: Vector) -> None:
@@ -122,11 +135,11 @@ def _check_handshake(vector: Vector) -> None:
 
 
 def _check_refusal(vector: Vector) -> None:
-    if any(line.startswith("!") for line in vector.row["script"]):
-        return  # only a process can do that
+    if any(line.startswith("!") for line in vector.fields["script"]):
+        return  # only a process can perform such a step
     try:
         offer = handshake_without_process(vector)
-    except CallFailed as refused:  # what the session makes of it when it ends a handshake
+    except CallFailed as refused:  # as the session translates an error reply in a handshake
         assert_error(vector, HandshakeFailed("X0502", refused.message))
     except ExthostError as refused:
         assert_error(vector, refused)
@@ -138,18 +151,18 @@ def _check_operation(vector: Vector) -> None:
     try:
         value = operation_without_process(vector)
     except ExthostError as error:
-        assert error.code == vector.row.get("code"), error
+        assert error.code == vector.fields.get("code"), error
     else:
-        assert "error" not in vector.row, f"it did not fail, and came to {value!r}"
+        assert "error" not in vector.fields, f"it did not fail, and came to {value!r}"
         _assert_equal(value, vector.json("result"))
 
 
 def _check_meaning(vector: Vector) -> None:
-    _assert_equal(meaning(vector), vector.row["means"])
+    _assert_equal(describe_meaning(vector), vector.fields["means"])
 
 
 def _check_value(vector: Vector) -> None:
-    _assert_equal(value(vector), vector.row["result"])
+    _assert_equal(compute_value(vector), vector.fields["result"])
 
 
 def _assert_equal(value: Any, expected: Any) -> None:

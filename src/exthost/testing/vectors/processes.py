@@ -1,4 +1,4 @@
-"""Scripts with a process: an extension whose child plays its part of a script."""
+"""Plays the script of a vector with a real process: an extension that follows the script."""
 
 import json
 import sys
@@ -11,24 +11,24 @@ from typing import Any, Protocol
 from exthost.events import Bus, LogLine
 from exthost.extension.extension import Extension
 from exthost.session.inbound import Handler
-from exthost.testing.scripted_child import COMPLAINT, SILENCE
+from exthost.testing.scripted_child import FAILURE_PREFIX, SILENCE_LINE
 from exthost.testing.vectors.vector import Vector
 
-__all__ = ["Scripted", "operate"]
+__all__ = ["ScriptedExtension", "run_operation"]
 
 
 class MovableClock(Protocol):
-    """A clock that a test moves."""
+    """The host's clock, which a test stops and moves."""
 
     def stop(self) -> None: ...
     def move(self, seconds: float) -> None: ...
 
 
-class Scripted:
-    """An extension whose process plays a script. Use as `async with`.
+class ScriptedExtension:
+    """An extension whose process plays a script. Used with `async with`, it returns the extension.
 
-    `folder` is for a file of its own. `clock` makes a clock that stands still and can be moved, for
-    vectors with `limits`; without one these take as long as their limits say.
+    The script is written to a file in `folder`. `clock` returns a clock that the test moves, for
+    vectors with `limits`; without it such a vector takes as long as its limits.
     """
 
     def __init__(
@@ -42,48 +42,50 @@ class Scripted:
         path.write_text(json.dumps({"module": vector.module, "steps": script}), encoding="utf-8")
         spec = vector.spec((sys.executable, "-m", "exthost.testing.scripted_child", str(path)))
         bus = Bus()
-        self.complaints: list[str] = []
+        self.failures: list[str] = []  # where the host did not follow the script
         self._make_clock = clock
         self._clock: MovableClock | None = None
-        self._limit = max(vector.row.get("limits", {}).values(), default=0.0)
+        self._limit_seconds = max(vector.fields.get("limits", {}).values(), default=0.0)
         self._exits = AsyncExitStack()
-        bus.subscribe(LogLine, self._listen)
-        answers = vector.json("handlers", {})
-        handlers = {method: _answering(result) for method, result in answers.items()}
-        self._make = partial(Extension, spec, vector.dialect, bus=bus, handlers=handlers)
+        bus.subscribe(LogLine, self._on_log_line)
+        results = vector.json("handlers", {})
+        handlers = {method: _make_handler(result) for method, result in results.items()}
+        self._make_extension = partial(Extension, spec, vector.dialect, bus=bus, handlers=handlers)
 
-    def _listen(self, line: LogLine) -> None:
-        if line.source == "stderr" and line.text.startswith(COMPLAINT):
-            self.complaints.append(line.text)
-        if line.source == "stderr" and line.text == SILENCE and self._clock is not None:
-            self._clock.move(self._limit)
+    def _on_log_line(self, line: LogLine) -> None:
+        if line.source == "stderr" and line.text.startswith(FAILURE_PREFIX):
+            self.failures.append(line.text)
+        if line.source == "stderr" and line.text == SILENCE_LINE and self._clock is not None:
+            self._clock.move(self._limit_seconds)
 
     async def __aenter__(self) -> Extension:
-        if self._limit and self._make_clock is not None:
+        if self._limit_seconds and self._make_clock is not None:
             self._clock = self._exits.enter_context(self._make_clock())
             self._clock.stop()
-        extension = self._make()
+        extension = self._make_extension()
         self._exits.push_async_callback(extension.close)
         return extension
 
     async def __aexit__(self, *_: object) -> None:
         await self._exits.aclose()
-        assert not self.complaints
+        assert not self.failures
 
 
-def _answering(result: Any) -> Handler:
+def _make_handler(result: Any) -> Handler:
+    """Return a handler that replies to the extension with this result."""
+
     async def handler(params: Any) -> Any:
         return result
 
     return handler
 
 
-async def operate(extension: Extension, vector: Vector) -> Any:
-    """Run the vector's operation as a user would."""
-    row, params = vector.row, vector.json("params")
-    match row.get("operation"):
+async def run_operation(extension: Extension, vector: Vector) -> Any:
+    """Run the vector's operation by the methods that users call."""
+    fields, params = vector.fields, vector.json("params")
+    match fields.get("operation"):
         case None:
-            return await extension.call(row["method"], params)
+            return await extension.call(fields["method"], params)
         case "call_tool":
             context = params.get("context", {})
             result = await extension.call_tool(
@@ -97,4 +99,4 @@ async def operate(extension: Extension, vector: Vector) -> Any:
         case "list_tools":
             return [tool.name for tool in await extension.list_tools()]
         case other:
-            raise AssertionError(f"the runner cannot run {other}")
+            raise AssertionError(f"no vector can run {other}")

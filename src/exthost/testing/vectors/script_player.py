@@ -1,7 +1,8 @@
 """Plays the script of a vector against the generators of a dialect, without a process.
 
-A line of a script is `> message` (host to child), `< message` (child to host) or `! action`, which
-needs a process and is skipped here.
+A dialect writes its handshake and its operations as generators, which yield the messages to send
+and receive the replies. A line of a script is `> message` (host to extension), `< message`
+(extension to host) or `! action`, which needs a process and is skipped here.
 """
 
 from collections.abc import Generator
@@ -23,7 +24,7 @@ from exthost.dialects.steps import (
 )
 from exthost.errors import CallFailed
 from exthost.messages import Failure, Notification, Reply, Request
-from exthost.testing.vector_notation import Stated, parse_message
+from exthost.testing.vector_notation import MessagePattern, parse_message_pattern
 from exthost.testing.vectors.vector import Vector
 
 __all__ = ["play_script", "handshake_without_process", "operation_without_process"]
@@ -35,14 +36,15 @@ def play_script(
     offer: Any = None,
     handlers: dict[str, Any] | None = None,
 ) -> Any:
-    """Run the generator as the host: compare each message that it yields with the script, and
-    answer it from the script. Return its value, or raise its error.
+    """Run the generator `steps`: compare each message that it yields with the script, and answer it
+    from the script. Return its value, or raise its error.
 
-    What a session handles by itself is skipped: requests of the child and our replies to them,
-    notifications that nobody waits for, and `!` lines. A `TryRequest` or a `WaitFor` that the
-    script has no answer for gets none.
+    `offer` is what a `GetOffer` step returns, and `handlers` has the host's results by method, for
+    `AskHost`. What a session handles by itself is skipped: requests of the extension and the host's
+    replies to them, notifications that no step waits for, and `!` lines. A `TryRequest` or a
+    `WaitFor` gets None if the script has no answer.
     """
-    lines = _exchanges(script)
+    lines = _parse_script(script)
     reply: Any = None
     while True:
         try:
@@ -54,65 +56,69 @@ def play_script(
             assert not lines, f"the dialect stopped before these lines of the script: {lines}"
             return done.value
         if isinstance(step, WaitFor):
-            reply = _waited_for(step, lines)
+            reply = _take_notification(step, lines)
             continue
         _skip_notifications(lines)
-        assert lines, f"said more than the script has: {step}"
-        sign, stated = lines.pop(0)
-        assert sign == ">", f"said {step} where the child was to say {stated}"
-        spoken = step.request if isinstance(step, TryRequest | Subscribe) else step
-        _assert_matches(stated, spoken)
+        assert lines, f"it sends more than the script has: {step}"
+        sign, expected = lines.pop(0)
+        assert sign == ">", f"it sends {step} where the extension should send {expected}"
+        message = step.request if isinstance(step, TryRequest | Subscribe) else step
+        _assert_matches(expected, message)
         reply = None
-        if isinstance(spoken, Request) and not isinstance(step, Subscribe):
+        if isinstance(message, Request) and not isinstance(step, Subscribe):
             _skip_notifications(lines)
-            answered = bool(lines) and lines[0][0] == "<"
-            assert answered or isinstance(step, TryRequest), f"the script does not answer {step}"
-            reply = lines.pop(0)[1].message() if answered else None
+            is_answered = bool(lines) and lines[0][0] == "<"
+            assert is_answered or isinstance(step, TryRequest), f"the script does not answer {step}"
+            reply = lines.pop(0)[1].build() if is_answered else None
 
 
 def _session_answer(step: Any, offer: Any, handlers: dict[str, Any]) -> Any:
     """Return what the session answers to a step that sends nothing."""
     if isinstance(step, AskHost):
         request = Request(step.method, step.params)
-        known = step.method in handlers
-        return Reply(None, handlers[step.method]) if known else method_unknown(request)
+        if step.method in handlers:
+            return Reply(None, handlers[step.method])
+        return method_unknown(request)
     return offer if isinstance(step, GetOffer) else None
 
 
-def _skip_notifications(lines: list[tuple[str, Stated]]) -> None:
-    """Skip notifications that nobody waits for."""
-    while lines and lines[0][0] == "<" and lines[0][1].kind == "Notification":
+def _skip_notifications(lines: list[tuple[str, MessagePattern]]) -> None:
+    """Remove the notifications at the head of the lines, for which no step waits."""
+    while lines and lines[0][0] == "<" and lines[0][1].type_name == "Notification":
         lines.pop(0)
 
 
-def _waited_for(wait: WaitFor, lines: list[tuple[str, Stated]]) -> Any:
-    """Return the notification that ends this wait, if the script has it next."""
-    while lines and lines[0][0] == "<" and lines[0][1].kind == "Notification":
-        notification = lines.pop(0)[1].message()
+def _take_notification(wait: WaitFor, lines: list[tuple[str, MessagePattern]]) -> Any:
+    """Return the notification that ends this wait, or None if the script does not have it next.
+    Notifications before it are removed from the lines."""
+    while lines and lines[0][0] == "<" and lines[0][1].type_name == "Notification":
+        notification = lines.pop(0)[1].build()
         assert isinstance(notification, Notification)
         if notification.method == wait.method and wait.matches(notification.params):
             return notification
     return None
 
 
-def _exchanges(script: list[str]) -> list[tuple[str, Stated]]:
-    remaining = []
+def _parse_script(script: list[str]) -> list[tuple[str, MessagePattern]]:
+    """Return the sign and the message of each line, without what a session handles by itself."""
+    lines = []
     for line in script:
         sign, _, rest = line.partition(" ")
         assert sign in "<>!", f"not a step: {line!r}"
         if sign == "!":
             continue
-        stated = parse_message(rest)
+        pattern = parse_message_pattern(rest)
         handled_by_session = ("Request",) if sign == "<" else ("Reply", "Failure")
-        if stated.kind not in handled_by_session:
-            remaining.append((sign, stated))
-    return remaining
+        if pattern.type_name not in handled_by_session:
+            lines.append((sign, pattern))
+    return lines
 
 
-def _assert_matches(stated: Stated, message: Any) -> None:
-    """Compare all members that are stated, except `id`, which the session assigns."""
-    fields = {name: value for name, value in stated.fields.items() if name != "id"}
-    assert Stated(stated.kind, fields).fits(message), f"expected {stated}, said {message}"
+def _assert_matches(expected: MessagePattern, message: Any) -> None:
+    """Compare all fields of the pattern except `id`, which the session assigns."""
+    fields = {name: value for name, value in expected.fields.items() if name != "id"}
+    is_match = MessagePattern(expected.type_name, fields).matches(message)
+    assert is_match, f"expected {expected}, and it sends {message}"
 
 
 def handshake_without_process(vector: Vector) -> Any:
@@ -127,42 +133,45 @@ def handshake_without_process(vector: Vector) -> Any:
         wire_id=spec.wire_id,
         handles=frozenset(vector.json("handlers", {})),
     )
-    return play_script(vector.dialect.handshake(context), vector.row["script"])
+    return play_script(vector.dialect.handshake(context), vector.fields["script"])
 
 
 def operation_without_process(vector: Vector) -> Any:
     """Run the operation of this vector, and return its value."""
-    dialect, row = vector.dialect, vector.row
+    dialect, fields = vector.dialect, vector.fields
     params = vector.json("params")
-    if "operation" in row:
-        operation = dialect.operations[row["operation"]]
-        if row["operation"] == "call_tool":
+    if "operation" in fields:
+        operation = dialect.operations[fields["operation"]]
+        if fields["operation"] == "call_tool":
             tools = {tool.name: tool for tool in vector.spec().tools}
             name, context = params["name"], params.get("context", {})
             params = ToolCall(name, params["arguments"], context, tools.get(name))
     else:
-        operation = dialect.methods[row["method"]]
+        operation = dialect.methods[fields["method"]]
     if isinstance(operation, OneRequest):
-        return play_script(_run_one(operation, params), row["script"])
+        return play_script(_run_one_request(operation, params), fields["script"])
     handlers = vector.json("handlers", {})
     if isinstance(operation, OneRequestOrMore):
         return play_script(
-            _run_one_or_more(operation, params), row["script"], _offer_before(vector), handlers
+            _run_one_request_or_more(operation, params),
+            fields["script"],
+            _first_offer(vector),
+            handlers,
         )
-    return play_script(operation(params), row["script"], _offer_before(vector), handlers)
+    return play_script(operation(params), fields["script"], _first_offer(vector), handlers)
 
 
-def _offer_before(vector: Vector) -> Any:
+def _first_offer(vector: Vector) -> Any:
     """Return the Offer of the first handshake in the file, run with the config and options of this
     vector."""
     if vector.first_handshake is None:
         return None
-    own = {key: vector.row[key] for key in ("config", "options") if key in vector.row}
-    first = vector.first_handshake | own
-    return handshake_without_process(replace(vector, table="handshake", row=first))
+    settings = {key: vector.fields[key] for key in ("config", "options") if key in vector.fields}
+    fields = vector.first_handshake | settings
+    return handshake_without_process(replace(vector, table="handshake", fields=fields))
 
 
-def _run_one_or_more(operation: OneRequestOrMore, params: Any) -> Generator[Any, Any, Any]:
+def _run_one_request_or_more(operation: OneRequestOrMore, params: Any) -> Generator[Any, Any, Any]:
     reply = yield Request(*operation.request(params))
     if isinstance(reply, Failure):
         raise CallFailed("X0701", reply.message, error_message=reply.message)
@@ -170,7 +179,7 @@ def _run_one_or_more(operation: OneRequestOrMore, params: Any) -> Generator[Any,
     return (yield from value) if isinstance(value, Generator) else value
 
 
-def _run_one(operation: OneRequest, params: Any) -> Generator[Any, Any, Any]:
+def _run_one_request(operation: OneRequest, params: Any) -> Generator[Any, Any, Any]:
     reply = yield Request(*operation.request(params))
     if isinstance(reply, Failure):
         raise CallFailed("X0701", reply.message, error_message=reply.message)

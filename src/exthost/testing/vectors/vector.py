@@ -1,4 +1,4 @@
-"""One vector, and the files that hold them."""
+"""A test vector, and functions that load vectors from the TOML files of a dialect's package."""
 
 import importlib
 import json
@@ -19,23 +19,31 @@ __all__ = ["TABLES", "Vector", "load_vectors", "package_vectors"]
 
 TABLES = ("read", "handshake", "refusal", "operation", "meaning", "value")
 
-# A child here imports half of the package before it answers.
-_GENEROUS = {"start": 120.0, "handshake": 60.0, "call": 60.0}
+# In seconds. They are long because the scripted child imports half of exthost before it answers.
+_DEFAULT_LIMITS = {"start": 120.0, "handshake": 60.0, "call": 60.0}
 
 
 @dataclass(frozen=True)
 class Vector:
-    """One table of a vector file."""
+    """One vector of a file.
+
+    file             the name of the file, without its suffix
+    module           the Python module that has the dialect as DIALECT
+    table            the name of the vector's table, one of `TABLES`
+    fields           the keys of that table, and their values
+    first_handshake  the fields of the first handshake in the file, None if it has none
+    manifest         the manifest of the file, for a vector that has none of its own
+    """
 
     file: str
     module: str
     table: str
-    row: dict[str, Any]
+    fields: dict[str, Any]
     first_handshake: dict[str, Any] | None = None
     manifest: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.row['name']}"
+        return f"{self.file}: {self.fields['name']}"
 
     @property
     def dialect(self) -> Dialect:
@@ -44,22 +52,24 @@ class Vector:
         return dialect
 
     def json(self, key: str, default: Any = None) -> Any:
-        return json.loads(self.row[key]) if key in self.row else default
+        """Return the value of a field that is a JSON text."""
+        return json.loads(self.fields[key]) if key in self.fields else default
 
     def spec(self, argv: tuple[str, ...] = ("scripted",)) -> Spec:
-        """The extension that this vector is about, with its manifest."""
+        """Return the Spec of an extension with the settings and the manifest of this vector."""
         spec = Spec(
             id="scripted",
             argv=argv,
             dialect=self.dialect.name,
             cwd=str(Path.cwd()),
-            # The child imports the dialect and needs the variables for that, whatever its policy.
+            # Even if the dialect's own policy is stricter: the scripted child needs variables such
+            # as PYTHONPATH to import the dialect.
             env_policy="filtered",
             config=self.json("config", {}),
             options=self.json("options", {}),
-            limits=Limits(**(_GENEROUS | self.row.get("limits", {}))),
+            limits=Limits(**(_DEFAULT_LIMITS | self.fields.get("limits", {}))),
         )
-        text = self.row.get("manifest", self.manifest)
+        text = self.fields.get("manifest", self.manifest)
         if not text:
             return spec
         format = find.find_manifest_format(self.dialect.name)
@@ -68,8 +78,7 @@ class Vector:
 
 
 def package_vectors(package: DialectPackage) -> tuple[Vector, ...]:
-    """Return the vectors that come with a dialect's package, of all files; none if it names none.
-    Raises what `load_vectors` raises."""
+    """Return the vectors of all files of a dialect's package. Raises what `load_vectors` raises."""
     if not package.vectors:
         return ()
     folder = resources.files(package.vectors).joinpath("vectors")
@@ -81,18 +90,18 @@ def package_vectors(package: DialectPackage) -> tuple[Vector, ...]:
 
 
 def load_vectors(path: Traversable) -> tuple[Vector, ...]:
-    """Return the vectors of this file; none if it does not name a dialect's module. Raises
-    ValueError for a table that nobody plays."""
+    """Return the vectors of a file, none if it does not name a `module`. Raises ValueError for an
+    unknown table."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     module = tables.pop("module", None)
     if module is None:
         return ()
     manifest = tables.pop("manifest", "")
     if unknown := tables.keys() - set(TABLES):
-        raise ValueError(f"{path} has tables that nobody plays: {', '.join(sorted(unknown))}")
+        raise ValueError(f"{path} has unknown tables: {', '.join(sorted(unknown))}")
     first = next(iter(tables.get("handshake", ())), None)
     return tuple(
-        Vector(path.name.removesuffix(".toml"), module, table, row, first, manifest)
-        for table, rows in tables.items()
-        for row in rows
+        Vector(path.name.removesuffix(".toml"), module, table, fields, first, manifest)
+        for table, vectors in tables.items()
+        for fields in vectors
     )
