@@ -14,7 +14,11 @@ from pathlib import Path
 from exthost.cli.common import Args, add_config_option, config_path, refuse_command, show_json
 from exthost.cli.target_specs import read_extensions
 from exthost.config import Config
-from exthost.config.toggle import set_disabled_in_toml, set_disabled_in_yaml, set_enabled_in_toml
+from exthost.config.enabled_edit import (
+    set_disabled_in_toml,
+    set_disabled_in_yaml,
+    set_enabled_in_toml,
+)
 from exthost.discovery.configfile import ConfiguredExtensions, parse_config
 from exthost.errors import ConfigError, Evidence, NotFound, UsageError
 from exthost.names import nearest

@@ -1,23 +1,29 @@
-"""Every form of config → values: `Spec`, `Settings`, `DiscoverySettings`, `Config`.
+"""Parses configs (TOML, JSON, YAML or mappings) into frozen dataclasses.
 
-Pure: text or mappings in, frozen values out. The caller reads the file and passes its folder.
-Nothing here opens a file or starts a process. This package raises only ConfigError, which reports
-the first mistake in the file and lists every other one in its evidence.
+`Config` is a whole config. It has a `Spec` for each extension, `Settings` (limits, restart policy
+and so on) from `[defaults]` and `[overrides]`, and the `DiscoverySettings` of `[discovery]`.
+
+No module here opens a file or starts a process. The caller reads the file, and passes its text and
+its folder, against which relative paths are resolved. A wrong config raises ConfigError: its
+message is about the first problem in the file, and its `evidence.details` lists the others.
 
 In reading order:
 
-    document            a whole config: its sections, and how they are combined
-    entry               one `[[extensions]]` entry
-    options             check `options` against the declarations of the dialect
-    section_keys        the sections, with their keys as data
-    json_schema         the JSON Schema of a config, made from those keys
-    yaml_config         `extensions.yaml`, which is `[discovery]` in another notation
-    discovery           `[discovery]`
-    extension_settings  the settings that `connect` takes as keyword arguments
-    toggle              enable or disable an extension in the text of a config
+    document            reads a whole config: its sections, and how they are combined
+    entry               reads one `[[extensions]]` entry
+    options             checks `options` and `limits` against what the dialect declares
+    discovery           reads `[discovery]`: where extensions are searched for
+    cluster             reads `[cluster]`: how processes on other machines are reached
+    yaml_config         reads `extensions.yaml`, the config file of nexo's own host
+    placeholders        replaces `${NAME}` in the configs of other programs
+    section_keys        the keys of each section, as data
+    json_schema         makes the JSON Schema of a config from those keys
+    extension_settings  the keys of an entry as TypedDicts, for the keyword arguments of `connect`
+    entry_edit          adds or removes an entry in the text of a config
+    enabled_edit        enables or disables an extension in the text of a config
 
-Sections that belong to one dialect are in its package. Single values, shared settings and mistakes
-are in `exthost.documents`.
+A section that only one dialect has is read by that dialect's package. The readers of single values,
+and the keys that every extension may have (`Settings`), are in `exthost.documents`.
 """
 
 from exthost.config.discovery import DiscoverySettings, WatchSettings

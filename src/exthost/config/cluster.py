@@ -1,4 +1,4 @@
-"""The section `[cluster]`: how processes on other nodes are reached."""
+"""Reads the section `[cluster]`: how the host and processes on other machines (nodes) connect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ __all__ = [
     "CLUSTER_KEYS",
     "NO_CLUSTER_SETTINGS",
     "ClusterSettings",
-    "cluster_settings",
+    "read_cluster_settings",
     "is_loopback",
 ]
 
@@ -22,10 +22,16 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
-    """`host` and `port` are where node processes connect to. `place` is how long a node process may
-    take to connect, `silence` how long a node may be silent before it is lost. `certificate` and
-    `key` are files; without them nothing is encrypted. `nodes` is how many nodes the engine "local"
-    simulates."""
+    """The settings of `[cluster]`.
+
+    address      the Ray cluster: "auto", "local" or HOST:PORT
+    host, port   where the host listens for processes on nodes; port 0 is any free port
+    certificate  the path of a PEM file, "" if connections are not encrypted
+    key          the path of the certificate's key, "" if there is none
+    place        how many seconds a new process on a node may take to connect
+    silence      after how many seconds without a message a node counts as lost
+    nodes        how many nodes the engine "local" simulates
+    """
 
     address: str = "auto"
     host: str = "127.0.0.1"
@@ -78,15 +84,17 @@ CLUSTER_KEYS: Mapping[str, Key] = {
 }
 
 
-def cluster_settings(value: Any, place: Place) -> ClusterSettings | None:
-    """Read the section. None if something in it is wrong."""
+def read_cluster_settings(value: Any, place: Place) -> ClusterSettings | None:
+    """Read the section. Return None if the certificate or `listen` is wrong."""
     values = read_table(value, place, CLUSTER_KEYS)
     listen, insecure = values.pop("listen", None), values.pop("insecure", None)
     settings = {name: setting for name, setting in values.items() if setting is not None}
     is_encrypted = "certificate" in settings
     if is_encrypted != ("key" in settings):
-        wrong = place.at("certificate" if is_encrypted else "key")
-        wrong.add_problem(WRONG_VALUE, "a certificate and its key are wanted together")
+        given_key = "certificate" if is_encrypted else "key"
+        place.at(given_key).add_problem(
+            WRONG_VALUE, "a certificate and its key are wanted together"
+        )
         return None
     if listen is None:
         return ClusterSettings(**settings)
@@ -106,5 +114,5 @@ def cluster_settings(value: Any, place: Place) -> ClusterSettings | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach an address."""
+    """Return whether only this machine can reach this address."""
     return host in _LOOPBACK

@@ -1,9 +1,9 @@
-"""`[discovery]`: where to search for extensions, and which of them to use.
+"""Reads `[discovery]`: where to search for extensions, and which of them to use.
 
-The keys and their defaults are those of nexo (nexo-disc-11). Only the settings are here;
-`exthost.discovery` does the search. Relative search paths are relative to the folder of the config
-file. `$PATH` stands for every folder on PATH, where only programs that are their own manifests are
-looked for.
+The keys and their defaults are those of nexo (nexo-disc-11). `exthost.discovery` does the search.
+Relative search paths are relative to the folder of the config file. `$PATH` stands for every folder
+on PATH. Those are searched only for extensions without a manifest file, in dialects in which the
+program itself takes its place.
 """
 
 from collections.abc import Mapping
@@ -17,13 +17,14 @@ from exthost.documents.settings import resolve_path
 
 ON_PATH = "$PATH"
 
-# Editors write a file in several steps; after a shorter pause the steps would be seen.
+# An editor may write a file in several steps. A shorter delay would report each step as a change.
 MIN_DEBOUNCE_MS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSettings:
-    """Whether manifests are watched, and whether changed extensions are reloaded."""
+    """Whether manifests are watched, for how many milliseconds a file must be unchanged before the
+    change is reported, and whether changed extensions are reloaded."""
 
     enabled: bool = False
     debounce_ms: int = 500
@@ -32,9 +33,12 @@ class WatchSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoverySettings:
-    """The settings of a search. An empty allowlist allows all. A search path itself is depth 0. If
-    `prefers_working_folder` is true, a relative search path is relative to the working folder if it
-    exists there, and otherwise to the folder of the config."""
+    """The settings of a search for extensions.
+
+    An empty `allowlist` allows all ids. `max_depth` counts from the search path, which is depth 0.
+    If `prefers_working_folder` is true, a relative search path is relative to the working folder if
+    it exists there, and otherwise to the folder of the config.
+    """
 
     enabled: bool = True
     search_paths: tuple[str, ...] = ("./extensions",)
@@ -61,8 +65,8 @@ WATCH_KEYS: Mapping[str, Key] = {
 }
 
 
-def _watch(value: Any, place: Place) -> WatchSettings:
-    return WatchSettings(**_set_values(read_table(value, place, WATCH_KEYS)))
+def _read_watch(value: Any, place: Place) -> WatchSettings:
+    return WatchSettings(**_without_none(read_table(value, place, WATCH_KEYS)))
 
 
 DISCOVERY_KEYS: Mapping[str, Key] = {
@@ -84,23 +88,26 @@ DISCOVERY_KEYS: Mapping[str, Key] = {
     "max_depth": Key(integer_at_least(0), "How many levels of folders are searched.", "2", "4"),
     "follow_links": Key(FLAG, "Whether symbolic links are followed.", "true", "false"),
     "watch": Key(
-        table_type(WATCH_KEYS, _watch),
+        table_type(WATCH_KEYS, _read_watch),
         "Whether changes of manifests are noticed.",
         "{ enabled = true, reload = true }",
     ),
 }
 
 
-def discovery(value: Any, place: Place, folder: str | None) -> DiscoverySettings:
-    """Read the section. A key that is not set has its default."""
-    values = _set_values(read_table(value, place, DISCOVERY_KEYS))
-    roots = values.get("search_paths", DiscoverySettings().search_paths)
-    # $PATH, $SYNAPS and ~ are resolved when the search begins; they are not relative to the folder.
+def read_discovery(value: Any, place: Place, folder: str | None) -> DiscoverySettings:
+    """Read the section. `folder` is that of the config file; None leaves relative paths as they
+    are."""
+    values = _without_none(read_table(value, place, DISCOVERY_KEYS))
+    paths = values.get("search_paths", DiscoverySettings().search_paths)
+    # The search itself resolves $PATH, $SYNAPS and ~.
     values["search_paths"] = tuple(
-        root if root.startswith(("$", "~")) else resolve_path(folder, root) for root in roots
+        path if path.startswith(("$", "~")) else resolve_path(folder, path) for path in paths
     )
     return DiscoverySettings(**values)
 
 
-def _set_values(read: dict[str, Any]) -> dict[str, Any]:
-    return {key: item for key, item in read.items() if item is not None}
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the values that were wrong, so that defaults stand in for them until the config is
+    refused."""
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,8 +1,8 @@
-"""A whole config → `Config`: its sections, and how they are combined.
+"""Reads a whole config into a `Config`: its sections, and how they are combined.
 
-The sections are a table of name → reader: `_SECTIONS`, and those of the dialects, which are loaded
-only for a config with a section that is not in `_SECTIONS`. Readers do not depend on one another or
-on their order in the file. After all of them, overrides and defaults are applied to the entries.
+Each section has a reader: `_SECTIONS` has those that belong to no dialect. The readers of dialects
+are loaded only for a config with a section that is not in `_SECTIONS`. No reader depends on another
+section. After all sections have been read, overrides and defaults are applied to the entries.
 """
 
 import re
@@ -12,8 +12,8 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from exthost.config.cluster import NO_CLUSTER_SETTINGS, ClusterSettings, cluster_settings
-from exthost.config.discovery import DiscoverySettings, discovery
+from exthost.config.cluster import NO_CLUSTER_SETTINGS, ClusterSettings, read_cluster_settings
+from exthost.config.discovery import DiscoverySettings, read_discovery
 from exthost.config.entry import DIALECTS, read_entry
 from exthost.config.options import check_limits, check_options
 from exthost.config.placeholders import fill_placeholders
@@ -46,10 +46,11 @@ DEFAULT_CONFIG = "exthost.toml"
 class Config:
     """The values of a whole config. `discovery` is None if there is no such section.
 
-    `specs` are in the order of the file and include the disabled ones. Overrides and defaults are
-    already applied to them; `apply_overrides` does the same for a discovered extension. `hooks`
-    says what happens when a hook fails, by its kind ("*" for all others), for extensions that do
-    not set this themselves. `notes` name the keys of another program's file that mean nothing here.
+    `specs` are the extensions of the file, in its order and including disabled ones. Overrides and
+    defaults are already applied to them; `apply_overrides` does the same for a discovered
+    extension. `hooks` says what happens to a call when a hook fails, by the kind of hook ("*" for
+    all others), for extensions that do not set this themselves. `origin` is the path of the file
+    and `folder` its folder. `notes` are texts about keys of another program that have no effect.
     """
 
     specs: tuple[Spec, ...] = ()
@@ -64,7 +65,7 @@ class Config:
     notes: tuple[str, ...] = ()
 
     def outer_settings(self, id: str) -> Settings:
-        """Return the settings for the extension `id` from outside its own entry or manifest."""
+        """Return the settings for the extension `id` from `[overrides]` and `[defaults]`."""
         return self.overrides.get(id, NO_SETTINGS).over(self.defaults)
 
     def apply_overrides(self, spec: Spec) -> Spec:
@@ -73,15 +74,16 @@ class Config:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """What the reader of a section may need besides the value and its place."""
+class _FileContext:
+    """What the reader of a section may need besides the value and its place: the path and the
+    folder of the file, and the names of the dialects that an entry may have."""
 
     origin: str
     folder: str | None
     dialects: Collection[str]
 
 
-_Section: TypeAlias = Callable[[Any, Place, _Reading], Any]
+_SectionReader: TypeAlias = Callable[[Any, Place, _FileContext], Any]
 
 
 def config_from_toml(
@@ -91,21 +93,22 @@ def config_from_toml(
     *,
     dialects: Collection[str] = DIALECTS,
 ) -> Config:
-    """Return the config in this TOML, read from the file `origin` in `folder`."""
-    toml = _decoded(source, origin)
+    """Return the config in this TOML text. `origin` is the path of its file, and `folder` the
+    folder against which relative paths are resolved."""
+    toml = _decode(source, origin)
     try:
         document = parse_toml(toml)
     except RecursionError as error:
-        raise _unreadable(origin, 0, "it is nested too deep") from error
+        raise _unreadable_error(origin, 0, "it is nested too deep") from error
     except ValueError as error:  # a TOMLDecodeError, or an integer of 5000 digits
         at = re.search(r"line (\d+)", str(error))
-        raise _unreadable(origin, int(at[1]) if at else 0, str(error)) from error
+        raise _unreadable_error(origin, int(at[1]) if at else 0, str(error)) from error
     if not document.keys() <= _SECTIONS.keys():
         for package in find.iter_packages():
-            shared = [name for name in package.json_sections if name in document]
-            if shared and origin.endswith(tuple(f"/{name}" for name in package.toml_files)):
-                return _config_of_section(package, document, shared[0], origin, folder)
-    return _config(document, Problems(origin, toml), _Reading(origin, folder, dialects))
+            sections = [name for name in package.json_sections if name in document]
+            if sections and origin.endswith(tuple(f"/{name}" for name in package.toml_files)):
+                return _read_dialect_file(package, document, sections[0], origin, folder)
+    return _read_config(document, Problems(origin, toml), _FileContext(origin, folder, dialects))
 
 
 def config_from_json(
@@ -114,20 +117,20 @@ def config_from_json(
     folder: str | None,
     environ: Mapping[str, str] = EMPTY_MAPPING,
 ) -> Config:
-    """Return the config in a JSON file, read by the dialect that has its section.
+    """Return the config in this JSON text. `origin` and `folder` are as in `config_from_toml`.
 
-    Such a file may be shared with other programs. `environ` is what its placeholders are filled
-    with.
+    The dialect that knows one of its sections, such as `mcpServers`, reads it. The file may be
+    shared with other programs. `environ` has the variables for placeholders (see `placeholders`).
     """
-    document = _json(source, origin)
-    known: list[str] = []
+    document = _parse_json(source, origin)
+    known_sections: list[str] = []
     for package in find.iter_packages():
-        known += package.json_sections[:1]
+        known_sections += package.json_sections[:1]
         for section in package.json_sections:
             if isinstance(document, dict) and section in document:
                 document[section] = fill_placeholders(document[section], environ, folder)
-                return _config_of_section(package, document, section, origin, folder)
-    names = " or ".join(f"`{name}`" for name in known)
+                return _read_dialect_file(package, document, section, origin, folder)
+    names = " or ".join(f"`{name}`" for name in known_sections)
     raise ConfigError(
         "X0160",
         f"{origin} is JSON, and has no {names}",
@@ -137,9 +140,11 @@ def config_from_json(
     )
 
 
-def _config_of_section(
+def _read_dialect_file(
     package: DialectPackage, document: Any, section: str, origin: str, folder: str | None
 ) -> Config:
+    """Read a file of another program, of which only this section matters, by the dialect that knows
+    the section."""
     problems = Problems(origin)
     section_name, value, notes = find.load_reference(package, package.json_config)(
         document, section
@@ -152,7 +157,7 @@ def _config_of_section(
     return Config(specs=specs, origin=origin, folder=folder, notes=notes)
 
 
-def _json(source: bytes, origin: str) -> Any:
+def _parse_json(source: bytes, origin: str) -> Any:
     try:
         return jsonc.loads(source.decode("utf-8-sig"))
     except (RecursionError, ValueError) as error:
@@ -173,8 +178,9 @@ def config_from_mapping(
     folder: str | None = None,
     dialects: Collection[str] = DIALECTS,
 ) -> Config:
-    """Return the config in a dict. Without a folder, relative paths stay as they are."""
-    return _config(document, Problems(origin), _Reading(origin, folder, dialects))
+    """Return the config in a mapping, which has the form of a parsed TOML config. Without a folder,
+    relative paths stay as they are."""
+    return _read_config(document, Problems(origin), _FileContext(origin, folder, dialects))
 
 
 def spec_from_mapping(
@@ -185,7 +191,7 @@ def spec_from_mapping(
     defaults: Settings = NO_SETTINGS,
     dialects: Collection[str] = DIALECTS,
 ) -> Spec:
-    """Return the extension of a single entry, as `host.load` takes it.
+    """Return the extension of a single entry, which `Host.load` accepts as a mapping.
 
     `defaults` are the settings from outside the entry.
     """
@@ -193,24 +199,24 @@ def spec_from_mapping(
     read = read_entry(entry, Place(problems), origin=origin, folder=folder, dialects=dialects)
     _check_settings([] if read is None else [read])
     problems.raise_first()
-    assert read is not None, "an entry without mistakes is read"
+    assert read is not None, "an entry without problems is read"
     return read.spec(defaults, folder)
 
 
-def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
-    sections = _sections(document)
+def _read_config(document: Any, problems: Problems, context: _FileContext) -> Config:
+    sections = _section_readers(document)
     readers = {
-        name: lambda value, place, section=section: section(value, place, reading)
+        name: lambda value, place, section=section: section(value, place, context)
         for name, section in sections.items()
     }
     place = Place(problems)
-    if _is_foreign(document, sections, reading.origin):
+    if _is_foreign(document, sections, context.origin):
         document = drop_foreign_keys(document, place, sections)
     read = read_table(document, place, readers)
-    of_dialects = [read[name] for name in read if name not in _SECTIONS]
+    dialect_sections = [read[name] for name in read if name not in _SECTIONS]
     entries: tuple[Entry, ...] = (
         *(read.get("extensions") or ()),
-        *(entry for section in of_dialects for entry in section),
+        *(entry for section in dialect_sections for entry in section),
     )
     _check_settings(entries)
     _check_names(entries)
@@ -222,41 +228,43 @@ def _config(document: Any, problems: Problems, reading: _Reading) -> Config:
         audit_path=read.get("audit"),
         cluster=read.get("cluster") or NO_CLUSTER_SETTINGS,
         hooks=MappingProxyType(read.get("hooks") or {}),
-        origin=reading.origin,
-        folder=reading.folder,
+        origin=context.origin,
+        folder=context.folder,
         notes=tuple(problems.notes),
     )
     specs = tuple(
-        entry.spec(config.outer_settings(entry.base_spec.id), reading.folder) for entry in entries
+        entry.spec(config.outer_settings(entry.base_spec.id), context.folder) for entry in entries
     )
     return replace(config, specs=specs)
 
 
-def _sections(document: Any) -> Mapping[str, _Section]:
-    """Return the reader of every section. Those of dialects are loaded only if needed."""
+def _section_readers(document: Any) -> Mapping[str, _SectionReader]:
+    """Return the reader of every section. Those of dialects are included only if the document has a
+    section that is not in `_SECTIONS`."""
     if not isinstance(document, Mapping) or document.keys() <= _SECTIONS.keys():
         return _SECTIONS
     sections = {
-        name: _of_dialect(package, reader)
+        name: _dialect_section_reader(package, reader)
         for package in find.iter_packages()
         for name, reader in package.config_sections.items()
     }
     return {**sections, **_SECTIONS}
 
 
-def _is_foreign(document: Any, sections: Mapping[str, _Section], origin: str) -> bool:
-    """Return whether this is the config of another program, which may have sections of its own: all
-    the sections known here are a dialect's, and the file does not have the name of ours."""
+def _is_foreign(document: Any, sections: Mapping[str, _SectionReader], origin: str) -> bool:
+    """Return whether this is the config of another program, which may have sections that are
+    unknown here. That is so if the file is not called `exthost.toml`, and all of its known sections
+    belong to dialects."""
     if not isinstance(document, Mapping) or PurePath(origin).name in ("", DEFAULT_CONFIG):
         return False
     known = document.keys() & sections.keys()
     return bool(known) and known.isdisjoint(_SECTIONS)
 
 
-def _of_dialect(package: DialectPackage, reader: Reference) -> _Section:
-    def read(value: Any, place: Place, reading: _Reading) -> tuple[Entry, ...]:
+def _dialect_section_reader(package: DialectPackage, reader: Reference) -> _SectionReader:
+    def read(value: Any, place: Place, context: _FileContext) -> tuple[Entry, ...]:
         entries: tuple[Entry, ...] = find.load_reference(package, reader)(
-            value, place, reading.origin, reading.folder
+            value, place, context.origin, context.folder
         )
         return entries
 
@@ -272,24 +280,24 @@ def _check_settings(entries: Iterable[Entry]) -> None:
 
 
 def _check_names(entries: tuple[Entry, ...]) -> None:
-    first: dict[str, Place] = {}
+    first_places: dict[str, Place] = {}
     for entry in entries:
         name, place = entry.base_spec.id, entry.place.at(entry.name_key)
         if not name:
             continue
-        if name not in first:
-            first[name] = place
+        if name not in first_places:
+            first_places[name] = place
             continue
-        line = find_line(place.problems.lines(), first[name].path)
+        line = find_line(place.problems.lines(), first_places[name].path)
         where = (
-            f"{format_path(first[name].path)}, line {line}"
+            f"{format_path(first_places[name].path)}, line {line}"
             if line
-            else format_path(first[name].path)
+            else format_path(first_places[name].path)
         )
         place.add_problem(DUPLICATE_NAME, f"{name!r} is already the name at {where}", "rename one")
 
 
-def _extensions(value: Any, place: Place, reading: _Reading) -> tuple[Entry, ...]:
+def _read_extensions(value: Any, place: Place, context: _FileContext) -> tuple[Entry, ...]:
     if not isinstance(value, list | tuple):
         help = "write [[extensions]] with two brackets" if isinstance(value, Mapping) else ""
         place.add_problem(
@@ -300,26 +308,26 @@ def _extensions(value: Any, place: Place, reading: _Reading) -> tuple[Entry, ...
         read_entry(
             item,
             place.at(index),
-            origin=reading.origin,
-            folder=reading.folder,
-            dialects=reading.dialects,
+            origin=context.origin,
+            folder=context.folder,
+            dialects=context.dialects,
         )
         for index, item in enumerate(value)
     )
     return tuple(entry for entry in read if entry is not None)
 
 
-def _defaults(value: Any, place: Place, reading: _Reading) -> Settings:
-    return _settings(value, place, reading)
+def _read_defaults(value: Any, place: Place, context: _FileContext) -> Settings:
+    return _read_settings(value, place, context)
 
 
-def _settings(value: Any, place: Place, reading: _Reading) -> Settings:
-    read = read_settings(value, place, reading.folder)
+def _read_settings(value: Any, place: Place, context: _FileContext) -> Settings:
+    read = read_settings(value, place, context.folder)
     check_options(read.options, place.at("options"))
     return read
 
 
-def _overrides(value: Any, place: Place, reading: _Reading) -> Mapping[str, Settings]:
+def _read_overrides(value: Any, place: Place, context: _FileContext) -> Mapping[str, Settings]:
     if not isinstance(value, Mapping):
         place.add_problem(
             WRONG_VALUE, f"must be a table by extension, and is {describe_type(value)}"
@@ -328,42 +336,42 @@ def _overrides(value: Any, place: Place, reading: _Reading) -> Mapping[str, Sett
     read: dict[str, Settings] = {}
     for id, item in value.items():
         if isinstance(id, str):
-            read[id] = _settings(item, place.at(id).for_extension(id), reading)
+            read[id] = _read_settings(item, place.at(id).for_extension(id), context)
         else:
             place.add_problem(WRONG_VALUE, f"a key must be text, and one is {describe_type(id)}")
     return MappingProxyType(read)
 
 
-def _discovery(value: Any, place: Place, reading: _Reading) -> DiscoverySettings:
-    return discovery(value, place, reading.folder)
+def _read_discovery(value: Any, place: Place, context: _FileContext) -> DiscoverySettings:
+    return read_discovery(value, place, context.folder)
 
 
-def _audit(value: Any, place: Place, reading: _Reading) -> str | None:
+def _read_audit(value: Any, place: Place, context: _FileContext) -> str | None:
     path = read_table(value, place, AUDIT_KEYS).get("path")
-    return None if path is None else resolve_path(reading.folder, path)
+    return None if path is None else resolve_path(context.folder, path)
 
 
-def _cluster(value: Any, place: Place, reading: _Reading) -> ClusterSettings | None:
-    return cluster_settings(value, place)
+def _read_cluster(value: Any, place: Place, context: _FileContext) -> ClusterSettings | None:
+    return read_cluster_settings(value, place)
 
 
-def _hooks(value: Any, place: Place, reading: _Reading) -> dict[str, str]:
+def _read_hooks(value: Any, place: Place, context: _FileContext) -> dict[str, str]:
     return hook_policy(value, place)
 
 
-# A test compares their names with those of `section_keys`.
-_SECTIONS: Mapping[str, _Section] = {
-    "extensions": _extensions,
-    "defaults": _defaults,
-    "overrides": _overrides,
-    "discovery": _discovery,
-    "audit": _audit,
-    "cluster": _cluster,
-    "hooks": _hooks,
+# A test checks that `section_keys` has the same names.
+_SECTIONS: Mapping[str, _SectionReader] = {
+    "extensions": _read_extensions,
+    "defaults": _read_defaults,
+    "overrides": _read_overrides,
+    "discovery": _read_discovery,
+    "audit": _read_audit,
+    "cluster": _read_cluster,
+    "hooks": _read_hooks,
 }
 
 
-def _decoded(source: str | bytes, origin: str) -> str:
+def _decode(source: str | bytes, origin: str) -> str:
     if isinstance(source, str):
         text = source
     else:
@@ -371,12 +379,12 @@ def _decoded(source: str | bytes, origin: str) -> str:
             text = source.decode("utf-8")
         except UnicodeDecodeError as error:
             line = source.count(b"\n", 0, error.start) + 1
-            raise _unreadable(origin, line, f"line {line} is not UTF-8 text") from error
+            raise _unreadable_error(origin, line, f"line {line} is not UTF-8 text") from error
     # Some editors begin a file with a byte-order mark, which TOML does not allow.
     return text.removeprefix("\ufeff")
 
 
-def _unreadable(origin: str, line: int, why: str) -> ConfigError:
+def _unreadable_error(origin: str, line: int, why: str) -> ConfigError:
     where = f"{origin}:{line}" if line else origin
     return ConfigError(
         UNREADABLE,

@@ -1,12 +1,13 @@
-"""One entry of `[[extensions]]`: the keys of morphir-config-01, and those of `documents.settings`.
+"""Reads one entry of `[[extensions]]`, which has the keys of morphir-config-01 and of
+`documents.setting_keys`.
 
-An `Entry` has only its own settings; `Entry.spec` combines them with those of other tables when the
-whole config has been read. The program stays as written: `launch` checks whether "./x" exists and
-looks up a bare name on PATH.
+An `Entry` has only the settings of the entry itself. `Entry.spec` merges them with `[overrides]`
+and `[defaults]` after the whole config has been read. The program is kept as written: `launch`
+checks whether "./x" exists, and looks for a bare name on PATH.
 
-An entry may have a source or a protocol of morphir that this host cannot run. Its Spec is then
-`unrunnable`: that extension is refused, and the others run. An unknown source is an error, unless
-the entry is disabled.
+An entry may have a source or a protocol that morphir knows and this host cannot run, such as
+"wasm". Its Spec is then `unrunnable`: that extension is refused, and the others run. Any other
+source or protocol is a problem, unless the entry is disabled.
 """
 
 from collections.abc import Collection, Mapping
@@ -47,14 +48,19 @@ from exthost.spec import DEFAULT_DIALECT, Spec
 # The built-in dialects, and those of installed packages.
 DIALECTS = DIALECT_NAMES
 
-# The other sources of a morphir config: known by name, so that the error can name them.
+# Types of source and protocols that a morphir config may have, and that this host cannot run.
 _FOREIGN_SOURCES = frozenset({"http", "grpc", "wasm", "wasmcomponent"})
 
-_CHILDREN_ONLY = "exthost runs child processes over stdin and stdout; disable the entry or wrap it"
+_STDIO_ONLY_HELP = (
+    "exthost runs child processes over stdin and stdout; disable the entry or wrap it"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
+    """The source of an entry. `has_args` is true if it sets `args`. `foreign` is the reason why
+    this host cannot run it, "" if it can."""
+
     argv: tuple[str, ...]
     env: Mapping[str, str]
     has_args: bool
@@ -67,14 +73,15 @@ _NO_SOURCE = _Source((), {}, has_args=False)
 def read_entry(
     value: Any, place: Place, *, origin: str, folder: str | None, dialects: Collection[str]
 ) -> Entry | None:
-    """Read one entry. Return None if it is not a table."""
+    """Read one entry. Return None if it is not a table. `origin` is the path of the config,
+    `folder` its folder, and `dialects` are the names that the key `dialect` may have."""
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return None
     raw_name = value.get("name")
     if isinstance(raw_name, str):
         place = place.for_extension(raw_name)
-    read = read_table(value, place, _readers(folder, _fixed(dialects)))
+    read = read_table(value, place, _readers(folder, _as_frozenset(dialects)))
     if "name" not in value:
         place.add_problem(WRONG_VALUE, "the entry has no `name`", 'add name = "..."')
     enabled = read.get("enabled") is not False
@@ -86,22 +93,22 @@ def read_entry(
         )
     elif source.foreign and enabled and not _is_foreign_source(value["source"].get("type")):
         place.at("source").at("type").add_problem(
-            UNSUPPORTED_SOURCE, source.foreign, _CHILDREN_ONLY
+            UNSUPPORTED_SOURCE, source.foreign, _STDIO_ONLY_HELP
         )
     if read.get("protocol") and enabled and not _is_foreign_source(value["protocol"]):
-        place.at("protocol").add_problem(UNSUPPORTED_SOURCE, read["protocol"], _CHILDREN_ONLY)
+        place.at("protocol").add_problem(UNSUPPORTED_SOURCE, read["protocol"], _STDIO_ONLY_HELP)
     if source.has_args and "args" in value:
         place.at("args").add_problem(
             WRONG_VALUE, "is given twice, here and in `source`", "keep one"
         )
     values = {key: item for key, item in read.items() if key in SETTING_KEYS}
-    if source.env:  # a variable beside the command takes precedence
+    if source.env:  # a variable in `source` takes precedence over one in `env`
         values["env"] = {**(values.get("env") or {}), **source.env}
     if source.has_args:
         values["args"] = source.argv[1:]
-    own = make_settings(values)
+    own_settings = make_settings(values)
     dialect = read.get("dialect") or (DEFAULT_DIALECT if "dialect" not in value else "")
-    bare = Spec(
+    base_spec = Spec(
         id=read.get("name") or "",
         argv=source.argv[:1],
         dialect=dialect,
@@ -112,20 +119,21 @@ def read_entry(
         manifest_path=read.get("manifest"),
         unrunnable=source.foreign or read.get("protocol") or "",
     )
-    return Entry(bare, own, place)
+    return Entry(base_spec, own_settings, place)
 
 
 def _is_foreign_source(name: Any) -> bool:
     return isinstance(name, str) and name in _FOREIGN_SOURCES
 
 
-def _fixed(dialects: Collection[str]) -> frozenset[str]:
+def _as_frozenset(dialects: Collection[str]) -> frozenset[str]:
+    """Return the names as a frozenset, which `lru_cache` needs."""
     return dialects if isinstance(dialects, frozenset) else frozenset(dialects)
 
 
-@lru_cache(maxsize=16)  # the same for all the entries of a config
+@lru_cache(maxsize=16)  # all entries of a config have the same readers
 def _readers(folder: str | None, dialects: frozenset[str]) -> Mapping[str, Reader]:
-    def dialect(value: Any, place: Place) -> str | None:
+    def read_dialect(value: Any, place: Place) -> str | None:
         name = read_text(value, place)
         if name is not None and name not in dialects:
             near = find_nearest(name, dialects)
@@ -137,34 +145,39 @@ def _readers(folder: str | None, dialects: frozenset[str]) -> Mapping[str, Reade
             return None
         return name
 
-    def manifest(value: Any, place: Place) -> str | None:
+    def read_manifest(value: Any, place: Place) -> str | None:
         path = read_text(value, place)
         return None if path is None else resolve_path(folder, path)
 
-    return {**ENTRY_KEYS, "dialect": dialect, "manifest": manifest, **setting_readers(folder)}
+    return {
+        **ENTRY_KEYS,
+        "dialect": read_dialect,
+        "manifest": read_manifest,
+        **setting_readers(folder),
+    }
 
 
-def _protocol(value: Any, place: Place) -> str:
-    """Return the reason why this protocol is not supported; "" if it is."""
+def _read_protocol(value: Any, place: Place) -> str:
+    """Return the reason why this protocol is not supported, "" if it is supported."""
     protocol = read_text(value, place)
     if protocol is None or protocol == "stdio":
         return ""
     return f'protocol {quote_text(protocol)} is not supported, only "stdio" is'
 
 
-def _source(value: Any, place: Place) -> _Source:
+def _read_source(value: Any, place: Place) -> _Source:
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return _NO_SOURCE
     type_ = value.get("type", "process")
     if isinstance(type_, str) and type_ != "process":
-        # Its other keys belong to that type of source: to call them unknown would mislead.
+        # The other keys are not checked, because they belong to that type of source.
         known = "cannot be run here" if type_ in _FOREIGN_SOURCES else "is not known"
         is_misspelt = find_nearest(type_, frozenset({"process", *_FOREIGN_SOURCES})) == "process"
         guess = '; did you mean "process"?' if is_misspelt else ""
         reason = f'source type {quote_text(type_)} {known}, only "process" is supported{guess}'
         return _Source((), {}, has_args=False, foreign=reason)
-    read = read_table(value, place, _SOURCE)
+    read = read_table(value, place, _SOURCE_KEYS)
     if "command" not in value:
         place.add_problem(WRONG_VALUE, "the source has no `command`", 'add command = "..."')
     command = read.get("command")
@@ -173,7 +186,7 @@ def _source(value: Any, place: Place) -> _Source:
     return _Source(argv, read.get("env") or {}, has_args="args" in value)
 
 
-def _command(value: Any, place: Place) -> str | None:
+def _read_command(value: Any, place: Place) -> str | None:
     if isinstance(value, list | tuple):
         help = "put the first word in command and the others in args"
         place.add_problem(WRONG_VALUE, "must be text, and is a list", help)
@@ -181,10 +194,10 @@ def _command(value: Any, place: Place) -> str | None:
     return read_text(value, place)
 
 
-_SOURCE: Mapping[str, Key] = {
+_SOURCE_KEYS: Mapping[str, Key] = {
     "type": Key(TEXT, "The only type that runs here is a process.", '"process"', '"process"'),
     "command": Key(
-        ValueType(_command, "text", TEXT.schema),
+        ValueType(_read_command, "text", TEXT.schema),
         "The program: a name on PATH, or a path from the config's folder.",
         '"python3"',
         required=True,
@@ -205,7 +218,7 @@ ENTRY_KEYS: Mapping[str, Key] = {
     ),
     "enabled": Key(FLAG, "Whether it is used.", "false", "true"),
     "protocol": Key(
-        ValueType(_protocol, '"stdio"', TEXT.schema),
+        ValueType(_read_protocol, '"stdio"', TEXT.schema),
         "How it is reached; others are listed and refused.",
         '"stdio"',
         '"stdio"',
@@ -219,15 +232,15 @@ ENTRY_KEYS: Mapping[str, Key] = {
     ),
     "source": Key(
         ValueType(
-            _source,
+            _read_source,
             "table",
             {
                 "anyOf": [
-                    table_schema(_SOURCE),
+                    table_schema(_SOURCE_KEYS),
                     {"properties": {"type": {"not": {"const": "process"}}}, "required": ["type"]},
                 ]
             },
-            keys=_SOURCE,
+            keys=_SOURCE_KEYS,
         ),
         "What is run.",
         '{ type = "process", command = "python3", args = ["extension.py"] }',

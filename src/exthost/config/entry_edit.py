@@ -1,8 +1,7 @@
-"""Add or remove an entry in the text of a config; everything else in it stays as it is.
+"""Adds or removes an entry in the text of a TOML config; the rest of the text does not change.
 
-TOML is edited with tomlkit, which keeps comments and layout. Each function returns None if the text
-has no place for the change. The caller reads the new text and uses it only if it means what was
-wanted.
+tomlkit keeps comments and layout. A function returns None if it cannot make the change. The caller
+must parse the new text and check that it has the intended meaning before using it.
 """
 
 from collections.abc import Mapping
@@ -10,12 +9,12 @@ from typing import Any
 
 __all__ = ["add_entry_in_toml", "add_tables_in_toml", "remove_entry_in_toml"]
 
-# Where extensions are listed, and the key of their name there.
+# The sections that list extensions, and the key that names an extension there.
 _ENTRY_LISTS = (("extensions", "name"), ("process_extensions", "id"))
 
 
 def add_entry_in_toml(text: str, entry: Mapping[str, Any]) -> str | None:
-    """Return the text with one more `[[extensions]]` entry, at its end."""
+    """Return the text with this `[[extensions]]` entry added at the end."""
     import tomlkit
 
     table = tomlkit.table()
@@ -30,11 +29,11 @@ def add_entry_in_toml(text: str, entry: Mapping[str, Any]) -> str | None:
     entries = tomlkit.aot()
     entries.append(table)
     document.add("extensions", entries)
-    return _appended(text, tomlkit.dumps(document))
+    return _append(text, tomlkit.dumps(document))
 
 
 def add_tables_in_toml(text: str, section: str, tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the text with these tables of a section, `[section.name]`, at its end."""
+    """Return the text with tables `[section.name]` added at the end."""
     import tomlkit
 
     document = tomlkit.document()
@@ -42,26 +41,26 @@ def add_tables_in_toml(text: str, section: str, tables: Mapping[str, Mapping[str
     for name, values in tables.items():
         table = tomlkit.table()
         for key, value in values.items():
-            table.add(key, _inline(value))
+            table.add(key, _make_inline(value))
         outer.add(name, table)
     document.add(section, outer)
-    return _appended(text, tomlkit.dumps(document))
+    return _append(text, tomlkit.dumps(document))
 
 
-def _inline(value: Any) -> Any:
-    """Return a table, and those in it, as one line."""
+def _make_inline(value: Any) -> Any:
+    """Return a table as an inline table, with its nested tables."""
     if not isinstance(value, Mapping):
         return value
     import tomlkit
 
     inline = tomlkit.inline_table()
     for key, item in value.items():
-        inline.add(key, _inline(item))
+        inline.add(key, _make_inline(item))
     return inline
 
 
-def _appended(text: str, addition: str) -> str:
-    # An entry at the end of the text belongs to no table above it, whatever that is.
+def _append(text: str, addition: str) -> str:
+    # At the end, because an entry anywhere else would split the table that it is in.
     head = text if not text or text.endswith("\n") else text + "\n"
     return head + ("\n" if head.strip() else "") + addition
 

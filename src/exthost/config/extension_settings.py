@@ -1,7 +1,7 @@
-"""The keys of an `[[extensions]]` entry as types, for programs that pass them as arguments.
+"""The keys of an `[[extensions]]` entry as TypedDicts, for programs that pass them to `connect`.
 
-Only a type checker uses them: `entry` and `documents.settings` check the values, as those of a
-file. A test compares the keys here with the keys there.
+Only type checkers use these types. At run time the values are checked like those of a file, by
+`entry` and `documents.settings`. A test checks that the keys here and there are the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +82,7 @@ class ExtensionSettings(TypedDict, total=False):
     env_policy: Literal["filtered", "minimal", "declared"]
     cwd: str
     args: Sequence[str]
-    sha256: str | Mapping[str, str]  # as `ext.digests` has it
+    sha256: str | Mapping[str, str]  # one digest, or those of `ext.digests`
     retry: Literal["never", "once"]
     start: Literal["eager", "lazy"]
     lifetime: Literal["tree", "plain"]

@@ -1,7 +1,7 @@
 """The JSON Schema of `exthost.toml`, made from the tables of keys.
 
 Editors use it to complete and check a config while it is written. `docs/exthost.schema.json` is the
-schema of the built-in dialects; `exthost schema` adds the sections of those that are installed.
+schema of the built-in dialects; `exthost schema` adds the sections of installed dialects.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,13 +19,14 @@ __all__ = ["dialect_sections", "json_schema"]
 
 
 def json_schema(packages: Iterable[DialectPackage] | None = None) -> dict[str, Any]:
-    """Return the schema, with the sections and options of these dialects, by default of all."""
+    """Return the schema with the sections and options of these dialects, by default of all dialects
+    that are built in or installed."""
     dialects = list(find.iter_packages() if packages is None else packages)
-    sections = {name: _section(key) for name, key in SECTION_KEYS.items()}
+    sections = {name: _section_schema(key) for name, key in SECTION_KEYS.items()}
     for package in dialects:
         keys = dict(dialect_sections(package))
         for name in package.config_sections:
-            sections[name] = _section(keys[name]) if name in keys else {}
+            sections[name] = _section_schema(keys[name]) if name in keys else {}
     names = [package.name for package in dialects]
     entry = sections["extensions"]["items"]["properties"]
     entry["dialect"] = {
@@ -33,7 +34,7 @@ def json_schema(packages: Iterable[DialectPackage] | None = None) -> dict[str, A
         "anyOf": [{"enum": names}, {"type": "string"}],
     }
     definitions = {name: key_schema(key) for name, key in SETTING_KEYS.items()}
-    definitions["options"]["properties"] = _options(dialects)
+    definitions["options"]["properties"] = _option_schemas(dialects)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "exthost.toml",
@@ -46,13 +47,13 @@ def json_schema(packages: Iterable[DialectPackage] | None = None) -> dict[str, A
 
 
 def dialect_sections(package: DialectPackage) -> Iterator[tuple[str, Key]]:
-    """Yield the sections of a dialect whose keys it declares."""
+    """Yield the name and the `Key` of each section whose keys the dialect declares."""
     for name, reference in package.section_keys.items():
         yield name, find.load_reference(package, reference)
 
 
-def _section(key: Key) -> dict[str, Any]:
-    """Return the schema of a section. Keys that all extensions share are references."""
+def _section_schema(key: Key) -> dict[str, Any]:
+    """Return the schema of a section. Keys of `setting_keys` are references to `$defs`."""
     schema = key_schema(key)
     table = schema
     if key.type.layout == "list":
@@ -65,22 +66,23 @@ def _section(key: Key) -> dict[str, Any]:
     return schema
 
 
-def _options(dialects: Iterable[DialectPackage]) -> dict[str, Any]:
-    """Return the schema of each option. One of several dialects must fit any of them."""
+def _option_schemas(dialects: Iterable[DialectPackage]) -> dict[str, Any]:
+    """Return the schema of each option. If several dialects have an option of the same name, a
+    value may match the schema of any of them."""
     options: dict[str, list[Option]] = {name: [option] for name, option in COMMON_OPTIONS.items()}
     for package in dialects:
-        for name, option in _declared(package).items():
+        for name, option in _declared_options(package).items():
             options.setdefault(name, []).append(option)
-    return {name: _option(of_name) for name, of_name in options.items()}
+    return {name: _option_schema(same_name) for name, same_name in options.items()}
 
 
-def _option(options: list[Option]) -> dict[str, Any]:
+def _option_schema(options: list[Option]) -> dict[str, Any]:
     schemas = [dict(option.schema) for option in options]
     schema = schemas[0] if all(schema == schemas[0] for schema in schemas) else {"anyOf": schemas}
     return {"description": options[0].about, **schema}
 
 
-def _declared(package: DialectPackage) -> Mapping[str, Option]:
+def _declared_options(package: DialectPackage) -> Mapping[str, Option]:
     try:
         return find.find_dialect(package.name).options
     except ConfigError:  # a broken package is reported where it is used

@@ -1,12 +1,12 @@
-"""`${…}` in the configs of other programs: what it stands for.
+"""Replaces `${…}` in the configs of other programs.
 
     ${NAME}, ${env:NAME}    a variable of the host
-    ${NAME:-text}           the same, or the text if it is not set or empty
+    ${NAME:-text}           the same, or the text if the variable is not set or empty
     ${workspaceFolder}      the folder of the config
     ${userHome}             the home folder of the user
     ${pathSeparator}, ${/}  /
 
-Others, and variables that are not set, stay as they are. Pure: variables are given.
+Other placeholders, and variables that are not set, stay as they are.
 """
 
 import re
@@ -16,23 +16,24 @@ from typing import Any
 __all__ = ["fill_placeholders"]
 
 _PLACEHOLDER = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*|/)(?::-([^}]*))?\}", re.ASCII)
-_WHOLE = re.compile(r"\$\{(?:env:)?[A-Za-z_]\w*\}", re.ASCII)
-_FOLDERS = ("workspaceFolder", "workspaceRoot", "cwd")
+_ONE_VARIABLE = re.compile(r"\$\{(?:env:)?[A-Za-z_]\w*\}", re.ASCII)
+_FOLDER_NAMES = ("workspaceFolder", "workspaceRoot", "cwd")
 
 
 def fill_placeholders(value: Any, environ: Mapping[str, str], folder: str | None) -> Any:
-    """Return a value with the placeholders in its texts replaced.
+    """Return a value with the placeholders in all its texts replaced. `environ` has the variables
+    of the host, and `folder` is that of the config.
 
-    A member of `env` that is one variable and nothing else stays: it is read when a process is
-    started, so that a secret is in no config.
+    A value below `env` that is one `${NAME}` and nothing else stays as it is. It is resolved when a
+    process starts, so that a secret does not become part of the config.
     """
     if isinstance(value, str):
-        return _filled(value, environ, folder)
+        return _fill_text(value, environ, folder)
     if isinstance(value, list):
         return [fill_placeholders(item, environ, folder) for item in value]
     if isinstance(value, dict):
         return {
-            key: _filled_variables(item, environ, folder)
+            key: _fill_variables(item, environ, folder)
             if key in ("env", "environment") and isinstance(item, dict)
             else fill_placeholders(item, environ, folder)
             for key, item in value.items()
@@ -40,21 +41,21 @@ def fill_placeholders(value: Any, environ: Mapping[str, str], folder: str | None
     return value
 
 
-def _filled_variables(
+def _fill_variables(
     variables: dict[Any, Any], environ: Mapping[str, str], folder: str | None
 ) -> dict[Any, Any]:
     return {
         name: value
-        if isinstance(value, str) and _WHOLE.fullmatch(value)
+        if isinstance(value, str) and _ONE_VARIABLE.fullmatch(value)
         else fill_placeholders(value, environ, folder)
         for name, value in variables.items()
     }
 
 
-def _filled(text: str, environ: Mapping[str, str], folder: str | None) -> str:
+def _fill_text(text: str, environ: Mapping[str, str], folder: str | None) -> str:
     def replace(match: re.Match[str]) -> str:
         name, default = match[1], match[2]
-        if name in _FOLDERS and folder is not None:
+        if name in _FOLDER_NAMES and folder is not None:
             return folder
         if name == "userHome":
             name = "HOME"

@@ -1,4 +1,7 @@
-"""The sections of a config that belong to no dialect: the upper level of the table of keys."""
+"""The sections of a config that belong to no dialect, and their keys, as data for documentation.
+
+`config.document` reads these sections; the JSON Schema and the reference page are made from here.
+"""
 
 from collections.abc import Mapping
 

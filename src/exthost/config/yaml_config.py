@@ -1,9 +1,9 @@
-"""`extensions.yaml`: the config file of nexo's own host (nexo-disc-11), read unchanged.
+"""Reads `extensions.yaml`, the config file of nexo's own host (nexo-disc-11).
 
-The key `extensions` has the keys of `[discovery]`. `transport_defaults.stdio` sets limits. Other
-keys, which that host or a later version of it may know, have no effect and are noted; one that
-is nearly a key of ours is a mistake. Relative search paths are relative to the working folder, as
-in that host, or to the folder of the file.
+The key `extensions` has the keys of `[discovery]`, and `transport_defaults.stdio` sets limits. Any
+other key may be one that nexo's host knows, so it has no effect and is noted, unless it looks like
+a misspelling of a known key, which is a problem. A relative search path is relative to the working
+folder if it exists there, as in nexo's host, and otherwise to the folder of the file.
 
 PyYAML is an optional dependency and is imported when the first YAML config is read.
 """
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from exthost.config.discovery import DISCOVERY_KEYS, WATCH_KEYS, DiscoverySettings, discovery
+from exthost.config.discovery import DISCOVERY_KEYS, WATCH_KEYS, DiscoverySettings, read_discovery
 from exthost.config.document import Config
 from exthost.documents.problems import UNREADABLE, WRONG_VALUE, Place, Problems
 from exthost.documents.readers import (
@@ -29,10 +29,10 @@ from exthost.spec import Limits
 
 __all__ = ["config_from_yaml"]
 
-# Keys of nexo's own host, beside `extensions` or inside it, that mean nothing here.
-_FOREIGN = ("schema_version", "doctor", "entries")
+# Keys that nexo's host has beside or below `extensions`, and that have no effect here.
+_FOREIGN_KEYS = ("schema_version", "doctor", "entries")
 
-# Limits of its transports, in milliseconds, and ours.
+# The limits of nexo's host, in milliseconds, and the fields of `Limits` that they set, in seconds.
 _LIMITS: Mapping[str, str] = {
     "handshake_timeout_ms": "handshake",
     "call_timeout_ms": "call",
@@ -56,32 +56,35 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
     try:
         text = source.decode("utf-8-sig")
         document = yaml.safe_load(text)
-        lines = _lines(yaml.compose(text, Loader=yaml.SafeLoader))
+        lines = _find_key_lines(yaml.compose(text, Loader=yaml.SafeLoader))
     except RecursionError as error:
-        raise _unreadable(origin, 0, "it is nested too deep") from error
+        raise _unreadable_error(origin, 0, "it is nested too deep") from error
     except UnicodeDecodeError as error:
         line = source.count(b"\n", 0, error.start) + 1
-        raise _unreadable(origin, line, f"line {line} is not UTF-8 text") from error
+        raise _unreadable_error(origin, line, f"line {line} is not UTF-8 text") from error
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         why = str(getattr(error, "problem", None) or error)
-        raise _unreadable(origin, mark.line + 1 if mark is not None else 0, why) from error
+        raise _unreadable_error(origin, mark.line + 1 if mark is not None else 0, why) from error
     except _DuplicateKey as duplicate:
-        raise _unreadable(origin, duplicate.line, f"`{duplicate.key}` is there twice") from None
+        raise _unreadable_error(
+            origin, duplicate.line, f"`{duplicate.key}` is there twice"
+        ) from None
     problems = Problems(origin, _lines=lines)
     place = Place(problems)
     if not isinstance(document, Mapping) or "extensions" not in document:
         place.add_problem(
             WRONG_VALUE, "there is no `extensions`", "begin the file with `extensions:`"
         )
-    reading = _Reading()
-    top = {"extensions": reading.section, **reading.foreign_keys()}
-    own = document if document is not None else {}
-    read = read_table(drop_foreign_keys(own, place, top), place, top)
+    reader = _FileReader()
+    top = {"extensions": reader.read_section, **reader.other_readers()}
+    # An empty file is null in YAML.
+    table = document if document is not None else {}
+    sections = read_table(drop_foreign_keys(table, place, top), place, top)
     problems.raise_first()
     return Config(
-        discovery=read["extensions"],
-        defaults=Settings(limits=reading.limits),
+        discovery=sections["extensions"],
+        defaults=Settings(limits=reader.limits),
         origin=origin,
         folder=folder,
         notes=tuple(problems.notes),
@@ -95,40 +98,42 @@ class _DuplicateKey(Exception):
         self.key, self.line = key, line
 
 
-class _Reading:
-    """Collects the limits of a file, besides its discovery settings."""
+class _FileReader:
+    """Reads the sections of a file, and collects its limits."""
 
     def __init__(self) -> None:
         self.limits = Limits()
 
-    def foreign_keys(self) -> dict[str, Reader]:
-        """Return readers for the keys that the file may have and `[discovery]` has not."""
-        return {_TRANSPORTS: self._transports, **dict.fromkeys(_FOREIGN, _ignore)}
+    def other_readers(self) -> dict[str, Reader]:
+        """Return the readers of the keys that `[discovery]` does not have. nexo's host accepts them
+        beside `extensions` and below it."""
+        return {_TRANSPORTS: self._read_transports, **dict.fromkeys(_FOREIGN_KEYS, _note_ignored)}
 
-    def section(self, value: Any, place: Place) -> DiscoverySettings:
+    def read_section(self, value: Any, place: Place) -> DiscoverySettings:
+        """Read the section `extensions`."""
         # `extensions:` with nothing below it is null in YAML, and means all defaults.
         own: Any = {} if value is None else value
         if isinstance(value, Mapping):
-            others = self.foreign_keys()
+            others = self.other_readers()
             read_table({key: value[key] for key in value if key in others}, place, others)
             own = {key: item for key, item in value.items() if key not in others}
             own = drop_foreign_keys(own, place, DISCOVERY_KEYS)
             watch = place.at("watch")
             if "watch" in own:
                 own["watch"] = drop_foreign_keys(own["watch"], watch, WATCH_KEYS)
-        return replace(discovery(own, place, None), prefers_working_folder=True)
+        return replace(read_discovery(own, place, None), prefers_working_folder=True)
 
-    def _transports(self, value: Any, place: Place) -> None:
+    def _read_transports(self, value: Any, place: Place) -> None:
         if not isinstance(value, Mapping):
             place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
             return
         for name, settings in value.items():
             if name == "stdio":
-                self._stdio(settings, place.at(name))
+                self._read_stdio(settings, place.at(name))
             else:
                 place.at(str(name)).note_ignored()
 
-    def _stdio(self, value: Any, place: Place) -> None:
+    def _read_stdio(self, value: Any, place: Place) -> None:
         if not isinstance(value, Mapping):
             place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
             return
@@ -144,12 +149,12 @@ class _Reading:
                 self.limits = replace(self.limits, **seconds)
 
 
-def _ignore(value: Any, place: Place) -> None:
+def _note_ignored(value: Any, place: Place) -> None:
     place.note_ignored()
 
 
-def _lines(root: Any) -> dict[KeyPath, int]:
-    """Return the line of each key. A node that is shared by aliases has its first line."""
+def _find_key_lines(root: Any) -> dict[KeyPath, int]:
+    """Return the line of each key and item. A node with aliases has the line of its first use."""
     lines: dict[KeyPath, int] = {}
     seen: set[int] = set()
     remaining: list[tuple[KeyPath, Any]] = [((), root)]
@@ -161,7 +166,7 @@ def _lines(root: Any) -> dict[KeyPath, int]:
         if node.id == "mapping":
             for key, value in node.value:
                 if isinstance(key.value, str):
-                    if (*path, key.value) in lines:  # YAML forbids it, PyYAML does not
+                    if (*path, key.value) in lines:  # an error in YAML, which PyYAML accepts
                         raise _DuplicateKey(key.value, key.start_mark.line + 1)
                     lines[(*path, key.value)] = key.start_mark.line + 1
                     remaining.append(((*path, key.value), value))
@@ -172,7 +177,7 @@ def _lines(root: Any) -> dict[KeyPath, int]:
     return lines
 
 
-def _unreadable(origin: str, line: int, why: str) -> ConfigError:
+def _unreadable_error(origin: str, line: int, why: str) -> ConfigError:
     where = f"{origin}:{line}" if line else origin
     return ConfigError(
         UNREADABLE,

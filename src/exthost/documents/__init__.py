@@ -2,13 +2,14 @@
 
 In reading order:
 
-    problems        mistakes, and where they are
-    readers         check single values and tables; report unknown keys
-    units           durations and sizes
-    toml_positions  the line of each key in a TOML text
-    jsonc           JSON with comments
-    keys            a key as data: its reader, type, default, example and sentence
-    setting_keys    the table of the keys that all extensions share in a config
-    settings        the values of those keys, and which takes precedence
-    entry           one extension as a config describes it
+    problems        collects what is wrong in a file, with the place of each problem
+    readers         functions that check single values and tables; unknown keys are problems
+    units           parses durations ("500ms") and sizes ("256MiB")
+    toml_text       parses TOML, and refuses keys that would take the parser minutes
+    toml_positions  finds the line of each key in a TOML text
+    jsonc           parses JSON with comments
+    keys            `Key`: a config key as data (reader, type, default, example, one sentence)
+    setting_keys    the keys that every extension may have in a config, as a table of `Key`s
+    settings        `Settings`: the values of those keys, and which of them take precedence
+    entry           `Entry`: one extension as a config describes it
 """

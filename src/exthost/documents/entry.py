@@ -29,9 +29,10 @@ class Entry:
     name_key: str = "name"
 
     def spec(self, outer: Settings, folder: str | None) -> Spec:
-        """Return the extension as configured. `outer` are the settings from outside the entry.
+        """Return the extension as configured. `outer` are its settings from outside the entry, over
+        which the entry's own settings take precedence.
 
-        If no cwd is set, the child runs in the config's folder.
+        If no cwd is set, the extension runs in `folder`, the folder of the config.
         """
         settings = self.own_settings.over(outer)
         if settings.cwd is None and self.base_spec.cwd is None:
@@ -40,15 +41,16 @@ class Entry:
 
 
 def read_name(value: Any, place: Place) -> str | None:
-    """Read the name of an extension: text that can be shown on one line."""
-    read = read_text(value, place)
-    if read is not None and not read.isprintable():
+    """Read the name of an extension: text on one line, without control characters."""
+    name = read_text(value, place)
+    if name is not None and not name.isprintable():
         place.add_problem(WRONG_VALUE, "must not contain line ends or other control characters")
         return None
-    return read
+    return name
 
 
 def remote_server_reason(transport: str) -> str:
-    """Return the reason why a server that is reached over the network is not run."""
+    """Return the reason why an extension that is reached by a URL is not started by this host.
+    `transport` is what its entry calls that connection, "" if it does not say."""
     how = f" ({transport})" if transport else ""
     return f"it is reached by a URL{how}, not over stdio: it runs by itself and is only listed"

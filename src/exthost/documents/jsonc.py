@@ -1,6 +1,6 @@
-"""JSON as editors use it for their own settings: with comments, and a comma after the last member.
+"""Parses JSON with comments and trailing commas, as editors allow in their settings files.
 
-Both are replaced by blanks, so that every error is still reported at its place. Pure.
+Both are replaced by blanks, so that the line and the column in an error message stay correct.
 """
 
 import json
@@ -14,7 +14,7 @@ _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
 
 
 def loads(text: str) -> Any:
-    """Return the value of this text. Raises as `json.loads` does."""
+    """Return the value of this text. Raises ValueError or RecursionError, as `json.loads` does."""
     try:
         return json.loads(text)
     except ValueError:

@@ -1,12 +1,11 @@
-"""The keys of a config as data: how a value is read, and what a person is told about it.
+"""`Key`: a key of a config as data, with its reader, type, default, example and description.
 
-A `Key` is a reader, so a table of keys is read by `readers.table` like any other. It also holds the
-type, the default, an example and one sentence. `exthost validate` reads configs through these
-tables, and `config.json_schema` and the reference page are made from them, so a key that is read is
-documented.
+A `Key` can be called as a reader, so `readers.read_table` reads a table with a mapping of name →
+`Key`. The JSON Schema (`config.json_schema`) and the reference page are generated from the same
+mappings, so a key that can be read is also documented.
 
-A JSON Schema cannot say everything that a reader checks: `"on_demand"` for `"on-demand"`, digests
-or duplicate names. What a schema rejects, the reader rejects too, with that one exception.
+A schema cannot express all checks of a reader, such as unique names. In one case it is stricter
+than the reader, which accepts `"on_demand"` for `"on-demand"`.
 """
 
 from collections.abc import Mapping
@@ -23,10 +22,10 @@ Schema: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """A type of value: its reader, its name in words and its JSON Schema.
+    """A type of value: its reader, a description such as "whole number", and its JSON Schema.
 
-    `keys` are those of a table. `layout` says whether there is one such table, a list of them or
-    a table of them by name.
+    `keys` are the keys of a value that is a table. `layout` is "table" for one such table, "list"
+    for a list of them, and "names" for a table whose values are such tables.
     """
 
     read: Reader
@@ -40,8 +39,8 @@ class ValueType:
 class Key:
     """One key of a config. Call it to read a value.
 
-    `about` is one sentence. `default` and `example` are TOML, except that a default may be words
-    in parentheses; "" means that the dialect decides.
+    `about` describes it in one sentence. `default` and `example` are TOML values. A default may
+    also be a text in parentheses, such as "(no limit)"; "" means that it depends on the dialect.
     """
 
     type: ValueType
@@ -67,10 +66,10 @@ _SIZE: Schema = {
     ]
 }
 _NOT_BLANK: Schema = {"type": "string", "pattern": r"\S"}
-_WORD: Schema = {"type": "string"}
+_ANY_TEXT: Schema = {"type": "string"}
 
 TEXT = ValueType(readers.read_text, "text", _NOT_BLANK)
-ANY_TEXT = ValueType(readers.read_any_text, "text, may be empty", _WORD)
+ANY_TEXT = ValueType(readers.read_any_text, "text, may be empty", _ANY_TEXT)
 FLAG = ValueType(readers.read_flag, "true or false", {"type": "boolean"})
 DURATION = ValueType(readers.read_duration, "duration", _DURATION)
 POSITIVE_DURATION = ValueType(readers.read_positive_duration, "duration above 0", _DURATION)
@@ -79,12 +78,12 @@ TEXT_LIST = ValueType(
     readers.read_text_list, "list of text", {"type": "array", "items": _NOT_BLANK}
 )
 ANY_TEXT_LIST = ValueType(
-    readers.read_any_text_list, "list of text", {"type": "array", "items": _WORD}
+    readers.read_any_text_list, "list of text", {"type": "array", "items": _ANY_TEXT}
 )
 JSON = ValueType(readers.read_json_value, "any value")
 JSON_TABLE = ValueType(readers.read_json_table, "table of any values", {"type": "object"})
 TEXT_TABLE = ValueType(
-    readers.read_variables, "table of text", {"type": "object", "additionalProperties": _WORD}
+    readers.read_variables, "table of text", {"type": "object", "additionalProperties": _ANY_TEXT}
 )
 VARIABLES = ValueType(
     readers.read_variables_or_references,
@@ -93,7 +92,7 @@ VARIABLES = ValueType(
         "type": "object",
         "additionalProperties": {
             "anyOf": [
-                _WORD,
+                _ANY_TEXT,
                 {
                     "type": "object",
                     "properties": {"from": _NOT_BLANK},
@@ -106,20 +105,22 @@ VARIABLES = ValueType(
 )
 
 
-def integer_at_least(least: int) -> ValueType:
-    """Return the type of a whole number that is at least `least`."""
-    words = f"whole number, at least {least}"
-    return ValueType(readers.integer_reader(least), words, {"type": "integer", "minimum": least})
+def integer_at_least(minimum: int) -> ValueType:
+    """Return the type of a whole number that is at least `minimum`."""
+    description = f"whole number, at least {minimum}"
+    return ValueType(
+        readers.integer_reader(minimum), description, {"type": "integer", "minimum": minimum}
+    )
 
 
-def one_of(*known: str) -> ValueType:
-    """Return the type of a value that is one of these words."""
-    words = ", ".join(f'"{word}"' for word in known)
-    return ValueType(readers.choice_reader(*known), words, {"enum": list(known)})
+def one_of(*choices: str) -> ValueType:
+    """Return the type of a value that is one of these texts."""
+    description = ", ".join(f'"{choice}"' for choice in choices)
+    return ValueType(readers.choice_reader(*choices), description, {"enum": list(choices)})
 
 
 def table_type(keys: Mapping[str, Key], read: Reader | None = None) -> ValueType:
-    """Return the type of a table with these keys. `read` makes its value, by default a dict."""
+    """Return the type of a table with these keys. `read` returns its value, by default a dict."""
 
     def read_table(value: Any, place: Place) -> dict[str, Any]:
         return readers.read_table(value, place, keys)
@@ -130,17 +131,21 @@ def table_type(keys: Mapping[str, Key], read: Reader | None = None) -> ValueType
 def make_section(
     about: str, keys: Mapping[str, Key], layout: Literal["table", "list", "names"] = "table"
 ) -> Key:
-    """Return a section of a config: one table, a list of tables, or tables by name."""
-    words = {"table": "table", "list": "list of tables", "names": "tables by name"}[layout]
-    return Key(ValueType(_read_elsewhere, words, keys=keys, layout=layout), about)
+    """Return the `Key` of a section of a config. `layout` is that of `ValueType`.
+
+    The key only documents the section: `config.document` has the reader, which also needs to know
+    the file and its folder.
+    """
+    description = {"table": "table", "list": "list of tables", "names": "tables by name"}[layout]
+    return Key(ValueType(_refuse_to_read, description, keys=keys, layout=layout), about)
 
 
-def _read_elsewhere(value: Any, place: Place) -> Any:
+def _refuse_to_read(value: Any, place: Place) -> Any:
     raise AssertionError("the reader of a section also needs the origin and the folder of the file")
 
 
 def table_schema(keys: Mapping[str, Key], more: Schema = EMPTY_MAPPING) -> dict[str, Any]:
-    """Return the JSON Schema of a table with these keys, and with `more` in it."""
+    """Return the JSON Schema of a table with these keys. `more` is added to the schema."""
     required = [name for name, key in keys.items() if key.required]
     return {
         "type": "object",
@@ -152,7 +157,7 @@ def table_schema(keys: Mapping[str, Key], more: Schema = EMPTY_MAPPING) -> dict[
 
 
 def key_schema(key: Key) -> dict[str, Any]:
-    """Return the JSON Schema of a key's value, with its sentence as the description."""
+    """Return the JSON Schema of a key's value, with `about` as the description."""
     return {"description": key.about, **_type_schema(key.type)}
 
 

@@ -1,8 +1,9 @@
-"""Collects the mistakes of a config, so that one run reports all of them.
+"""Collects all problems of a config or manifest, so that one error reports all of them.
 
-A reader that finds a mistake records it at its Place and continues with None. Nothing is raised
-until `Problems.raise_first`, which raises the first mistake in the file as a ConfigError and lists
-the others in its evidence. So no incomplete value leaves this package.
+A reader that finds a problem adds it to the list, with its place, and returns None instead of a
+value. When the whole file has been read, `Problems.raise_first` raises a ConfigError for the first
+problem in the file, whose `evidence.details` lists the others. So a caller never gets values that
+are incomplete.
 
 The error codes are the constants below; `errors.toml` explains them.
 """
@@ -22,16 +23,18 @@ UNSUPPORTED_SOURCE = "X0105"
 BAD_UNIT = "X0106"
 UNKNOWN_DIALECT = "X0107"
 
-# Further mistakes are only counted: a generated file may repeat one mistake ten thousand times.
+# An error lists this many problems and only counts the others, because a generated file may have
+# the same problem ten thousand times.
 _MAX_LISTED = 50
 
-# A key longer than this is cut in messages.
+# A longer key is shortened in messages.
 _MAX_KEY_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake."""
+    """One problem: an error code, what is wrong, the path of the key, what to do about it, and the
+    name of the extension, if it concerns one."""
 
     code: str
     text: str
@@ -42,9 +45,13 @@ class Problem:
 
 @dataclass(slots=True)
 class Problems:
-    """The mistakes of one config. `origin` names its file; `text` is its TOML, if it has one.
+    """The problems of one file, in the order in which they were found.
 
-    `notes` name keys that are no mistake and have no effect.
+    origin  the path of the file, "" if there is none
+    text    its text if it is TOML, to find the lines of problems in; else ""
+    items   the problems
+    notes   texts about keys that have no effect, and are no problems
+    _lines  key path → line; None until the first use
     """
 
     origin: str = ""
@@ -54,7 +61,7 @@ class Problems:
     _lines: Mapping[KeyPath, int] | None = None
 
     def raise_first(self) -> None:
-        """Raise a ConfigError for the first mistake in the file, if there is any."""
+        """Raise a ConfigError if there are problems: its message is about the first in the file."""
         if not self.items:
             return
         lines = self.lines()
@@ -81,7 +88,7 @@ class Problems:
         )
 
     def lines(self) -> Mapping[KeyPath, int]:
-        """Return the line of each key. The text is read again for this, so only after a mistake."""
+        """Return the line of each key. This parses the text again, so it is for error messages."""
         if self._lines is None:
             self._lines = find_key_lines(self.text)
         return self._lines
@@ -89,12 +96,12 @@ class Problems:
     def _sentence(self, problem: Problem, lines: Mapping[KeyPath, int]) -> str:
         line = find_line(lines, problem.path)
         where = f"{self.origin}:{line}" if self.origin and line else self.origin
-        parts = [part for part in (where, format_path(problem.path), problem.text) if part]
-        return ": ".join(parts)
+        return ": ".join(filter(None, (where, format_path(problem.path), problem.text)))
 
 
 class Place(NamedTuple):
-    """The place of a value: its key path, its extension, and where to record mistakes."""
+    """The place of a value in a file: its key path, and the name of the extension that it is about,
+    if any. Problems at this place are added to `problems`."""
 
     problems: Problems
     path: KeyPath = ()
@@ -105,15 +112,15 @@ class Place(NamedTuple):
         return Place(self.problems, (*self.path, key), self.extension)
 
     def for_extension(self, extension: str) -> "Place":
-        """Return the same place, marked as a part of this extension."""
+        """Return the same place; problems there name this extension."""
         return Place(self.problems, self.path, extension)
 
     def add_problem(self, code: str, text: str, help: str = "") -> None:
-        """Record a mistake at this place."""
+        """Add a problem at this place. `help` is what to do about it."""
         self.problems.items.append(Problem(code, text, self.path, help, self.extension))
 
     def note_ignored(self) -> None:
-        """Note that the key at this place has no effect."""
+        """Add a note that the key at this place has no effect."""
         self.problems.notes.append(f"`{format_path(self.path)}` has no effect here")
 
 
@@ -124,9 +131,9 @@ def format_path(path: KeyPath) -> str:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
-            bare = step.replace("-", "").replace("_", "")
-            plain = bare.isalnum() and bare.isascii()
-            name = step if plain else repr(step)
+            letters = step.replace("-", "").replace("_", "")
+            is_bare_key = letters.isalnum() and letters.isascii()
+            name = step if is_bare_key else repr(step)
             name = name if len(name) <= _MAX_KEY_CHARS else f"{name[:_MAX_KEY_CHARS]}…"
             text += f".{name}" if text else name
     return text

@@ -1,12 +1,11 @@
-"""Readers: functions that check single values, and tables by the list of their keys.
+"""Readers: functions that check a value of a config or manifest and convert it.
 
-A reader takes a raw value and its Place. It returns the value in its final form, or records a
-mistake at the Place and returns None, which in this package always means "not set". A table is read
-with a mapping of key → reader, so the keys of each table are data, and the check for unknown keys
-is written once.
+A reader takes the raw value and its Place. It returns the converted value, or adds a problem to the
+Place and returns None, which in this package always means "not set". `read_table` reads a table
+with a mapping of key → reader, and reports keys that are not in the mapping.
 
-Messages do not repeat a wrong value, because it may be a secret; they name its kind. Only a value
-from a fixed set of words is repeated.
+Messages do not contain a wrong value, because it may be a secret; they say of which type it is.
+The exceptions are values that must be one of a fixed set of texts, durations and sizes.
 """
 
 import math
@@ -21,23 +20,24 @@ from exthost.spec import HostEnvRef
 
 Reader: TypeAlias = Callable[[Any, Place], Any]
 
-# The JSON parsers of extensions commonly have a limit somewhat above this.
+# How deep a JSON value may be nested: the JSON parsers of many extensions accept little more.
 _MAX_DEPTH = 100
 
-# A mapping made in Python may contain itself twice, and copying it would never end.
+# How many values a JSON value may contain. A mapping made in Python may contain itself, so that a
+# copy of it would have no end.
 _MAX_VALUES = 100_000
 
-# How much of two keys is the same if one is the other with a typing error: `extention` is 0.84 of
-# `extensions`, and `retry_policy` is 0.67 of `env_policy`.
-_MISSPELT = 0.8
+# A key whose `SequenceMatcher` ratio to a known key is at least this counts as a misspelling of it.
+# The ratio of `extention` and `extensions` is 0.84, that of `retry_policy` and `env_policy` is
+# 0.67.
+_MISSPELT_RATIO = 0.8
 
-# For resource limits, counts and depths: anything larger is a mistake and does not fit the kernel's
-# types.
+# For resource limits, counts and depths: a larger number does not fit the kernel's types.
 _MAX_COUNT = 2**31 - 1
 
 
 def read_table(value: Any, place: Place, readers: Mapping[str, Reader]) -> dict[str, Any]:
-    """Read each key of a table with its reader. An unknown key is a mistake."""
+    """Read each key of a table with its reader. A key without a reader is a problem."""
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return {}
@@ -46,17 +46,18 @@ def read_table(value: Any, place: Place, readers: Mapping[str, Reader]) -> dict[
         if not isinstance(key, str):
             place.add_problem(WRONG_VALUE, f"a key must be text, and one is {describe_type(key)}")
         elif key not in readers:
-            place.at(key).add_problem(UNKNOWN_KEY, *_unknown(key, readers))
+            place.at(key).add_problem(UNKNOWN_KEY, *_unknown_key_texts(key, readers))
         else:
             read[key] = readers[key](item, place.at(key))
     return read
 
 
 def drop_foreign_keys(value: Any, place: Place, known: Iterable[str]) -> Any:
-    """Return a table without the keys that are nearly no known one, and note each of them.
+    """Return a table without the keys that belong to another program, and note each of them.
 
-    This is for files of other programs, which may have keys of their own. A key that is nearly a
-    known one stays, and is a mistake: a typing error must not switch anything on or off."""
+    This is for files that are shared with other programs. A key that looks like a misspelling of a
+    known key stays in the table, so that `read_table` reports it: a typing error must not turn a
+    setting off without notice."""
     if not isinstance(value, Mapping):
         return value
     remaining = {}
@@ -69,23 +70,28 @@ def drop_foreign_keys(value: Any, place: Place, known: Iterable[str]) -> Any:
 
 
 def _is_misspelt(key: str, known: Iterable[str]) -> bool:
-    """Return whether this is a known key but for a typing error. `nearest` guesses more boldly."""
-    own = _letters(key)
-    return any(SequenceMatcher(None, own, _letters(other)).ratio() >= _MISSPELT for other in known)
+    """Return whether this looks like a misspelling of a known key. `find_nearest`, which only makes
+    suggestions, also accepts keys that are less similar."""
+    letters = _letters(key)
+    return any(
+        SequenceMatcher(None, letters, _letters(other)).ratio() >= _MISSPELT_RATIO
+        for other in known
+    )
 
 
 def _letters(key: str) -> str:
     return key.lower().replace("_", "").replace("-", "")
 
 
-def _unknown(key: str, known: Mapping[str, Reader]) -> tuple[str, str]:
+def _unknown_key_texts(key: str, known: Mapping[str, Reader]) -> tuple[str, str]:
+    """Return the text and the help of a problem about an unknown key."""
     near = find_nearest(key, known)
     guess = f"; did you mean `{near}`?" if near else ""
     return f"unknown key{guess}", f"the keys here are {', '.join(sorted(known))}"
 
 
 def find_nearest(word: str, known: Iterable[str]) -> str:
-    """Return the known word that `word` is a misspelling of, or ""."""
+    """Return the known name that `word` is probably a misspelling of, or ""."""
     return names.nearest(word, sorted(known)) or ""
 
 
@@ -97,18 +103,19 @@ def read_text(value: Any, place: Place) -> str | None:
     if not value.strip():
         place.add_problem(WRONG_VALUE, "must not be blank")
         return None
-    return _passable(value, place)
+    return _check_text(value, place)
 
 
 def read_any_text(value: Any, place: Place) -> str | None:
-    """Read text that a process can be given. It may be empty."""
+    """Read text that can be an argument or a variable of a process. It may be empty or blank."""
     if not isinstance(value, str):
         place.add_problem(WRONG_VALUE, f"must be text, and is {describe_type(value)}")
         return None
-    return _passable(value, place)
+    return _check_text(value, place)
 
 
-def _passable(value: str, place: Place) -> str | None:
+def _check_text(value: str, place: Place) -> str | None:
+    """Return text that the operating system accepts as an argument or a variable."""
     if "\0" in value:
         place.add_problem(WRONG_VALUE, "must not contain a NUL character")
         return None
@@ -124,22 +131,22 @@ def _passable(value: str, place: Place) -> str | None:
 
 
 def read_flag(value: Any, place: Place) -> bool | None:
-    """Read true or false; 0, 1 and text are mistakes."""
+    """Read true or false. 0, 1 and text are not accepted."""
     if not isinstance(value, bool):
         place.add_problem(WRONG_VALUE, f"must be true or false, and is {describe_type(value)}")
         return None
     return value
 
 
-def integer_reader(least: int) -> Reader:
-    """Return a reader of whole numbers that are at least `least`."""
+def integer_reader(minimum: int) -> Reader:
+    """Return a reader of whole numbers that are at least `minimum`."""
 
     def read(value: Any, place: Place) -> int | None:
         if not isinstance(value, int) or isinstance(value, bool):
             place.add_problem(WRONG_VALUE, f"must be a whole number, and is {describe_type(value)}")
             return None
-        if not least <= value <= _MAX_COUNT:
-            place.add_problem(WRONG_VALUE, f"must be between {least} and {_MAX_COUNT}")
+        if not minimum <= value <= _MAX_COUNT:
+            place.add_problem(WRONG_VALUE, f"must be between {minimum} and {_MAX_COUNT}")
             return None
         return int(value)
 
@@ -177,19 +184,19 @@ def read_size(value: Any, place: Place) -> int | None:
     return read
 
 
-def choice_reader(*known: str) -> Reader:
-    """Return a reader that accepts only these words. It reads `on_demand` as `on-demand`."""
+def choice_reader(*choices: str) -> Reader:
+    """Return a reader that accepts only these texts. It reads `on_demand` as `on-demand`."""
 
     def read(value: Any, place: Place) -> str | None:
-        accepted = ", ".join(f'"{word}"' for word in known)
+        accepted = ", ".join(f'"{choice}"' for choice in choices)
         if not isinstance(value, str):
             place.add_problem(
                 WRONG_VALUE, f"must be one of {accepted}, and is {describe_type(value)}"
             )
             return None
         plain = value.replace("_", "-")
-        if plain not in known:
-            near = find_nearest(plain, frozenset(known))
+        if plain not in choices:
+            near = find_nearest(plain, frozenset(choices))
             guess = f'; did you mean "{near}"?' if near else ""
             place.add_problem(
                 WRONG_VALUE, f"must be one of {accepted}, and is {quote_text(value)}{guess}"
@@ -201,16 +208,16 @@ def choice_reader(*known: str) -> Reader:
 
 
 def read_any_text_list(value: Any, place: Place) -> tuple[str, ...] | None:
-    """Read a list of text that a process can be given."""
-    return _list(value, place, read_any_text)
+    """Read a list of texts, each as `read_any_text` does."""
+    return _read_list(value, place, read_any_text)
 
 
 def read_text_list(value: Any, place: Place) -> tuple[str, ...] | None:
-    """Read a list of text that is not blank."""
-    return _list(value, place, read_text)
+    """Read a list of texts that are not blank."""
+    return _read_list(value, place, read_text)
 
 
-def _list(value: Any, place: Place, read_item: Reader) -> tuple[str, ...] | None:
+def _read_list(value: Any, place: Place, read_item: Reader) -> tuple[str, ...] | None:
     if not isinstance(value, list | tuple):
         hint = "put it in [ ]" if isinstance(value, str) else ""
         place.add_problem(
@@ -222,7 +229,7 @@ def _list(value: Any, place: Place, read_item: Reader) -> tuple[str, ...] | None
 
 
 def read_variables(value: Any, place: Place) -> dict[str, str] | None:
-    """Read environment variables: a table of text."""
+    """Read environment variables: a table of name → text."""
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table of text, and is {describe_type(value)}")
         return None
@@ -237,27 +244,31 @@ def read_variables(value: Any, place: Place) -> dict[str, str] | None:
                 WRONG_VALUE, f"must be text, and is {describe_type(item)}", help
             )
             continue
-        passable = _passable(item, place.at(name))
-        if passable is not None and _passable(name, place.at(name)) is not None:
-            read[name] = passable
+        checked = _check_text(item, place.at(name))
+        if checked is not None and _check_text(name, place.at(name)) is not None:
+            read[name] = checked
     return read
 
 
 def read_variables_or_references(value: Any, place: Place) -> dict[str, str] | None:
-    """Read environment variables that may name one of the host's own: { from = "NAME" }.
+    """Read environment variables, of which some refer to a variable of the host by
+    `{ from = "NAME" }`. Those become a `HostEnvRef`, which is resolved when a process starts.
 
-    Only for configs: a manifest must not read the host's variables.
+    This is for configs. A manifest is read with `read_variables`, because an extension must not be
+    able to get any variable of the host that it names.
     """
     if not isinstance(value, Mapping):
         return read_variables(value, place)
-    named = {
+    references = {
         key: item
         for key, item in value.items()
         if isinstance(key, str) and isinstance(item, Mapping)
     }
-    read = read_variables({key: item for key, item in value.items() if key not in named}, place)
+    read = read_variables(
+        {key: item for key, item in value.items() if key not in references}, place
+    )
     assert read is not None
-    for key, item in named.items():
+    for key, item in references.items():
         host_name = read_table(item, place.at(key), {"from": read_text}).get("from")
         if "from" not in item:
             place.at(key).add_problem(WRONG_VALUE, 'must be text, or { from = "NAME" }')
@@ -268,7 +279,7 @@ def read_variables_or_references(value: Any, place: Place) -> dict[str, str] | N
 
 def read_json_value(value: Any, place: Place) -> Any:
     """Read any JSON value. Return a copy, which later changes to the original do not affect."""
-    return _Copy().of(value, place, _MAX_DEPTH)
+    return _JsonCopier().copy(value, place, _MAX_DEPTH)
 
 
 def read_json_table(value: Any, place: Place) -> dict[str, Any] | None:
@@ -280,25 +291,26 @@ def read_json_table(value: Any, place: Place) -> dict[str, Any] | None:
     return read if isinstance(read, dict) else None
 
 
-class _Copy:
-    """Copies one JSON value and counts the values that it may still copy."""
+class _JsonCopier:
+    """Copies one JSON value, and limits how deep and how large it may be."""
 
     def __init__(self) -> None:
-        self.left = _MAX_VALUES
+        self.remaining = _MAX_VALUES  # how many values may still be copied
 
-    def of(self, value: Any, place: Place, depth: int) -> Any:
-        if self.left == 0:
+    def copy(self, value: Any, place: Place, depth: int) -> Any:
+        """Return a copy. `depth` is how many more levels may be nested."""
+        if self.remaining == 0:
             return None
-        self.left -= 1
-        if self.left == 0 or depth == 0:
-            self.left = 0  # ends the copy, so that the mistake is reported once
+        self.remaining -= 1
+        if self.remaining == 0 or depth == 0:
+            self.remaining = 0  # stops the copy, so that the problem is reported once
             limits = f"more than {_MAX_DEPTH} deep or {_MAX_VALUES} values large"
             place.add_problem(WRONG_VALUE, f"is {limits}, or contains itself")
             return None
         if isinstance(value, Mapping):
-            return self._table(value, place, depth)
+            return self._copy_table(value, place, depth)
         if isinstance(value, list | tuple):
-            return [self.of(item, place.at(i), depth - 1) for i, item in enumerate(value)]
+            return [self.copy(item, place.at(i), depth - 1) for i, item in enumerate(value)]
         if isinstance(value, float) and not math.isfinite(value):
             place.add_problem(WRONG_VALUE, "is a number that JSON cannot express")
             return None
@@ -309,11 +321,11 @@ class _Copy:
         )
         return None
 
-    def _table(self, value: Mapping[Any, Any], place: Place, depth: int) -> dict[str, Any]:
+    def _copy_table(self, value: Mapping[Any, Any], place: Place, depth: int) -> dict[str, Any]:
         read = {}
         for key, item in value.items():
             if isinstance(key, str):
-                read[key] = self.of(item, place.at(key), depth - 1)
+                read[key] = self.copy(item, place.at(key), depth - 1)
             else:
                 place.add_problem(
                     WRONG_VALUE, f"a key must be text, and one is {describe_type(key)}"
@@ -322,12 +334,12 @@ class _Copy:
 
 
 def quote_text(value: str) -> str:
-    """Return text in quotes for a message, cut if it is long."""
+    """Return text in quotes for a message, shortened if it is long."""
     return repr(value) if len(value) <= 60 else f"{value[:60]!r}…"
 
 
 def describe_type(value: Any) -> str:
-    """Return the kind of a value in words."""
+    """Return the type of a value in words that people use for configs, such as "a table"."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,6 +1,7 @@
-"""The keys that an entry, `[overrides.<id>]` and `[defaults]` share: `SETTING_KEYS`.
+"""`SETTING_KEYS`: the keys that every extension may have in a config.
 
-Each is a row: its type, a sentence, an example. `settings` combines the values of the three places.
+An `[[extensions]]` entry, `[overrides.<id>]` and `[defaults]` all have these keys. `settings`
+merges the values of the three places.
 """
 
 from collections.abc import Mapping
@@ -23,8 +24,7 @@ from exthost.documents.keys import (
     table_type,
 )
 from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import describe_type, read_json_table, read_table
-from exthost.documents.readers import integer_reader as whole_number
+from exthost.documents.readers import describe_type, integer_reader, read_json_table, read_table
 from exthost.spec import UNLIMITED, Breaker, Limits, Permissions, Pins, Pool, Restart
 
 LIMITS: Mapping[str, Key] = {
@@ -74,7 +74,7 @@ LIMITS: Mapping[str, Key] = {
 
 def _retries(value: Any, place: Place) -> int | None:
     """Read a count, or "unlimited"."""
-    return UNLIMITED if value == "unlimited" else whole_number(0)(value, place)
+    return UNLIMITED if value == "unlimited" else integer_reader(0)(value, place)
 
 
 RESTART: Mapping[str, Key] = {
@@ -122,7 +122,7 @@ BREAKER: Mapping[str, Key] = {
 
 
 def _amounts(value: Any, place: Place) -> tuple[tuple[str, float], ...] | None:
-    """Read a table of amounts by name, as pairs: settings are hashable."""
+    """Read a table of name → amount. Return pairs, because settings must be hashable."""
     read = read_json_table(value, place)
     if read is None:
         return None
@@ -140,7 +140,7 @@ _AMOUNTS = ValueType(
 
 
 def _labels(value: Any, place: Place) -> tuple[tuple[str, str], ...] | None:
-    """Read a table of texts by name, as pairs."""
+    """Read a table of name → text. Return pairs, because settings must be hashable."""
     read = read_json_table(value, place)
     if read is None:
         return None
@@ -206,10 +206,10 @@ _ON_FAILURE: Mapping[str, Key] = {
 
 
 def hook_policy(value: Any, place: Place) -> dict[str, str]:
-    """Return what follows when a hook fails, by its kind; "*" is every other kind.
+    """Read what happens to a call when a hook fails: kind of hook → "closed" or "open".
 
-    `{ on_failure = "closed" }` is for all of them, `{ before_message = { on_failure = "open" } }`
-    for one.
+    `{ on_failure = "closed" }` is for all kinds, and becomes the key "*". A table such as
+    `{ before_message = { on_failure = "open" } }` is for one kind.
     """
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
@@ -233,7 +233,8 @@ def _pool(value: Any, place: Place) -> Pool:
 
 
 def _permissions(value: Any, place: Place) -> Permissions | None:
-    # The defaults of Permissions are not None, so the None of a wrong key must be left out.
+    # A None stands for a wrong value. It is left out, because the defaults of Permissions are not
+    # None.
     read = read_table(value, place, PERMISSIONS)
     return Permissions(**{key: item for key, item in read.items() if item is not None})
 
@@ -241,13 +242,13 @@ def _permissions(value: Any, place: Place) -> Permissions | None:
 def _sha256(value: Any, place: Place) -> str | None:
     digits = set("0123456789abcdefABCDEF")
     if not isinstance(value, str) or len(value) != 64 or not digits.issuperset(value):
-        is_what = (
+        actual = (
             f"is {len(value)} characters"
             if isinstance(value, str)
             else f"is {describe_type(value)}"
         )
         place.add_problem(
-            WRONG_VALUE, f"must be the 64 hexadecimal digits of a SHA-256, and {is_what}"
+            WRONG_VALUE, f"must be the 64 hexadecimal digits of a SHA-256, and {actual}"
         )
         return None
     return value.lower()
@@ -255,14 +256,14 @@ def _sha256(value: Any, place: Place) -> str | None:
 
 _DIGEST_SCHEMA: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}
 _DIGEST = '"' + "0123456789abcdef" * 4 + '"'
-_PIN = ValueType(_sha256, "SHA-256 in hexadecimal", _DIGEST_SCHEMA)
+_SHA256_TYPE = ValueType(_sha256, "SHA-256 in hexadecimal", _DIGEST_SCHEMA)
 
 PINS: Mapping[str, Key] = {
-    "program": Key(_PIN, "The digest of the program's file.", _DIGEST),
-    "interpreter": Key(_PIN, "The digest of the interpreter that runs it.", _DIGEST),
-    "package": Key(_PIN, "The digest of all files of its folder.", _DIGEST),
-    "manifest": Key(_PIN, "The digest of the manifest.", _DIGEST),
-    "tools": Key(_PIN, "The digest of the tools that it offers.", _DIGEST),
+    "program": Key(_SHA256_TYPE, "The digest of the program's file.", _DIGEST),
+    "interpreter": Key(_SHA256_TYPE, "The digest of the interpreter that runs it.", _DIGEST),
+    "package": Key(_SHA256_TYPE, "The digest of all files of its folder.", _DIGEST),
+    "manifest": Key(_SHA256_TYPE, "The digest of the manifest.", _DIGEST),
+    "tools": Key(_SHA256_TYPE, "The digest of the tools that it offers.", _DIGEST),
 }
 
 _PINS_SCHEMA: Mapping[str, Any] = {

@@ -1,13 +1,14 @@
-"""The keys that an entry, `[overrides.<id>]` and `[defaults]` share, and which takes precedence.
+"""`Settings`: the settings of an extension from one place of a config, and how they are merged.
 
-A setting in an entry takes precedence over `[overrides.<id>]`, and that over `[defaults]`. One that
-is in none of them stays None, and the dialect's default applies. For a discovered extension,
-overrides and defaults take precedence over its manifest: an extension must not be able to remove
-the operator's limits.
+The places are an `[[extensions]]` entry, `[overrides.<id>]` and `[defaults]`; all have the keys of
+`setting_keys`. A setting in the entry takes precedence over `[overrides.<id>]`, and that over
+`[defaults]`. A setting that is in none of them stays None, and the dialect's default applies. For a
+discovered extension, overrides and defaults take precedence over its manifest, because an extension
+must not be able to remove the operator's limits.
 
 Groups (limits, restart, breaker, pool), `env`, `hooks` and `options` are merged key by key. Every
-other setting is replaced as a whole, and so is `permissions`: a policy is complete, and denies what
-it does not grant, whatever an outer table grants.
+other setting is replaced as a whole. That includes `permissions`: a policy denies all that it does
+not grant, even if an outer table grants it.
 """
 
 from collections.abc import Mapping
@@ -26,9 +27,9 @@ from exthost.spec import Breaker, Limits, Permissions, Pins, Pool, Restart, Spec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of one level. None, or an empty mapping, means that one is not set.
+    """The settings from one place. None, or an empty mapping, means that a setting is not set.
 
-    The mappings come from factories because Python 3.11 rejects a mapping proxy as a default.
+    The mappings have default factories because Python 3.11 rejects a mapping proxy as a default.
     """
 
     limits: Limits = Limits()
@@ -50,24 +51,25 @@ class Settings:
     options: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
 
     def over(self, outer: "Settings") -> "Settings":
-        """Return these settings, with the value of `outer` for each that is not set."""
+        """Return these settings merged with `outer`, which they take precedence over."""
         if outer is NO_SETTINGS:
             return self
         merged: dict[str, Any] = {}
         for setting in fields(self):
             inner, outer_value = getattr(self, setting.name), getattr(outer, setting.name)
-            merged[setting.name] = _merged(inner, outer_value)
+            merged[setting.name] = _merge(inner, outer_value)
         return Settings(**merged)
 
     def apply_to(self, spec: Spec, **more: Any) -> Spec:
-        """Return the extension with these settings applied over its own, and with `more` replaced.
+        """Return the Spec merged with these settings, which take precedence. `more` are further
+        fields of the Spec to replace.
 
-        `args` replaces every argument of the program. A disabled entry may have no program (see
+        `args` replaces all arguments of the program. A disabled entry may have no program (see
         `config.entry`); its `args` are ignored.
         """
         changes = more | {
-            name: _merged(value, getattr(spec, name))
-            for name in _SHARED
+            name: _merge(value, getattr(spec, name))
+            for name in _SPEC_SETTINGS
             if (value := getattr(self, name)) is not None and value is not _NOT_SET[name]
         }
         if self.args is not None and spec.argv:
@@ -75,16 +77,16 @@ class Settings:
         return replace(spec, **changes)
 
 
-# A Spec has each setting under the same name, except `args`, which are part of its argv.
-_SHARED = tuple(setting.name for setting in fields(Settings) if setting.name != "args")
+# The settings that a Spec has under the same name. `args` become part of its argv.
+_SPEC_SETTINGS = tuple(setting.name for setting in fields(Settings) if setting.name != "args")
 
 NO_SETTINGS = Settings()
 
 # The value of each setting that is not set.
-_NOT_SET: Mapping[str, Any] = {name: getattr(NO_SETTINGS, name) for name in _SHARED}
+_NOT_SET: Mapping[str, Any] = {name: getattr(NO_SETTINGS, name) for name in _SPEC_SETTINGS}
 
 
-def _merged(inner: Any, outer: Any) -> Any:
+def _merge(inner: Any, outer: Any) -> Any:
     if isinstance(inner, Limits | Restart | Breaker | Pool):
         return inner.over(outer)
     if isinstance(inner, Mapping):
@@ -92,9 +94,9 @@ def _merged(inner: Any, outer: Any) -> Any:
     return outer if inner is None else inner
 
 
-@lru_cache(maxsize=16)  # one folder for all the entries of a config
+@lru_cache(maxsize=16)  # all entries of a config have the same folder
 def setting_readers(folder: str | None) -> Mapping[str, Reader]:
-    """Return the reader of each shared key. A relative cwd is relative to `folder`."""
+    """Return the reader of each key of `setting_keys`. A relative cwd is relative to `folder`."""
 
     def cwd(value: Any, place: Place) -> str | None:
         path = read_text(value, place)
@@ -104,12 +106,13 @@ def setting_readers(folder: str | None) -> Mapping[str, Reader]:
 
 
 def read_settings(value: Any, place: Place, folder: str | None) -> Settings:
-    """Read a table that may have only the shared keys."""
+    """Read a table that may have only the keys of `setting_keys`."""
     return make_settings(read_table(value, place, setting_readers(folder)))
 
 
 def make_settings(read: Mapping[str, Any]) -> Settings:
-    """Return the settings with these values. A None is left out: its mistake has been recorded."""
+    """Return the settings with these values. A None is left out; it stands for a wrong value, whose
+    problem has been reported."""
     values = {key: item for key, item in read.items() if item is not None}
     for key in ("env", "hooks", "options"):
         if key in values:
@@ -118,5 +121,6 @@ def make_settings(read: Mapping[str, Any]) -> Settings:
 
 
 def resolve_path(folder: str | None, path: str) -> str:
-    """Return a path relative to `folder`. A `..` is kept, since it may lead through a link."""
+    """Return the path, joined to `folder` if it is relative. `..` is kept, because the folder
+    before it may be a symlink."""
     return path if folder is None else str(PurePosixPath(folder, path))

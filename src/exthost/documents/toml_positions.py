@@ -1,9 +1,9 @@
-"""The line of each key of a TOML text, for error messages only.
+"""Finds the line of each key in a TOML text, for error messages.
 
 The standard library's TOML parser does not keep positions, so this module reads the text a second
 time after that parser has accepted it. It checks nothing and relies on the text being valid.
-Escapes inside quoted keys are not decoded; for such a key the line of its table is reported, which
-is better than a wrong line.
+Escapes in quoted keys are not decoded, so such a key is not found; the line of its table is
+reported then.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import TypeAlias
 KeyPath: TypeAlias = tuple[str | int, ...]
 
 _TOKEN = re.compile(
-    r'"""(?:\\.|(?!""").)*"{3,5}'  # the long strings first: their openers look like short ones
+    r'"""(?:\\.|(?!""").)*"{3,5}'  # multi-line strings first: they begin like an empty string
     r"|'''(?:(?!''').)*'{3,5}"
     r'|"(?:\\.|[^"\\\n])*"'
     r"|'[^'\n]*'"
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 
 @dataclass(slots=True)
 class _Frame:
-    """An open bracket within a value: its path, and the index of the current item."""
+    """An array or inline table that is still open: its path, and the index of the current item."""
 
     path: KeyPath
     is_array: bool
@@ -35,7 +35,7 @@ class _Frame:
 
 
 def find_line(lines: Mapping[KeyPath, int], path: KeyPath) -> int:
-    """Return the line of `path`, or of the nearest table or list around it; 0 if there is none."""
+    """Return the line of `path`, or of the nearest table or list that contains it; 0 if unknown."""
     for length in range(len(path), 0, -1):
         line = lines.get(path[:length])
         if line is not None:
@@ -45,10 +45,10 @@ def find_line(lines: Mapping[KeyPath, int], path: KeyPath) -> int:
 
 def find_key_lines(text: str) -> dict[KeyPath, int]:
     """Return the line of every key path and array item of a valid TOML text."""
-    walk = _Walk()
+    scanner = _Scanner()
     for token, line in _tokens(text):
-        walk.step(token, line)
-    return walk.lines
+        scanner.feed(token, line)
+    return scanner.lines
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int]]:
@@ -60,8 +60,9 @@ def _tokens(text: str) -> Iterator[tuple[str, int]]:
         line += token.count("\n")
 
 
-class _Walk:
-    """The state between two tokens: in a header, before an `=`, or within a value."""
+class _Scanner:
+    """Takes one token after the other. Between two tokens it is in a header, before an `=`, or in a
+    value."""
 
     def __init__(self) -> None:
         self.lines: dict[KeyPath, int] = {}
@@ -70,42 +71,42 @@ class _Walk:
         self.frames: list[_Frame] = []
         self.keys: list[str] = []
         self.key_line = 0
-        self.header = 0  # the number of brackets that opened the current header
+        self.header_brackets = 0  # 1 in a [table] header, 2 in an [[array]] header
         self.in_value = False
         self.value_path: KeyPath = ()
 
-    def step(self, token: str, line: int) -> None:
+    def feed(self, token: str, line: int) -> None:
         if self.in_value:
-            self._value(token, line)
+            self._feed_value(token, line)
         elif token == "=":
-            self._assign()
+            self._begin_value()
         elif token == "[":
-            self.header += 1
+            self.header_brackets += 1
         elif token == "]":
             if self.keys:
                 self._enter_table()
         elif token == "}":
             self._close()
         elif token == "\n":
-            # Ends a header and nothing else: in an inline table a line may end anywhere (TOML 1.1).
-            self.header = 0
+            # A line end only ends a header: in an inline table it may be anywhere (TOML 1.1).
+            self.header_brackets = 0
         elif token not in {".", ","}:
             if not self.keys:
                 self.key_line = line
-            self.keys.append(_unquoted(token))
+            self.keys.append(_unquote(token))
 
     def _enter_table(self) -> None:
         *outer, name = self.keys
-        path = (*self._resolved((), outer), name)
-        if self.header > 1:
+        path = (*self._resolve((), outer), name)
+        if self.header_brackets > 1:
             self.last_item[path] = self.last_item.get(path, -1) + 1
-        self.table = self._resolved((), self.keys)
+        self.table = self._resolve((), self.keys)
         # The line of an array is that of its first table; each item has its own.
         self.lines.setdefault(path, self.key_line)
         self.lines.setdefault(self.table, self.key_line)
         self.keys = []
 
-    def _resolved(self, base: KeyPath, keys: list[str]) -> KeyPath:
+    def _resolve(self, base: KeyPath, keys: list[str]) -> KeyPath:
         """Return the path of header keys: `[a.b]` under `[[a]]` means the latest item of `a`."""
         for key in keys:
             base = (*base, key)
@@ -113,7 +114,7 @@ class _Walk:
                 base = (*base, self.last_item[base])
         return base
 
-    def _assign(self) -> None:
+    def _begin_value(self) -> None:
         base = self.frames[-1].path if self.frames else self.table
         for key in self.keys:
             base = (*base, key)
@@ -122,7 +123,7 @@ class _Walk:
         self.in_value = True
         self.value_path = base
 
-    def _value(self, token: str, line: int) -> None:
+    def _feed_value(self, token: str, line: int) -> None:
         frame = self.frames[-1] if self.frames else None
         path = self.value_path
         if frame is not None and frame.is_array and token not in {"]", ",", "\n"}:
@@ -142,9 +143,9 @@ class _Walk:
     def _close(self) -> None:
         if self.frames:
             self.frames.pop()
-        # The bracket was a value, whose end is still to come.
+        # The closed array or table was itself a value, which ends at the next comma or line end.
         self.in_value = True
 
 
-def _unquoted(key: str) -> str:
+def _unquote(key: str) -> str:
     return key[1:-1] if key[0] in "\"'" else key

@@ -1,7 +1,8 @@
-"""Parses TOML that somebody else wrote.
+"""Parses TOML from an untrusted file, such as the manifest of an extension.
 
-`tomllib` takes time quadratic in the parts of a dotted key: one of 32,000 parts, in a file of
-64 KB, takes most of a minute. So a key of absurd length is refused before the parser sees it.
+The time that `tomllib` takes is quadratic in the number of parts of a dotted key: a file of 64 KB
+with a key of 32,000 parts takes most of a minute. Therefore a key with too many parts is rejected
+before the text is parsed.
 """
 
 import re
@@ -10,17 +11,19 @@ from typing import Any
 
 __all__ = ["MAX_KEY_PARTS", "parse_toml"]
 
-# Real keys have a handful.
+# Keys of real files have fewer than ten parts.
 MAX_KEY_PARTS = 200
 
 _QUOTED = re.compile(r""""(?:[^"\\\n]|\\.)*"|'[^'\n]*'""")
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return the document. Raises ValueError, as `tomllib.loads` does, and RecursionError."""
+    """Return the document. Raises ValueError if it is not valid, usually a
+    `tomllib.TOMLDecodeError`, and RecursionError if it is nested too deep."""
     for number, line in enumerate(text.split("\n"), 1):
         if line.count(".") > MAX_KEY_PARTS:
-            bare = _QUOTED.sub("", line).partition("#")[0]
-            if bare.count(".") > MAX_KEY_PARTS:
+            # Dots in strings and comments do not count.
+            unquoted = _QUOTED.sub("", line).partition("#")[0]
+            if unquoted.count(".") > MAX_KEY_PARTS:
                 raise ValueError(f"a key has more than {MAX_KEY_PARTS} parts (at line {number})")
     return tomllib.loads(text)

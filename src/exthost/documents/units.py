@@ -1,10 +1,9 @@
-"""Durations and sizes as people write them → seconds and bytes.
+"""Parses durations ("500ms") into seconds, and sizes ("256MiB") into bytes.
 
-Knows no keys and no files: the readers of a config and the command line's `--timeout` both call it
-and add the place themselves. Raises UnitError, whose message names the text and shows what is
-accepted.
+The readers of configs and the `--timeout` of the command line use it. It raises UnitError, whose
+message repeats the text and shows what is accepted.
 
-Arithmetic is exact (fractions) until the last step, so "0.1s" is the same float as 0.1.
+It calculates with fractions until the last step, so "0.1s" is the same float as 0.1.
 """
 
 import math
@@ -28,17 +27,17 @@ _BYTES = {
 # [0-9] and not \d, which would also match the digits of other scripts.
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)")
 
-# No real quantity is longer, and a megabyte of digits must not be multiplied.
+# A longer text is rejected, because arithmetic with a megabyte of digits would take very long.
 _MAX_TEXT_CHARS = 40
 
-# Ten years. A longer time limit is a mistake, and event loops overflow with it.
+# Ten years. The timers of event loops overflow with much longer times.
 MAX_SECONDS = 10 * 365 * 24 * 3600
 
 # Resource limits are signed 64-bit numbers in the kernel.
 MAX_BYTES = 2**63 - 1
 
-_DURATIONS_LIKE = 'write "500ms", "1s", "2m" or "1h", or a number of seconds'
-_SIZES_LIKE = 'write "256MB" (10^6), "256MiB" (2^20) or a whole number of bytes'
+_DURATION_HELP = 'write "500ms", "1s", "2m" or "1h", or a number of seconds'
+_SIZE_HELP = 'write "256MB" (10^6), "256MiB" (2^20) or a whole number of bytes'
 
 
 class UnitError(ValueError):
@@ -46,49 +45,49 @@ class UnitError(ValueError):
 
 
 def parse_seconds(value: object) -> float:
-    """Return the seconds of a duration: text with a unit, or a plain number of seconds."""
+    """Return a duration in seconds. It may be text with a unit, or a number of seconds."""
     if isinstance(value, str):
-        quantity = _quantity(value, _SECONDS)
+        quantity = _parse_quantity(value, _SECONDS)
         if quantity is None:
-            raise UnitError(f"{_shown(value)} is not a duration: {_DURATIONS_LIKE}")
+            raise UnitError(f"{_format(value)} is not a duration: {_DURATION_HELP}")
     elif isinstance(value, int | float) and not isinstance(value, bool):
         if isinstance(value, float) and math.isnan(value):
-            raise UnitError(f"nan is not a duration: {_DURATIONS_LIKE}")
+            raise UnitError(f"nan is not a duration: {_DURATION_HELP}")
         if value < 0:
-            raise UnitError(f"{_shown(value)} is negative, a duration is not: {_DURATIONS_LIKE}")
+            raise UnitError(f"{_format(value)} is negative, a duration is not: {_DURATION_HELP}")
         if value > MAX_SECONDS:
-            raise UnitError(f"{_shown(value)} is more than ten years: {_DURATIONS_LIKE}")
-        # Converted last: float() of a 400-digit integer raises.
+            raise UnitError(f"{_format(value)} is more than ten years: {_DURATION_HELP}")
+        # Only after the check of the size: float() raises for an integer of 400 digits.
         return float(value)
     else:
-        raise UnitError(f"{_kind(value)} is not a duration: {_DURATIONS_LIKE}")
+        raise UnitError(f"{_describe_type(value)} is not a duration: {_DURATION_HELP}")
     if quantity > MAX_SECONDS:
-        raise UnitError(f"{_shown(value)} is more than ten years: {_DURATIONS_LIKE}")
+        raise UnitError(f"{_format(value)} is more than ten years: {_DURATION_HELP}")
     return float(quantity)
 
 
 def parse_size(value: object) -> int:
-    """Return the bytes of a size: text with a unit, or a whole number of bytes."""
+    """Return a size in bytes. It may be text with a unit, or a whole number of bytes."""
     if isinstance(value, str):
-        quantity = _quantity(value, _BYTES)
+        quantity = _parse_quantity(value, _BYTES)
         if quantity is None:
-            raise UnitError(f"{_shown(value)} is not a size: {_SIZES_LIKE}")
+            raise UnitError(f"{_format(value)} is not a size: {_SIZE_HELP}")
         if quantity.denominator != 1:
-            raise UnitError(f"{_shown(value)} is not a whole number of bytes: {_SIZES_LIKE}")
+            raise UnitError(f"{_format(value)} is not a whole number of bytes: {_SIZE_HELP}")
         amount = int(quantity)
     elif isinstance(value, int) and not isinstance(value, bool):
         amount = int(value)
     else:
-        raise UnitError(f"{_kind(value)} is not a size: {_SIZES_LIKE}")
+        raise UnitError(f"{_describe_type(value)} is not a size: {_SIZE_HELP}")
     if amount < 0:
-        raise UnitError(f"{_shown(value)} is negative, a size is not: {_SIZES_LIKE}")
+        raise UnitError(f"{_format(value)} is negative, a size is not: {_SIZE_HELP}")
     if amount > MAX_BYTES:
-        raise UnitError(f"{_shown(value)} is more than any machine can hold: {_SIZES_LIKE}")
+        raise UnitError(f"{_format(value)} is more than any machine can hold: {_SIZE_HELP}")
     return amount
 
 
-def _quantity(text: str, units: dict[str, Fraction] | dict[str, int]) -> Fraction | None:
-    """Return the number times its unit, or None if the text has another form."""
+def _parse_quantity(text: str, units: dict[str, Fraction] | dict[str, int]) -> Fraction | None:
+    """Return the number times its unit, or None if the text is not a number with a unit."""
     if len(text) > _MAX_TEXT_CHARS:
         return None
     match = _QUANTITY.fullmatch(text.strip())
@@ -98,7 +97,7 @@ def _quantity(text: str, units: dict[str, Fraction] | dict[str, int]) -> Fractio
     return None if factor is None else Fraction(match[1]) * factor
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     try:
         text = repr(value)
     except ValueError:  # an integer with more digits than Python prints
@@ -106,7 +105,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= _MAX_TEXT_CHARS else f"{text[:_MAX_TEXT_CHARS]}…"
 
 
-def _kind(value: object) -> str:
+def _describe_type(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{_shown(value)}" if isinstance(value, int | float) else f"a {type(value).__name__}"
+    return f"{_format(value)}" if isinstance(value, int | float) else f"a {type(value).__name__}"

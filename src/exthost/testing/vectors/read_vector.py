@@ -71,7 +71,7 @@ class ReadVector:
         data = bytes.fromhex(text) if key.endswith("_hex") else text.encode()
         if key.startswith("bytes"):
             return data
-        # A vector may be about a payload over the reader's limit, which must be framed all the same.
+        # A payload over the limit of the reader is framed as well, to test that it is rejected.
         framing = self.dialect.framing(max(self.max_message_bytes, len(data)))
         return framing.wrap(data)
 

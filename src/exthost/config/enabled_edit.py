@@ -1,8 +1,8 @@
 """Enables or disables an extension in the text of a config; the rest of the text does not change.
 
 TOML is edited with tomlkit, which keeps comments and layout. PyYAML does not keep them, so in YAML
-one part of the text is replaced. Each function returns None if the text has no place for the
-change. The caller parses the new text, and uses it only if it has the intended meaning.
+this module replaces one part of the text. A function returns None if it cannot make the change. The
+caller must parse the new text and check that it has the intended meaning before using it.
 """
 
 import json
@@ -11,12 +11,12 @@ from typing import Any
 
 __all__ = ["set_disabled_in_toml", "set_disabled_in_yaml", "set_enabled_in_toml"]
 
-# The sections that list extensions, and the key of their name there.
+# The sections that list extensions, and the key that names an extension there.
 _ENTRY_LISTS = (("extensions", "name"), ("process_extensions", "id"))
 
 
 def set_disabled_in_toml(text: str, disabled: Sequence[str]) -> str | None:
-    """Return the text with this list of `disabled` in `[discovery]`."""
+    """Return the text with the key `disabled` of `[discovery]` set to this list."""
     document = _parse(text)
     table = None if document is None else document.get("discovery")
     if not isinstance(table, dict):
@@ -24,7 +24,7 @@ def set_disabled_in_toml(text: str, disabled: Sequence[str]) -> str | None:
     array = table.get("disabled")
     if array is None:
         if _has_header(table):
-            _insert_line_below(table, f"disabled = {_shown(disabled)}")
+            _insert_line_below(table, f"disabled = {_format_list(disabled)}")
         else:
             table["disabled"] = list(disabled)
     elif isinstance(array, list):
@@ -35,7 +35,7 @@ def set_disabled_in_toml(text: str, disabled: Sequence[str]) -> str | None:
 
 
 def set_enabled_in_toml(text: str, id: str, enabled: bool) -> str | None:
-    """Return the text with `enabled` set in the entry of this name."""
+    """Return the text with `enabled` set in the entry of the extension `id`."""
     document = _parse(text)
     if document is None:
         return None
@@ -52,7 +52,8 @@ def set_enabled_in_toml(text: str, id: str, enabled: bool) -> str | None:
 
 
 def _parse(text: str) -> Any:
-    """Return the document, or None where tomlkit cannot read what the config reader could."""
+    """Return the document, or None if tomlkit rejects it. The config has been read before, by
+    tomllib, which accepts a little more."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -63,7 +64,7 @@ def _parse(text: str) -> Any:
 
 
 def _has_header(table: Any) -> bool:
-    """Return whether the table has a `[table]` line: inline and dotted tables do not."""
+    """Return whether the table has a `[table]` header. Inline and dotted tables have none."""
     from tomlkit.items import Table
 
     return isinstance(table, Table) and not table.is_super_table() and bool(table.display_name)
@@ -79,9 +80,9 @@ def _insert_line_below(item: Any, line: str) -> None:
     item.trivia.trail = f"{newline}{item.trivia.indent}{line}{newline}"
 
 
-def _change_array(array: Any, wanted: Sequence[str]) -> None:
+def _change_array(array: Any, values: Sequence[str]) -> None:
     """Change the array to these values. A value that stays keeps its comment."""
-    missing = list(wanted)
+    missing = list(values)
     for index in reversed(range(len(array))):
         if array[index] in missing:
             missing.remove(array[index])
@@ -91,37 +92,40 @@ def _change_array(array: Any, wanted: Sequence[str]) -> None:
 
 
 def set_disabled_in_yaml(text: str, disabled: Iterable[str]) -> str | None:
-    """Return the text with this list of `disabled` below `extensions`."""
+    """Return the text with the key `disabled` below `extensions` set to this list."""
     import yaml
 
-    section = _value(yaml.compose(text, Loader=yaml.SafeLoader), "extensions")
+    section = _find_key(yaml.compose(text, Loader=yaml.SafeLoader), "extensions")
     if section is None:
         return None
     key, table = section
-    shown = _shown(disabled)
+    list_text = _format_list(disabled)
     if table.id != "mapping":  # `extensions:` with nothing below it
         at = text.index(":", key.end_mark.index) + 1
-        return f"{text[:at]}\n  disabled: {shown}{text[at:]}"
-    existing = _value(table, "disabled")
+        return f"{text[:at]}\n  disabled: {list_text}{text[at:]}"
+    existing = _find_key(table, "disabled")
     if existing is None:
         if table.flow_style:
             at = table.start_mark.index + 1
-            return f"{text[:at]}disabled: {shown}{', ' if table.value else ''}{text[at:]}"
+            return f"{text[:at]}disabled: {list_text}{', ' if table.value else ''}{text[at:]}"
         first = table.value[0][0].start_mark
-        return f"{text[: first.index]}disabled: {shown}\n{' ' * first.column}{text[first.index :]}"
+        return (
+            f"{text[: first.index]}disabled: {list_text}\n{' ' * first.column}{text[first.index :]}"
+        )
     key, items = existing
     if items.id != "sequence":
         return None
     if items.flow_style:
-        return f"{text[: items.start_mark.index]}{shown}{text[items.end_mark.index :]}"
+        return f"{text[: items.start_mark.index]}{list_text}{text[items.end_mark.index :]}"
     end = items.value[-1].end_mark.index
-    return f"{text[: key.end_mark.index]}: {shown}{text[end:]}"
+    return f"{text[: key.end_mark.index]}: {list_text}{text[end:]}"
 
 
-def _value(table: Any, name: str) -> tuple[Any, Any] | None:
+def _find_key(table: Any, name: str) -> tuple[Any, Any] | None:
+    """Return the nodes of a key of a YAML mapping and of its value."""
     pairs = table.value if table is not None and table.id == "mapping" else ()
     return next(((key, value) for key, value in pairs if key.value == name), None)
 
 
-def _shown(ids: Iterable[str]) -> str:
+def _format_list(ids: Iterable[str]) -> str:
     return f"[{', '.join(json.dumps(id, ensure_ascii=False) for id in ids)}]"

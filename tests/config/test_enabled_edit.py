@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from exthost.config.toggle import set_disabled_in_toml, set_enabled_in_toml
+from exthost.config.enabled_edit import set_disabled_in_toml, set_enabled_in_toml
 
 ENTRIES = """\
 # mine
