@@ -1,4 +1,4 @@
-"""The messages on the life connection: what was encoded is decoded, however it is cut."""
+"""The messages on the control connection: what was encoded is decoded, however it is cut."""
 
 import pytest
 from hypothesis import given, settings
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from exthost.cluster.messages import (
     BEAT,
     MAX_LINE_BYTES,
-    Lines,
+    LineDecoder,
     Order,
     SentFolder,
     StateFolder,
@@ -63,7 +63,7 @@ def test_orders_and_exits_are_the_same_after_any_cuts(
     order: Order, status: ExitStatus, size: int
 ) -> None:
     data = encode_order(order) + BEAT + encode_exit(status)
-    lines = Lines()
+    lines = LineDecoder()
     messages = [
         message
         for start in range(0, len(data), size)
@@ -77,4 +77,4 @@ def test_orders_and_exits_are_the_same_after_any_cuts(
 @pytest.mark.parametrize("line", [b"{\n", b"[1]\n", b"\xff\n", b"x" * (MAX_LINE_BYTES + 1)])
 def test_what_is_not_a_message_is_an_error(line: bytes) -> None:
     with pytest.raises(ValueError):
-        Lines().feed(line)
+        LineDecoder().feed(line)

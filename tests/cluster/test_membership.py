@@ -155,8 +155,8 @@ async def test_a_copy_of_the_host_has_null_in_place_of_every_connection() -> Non
         extension = await r.extension.start()
         (worker,) = extension._supervisor.processes.serving
         child = worker.session.lifetime.child
-        assert isinstance(child, RemoteChild) and child._life is not None
-        fds = [child.stdin, child.stdout, child.stderr, child.exit_fd, child._life.fileno()]
+        assert isinstance(child, RemoteChild) and child._control is not None
+        fds = [child.stdin, child.stdout, child.stderr, child.exit_fd, child._control.fileno()]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads
             copy = os.fork()

@@ -33,9 +33,9 @@ class DeafNodes:
     async def place(self, placement: Placement) -> None:
         pass
 
-    is_over = False
+    has_ended = False
 
-    async def ended(self, placement: Placement) -> str:
+    async def wait_ended(self, placement: Placement) -> str:
         await asyncio.Event().wait()
         raise AssertionError
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from exthost.cluster.folders import read_folder, rebase, send_folder
-from exthost.cluster.messages import Order, OtherVersion, StateFolder, decode_order
-from exthost.cluster.preparation import describe, other_version, prepare_on_node
+from exthost.cluster.folders import read_folder, replace_root, send_folder
+from exthost.cluster.messages import Order, StateFolder, VersionMismatch, decode_order
+from exthost.cluster.preparation import encode_error, prepare_on_node, version_error
 from exthost.errors import ExthostError, Refused, SpawnFailed
 from exthost.launch.package_tree import read_tree
 from exthost.launch_plan import ExpectedPath, LaunchPlan, Wrapper
@@ -122,7 +122,7 @@ def test_a_file_that_is_not_the_pinned_one_is_refused(folder: Path, pin: str) ->
     pins = Pins()._replace(**{pin: "0" * 64})
     error = failure(an_order(folder, pins=pins, manifest=f"{folder}/lib/data.txt"))
     assert isinstance(error, Refused) and error.code == "X0386"
-    assert describe(error)["refused"] is True
+    assert encode_error(error)["refused"] is True
 
 
 def test_a_node_without_bubblewrap_or_without_a_path_says_so(folder: Path) -> None:
@@ -158,14 +158,14 @@ def test_the_paths_in_a_sandbox_are_moved_too() -> None:
         init=b"",
         paths=(ExpectedPath("/x/a/b", 1, 2),),
     )
-    moved = rebase(LaunchPlan(argv=("/x/a",), wrapper=wrapper), "/x/a", "/y").wrapper
+    moved = replace_root(LaunchPlan(argv=("/x/a",), wrapper=wrapper), "/x/a", "/y").wrapper
     assert moved is not None
     assert moved.options == ("bwrap", "--ro-bind", "/y", "/y", "--chdir", "/x/abc")
     assert moved.paths == (ExpectedPath("/y/b", 1, 2),)
 
 
 def test_an_order_of_another_version_is_not_carried_out() -> None:
-    with pytest.raises(OtherVersion) as caught:
+    with pytest.raises(VersionMismatch) as caught:
         decode_order({"version": "0.0.1", "order": {}})
-    error = other_version(str(caught.value))
+    error = version_error(str(caught.value))
     assert error.code == "X0430" and "the host has 0.0.1" in error.message

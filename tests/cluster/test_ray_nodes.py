@@ -55,11 +55,11 @@ async def test_a_start_does_not_wait_for_a_process_that_talks_to_ray_and_has_end
     try:
         first, second = PLACEMENTS
         await nodes.place(first)
-        waiting = asyncio.ensure_future(nodes.ended(first))
+        waiting = asyncio.ensure_future(nodes.wait_ended(first))
         await nodes.place(second)
-        assert "has ended" in await waiting and "has ended" in await nodes.ended(second)
+        assert "has ended" in await waiting and "has ended" in await nodes.wait_ended(second)
         nodes._process.wait()
-        assert nodes.is_over
+        assert nodes.has_ended
         error = await failing(nodes.nodes())
         assert error.code == "X0424" and "has ended" in error.message
     finally:

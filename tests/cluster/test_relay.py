@@ -16,7 +16,7 @@ def test_what_is_left_in_the_source_is_moved_also_at_its_end() -> None:
         os.write(ours, b" words")
         os.close(ours)
         assert relay.drain()
-        assert relay.is_over
+        assert relay.has_ended
     assert os.read(theirs, 100) == b"last words"
     assert os.read(theirs, 100) == b""
     os.close(theirs)

@@ -1,7 +1,8 @@
 """Starts processes of a host's extensions on other nodes.
 
-Chooses the node (`node_choice`), has a node process started there, gives it its order, and returns
-a `RemoteChild`. Looks from time to time whether a node is being emptied.
+A start chooses a node (`node_choice`), has the placer start a node process there, sends it an
+`Order` (what to run) and returns a `RemoteChild`. A task checks regularly whether a node is being
+drained, that is, whether its processes are to move elsewhere.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from typing import Any
 
 from exthost.cluster.folders import read_folder, send_folder
 from exthost.cluster.gate import Gate
-from exthost.cluster.messages import Lines, Order, StateFolder, encode_order
+from exthost.cluster.messages import LineDecoder, Order, StateFolder, encode_order
 from exthost.cluster.node_choice import choose_node
 from exthost.cluster.placer import Node, Placement, Placer
 from exthost.cluster.remote_child import RemoteChild
@@ -33,7 +34,7 @@ __all__ = ["Cluster"]
 
 _log = logging.getLogger("exthost.cluster")
 
-# How long a node process may take to spawn, once it has its order and the folder.
+# How long a node process may take to start the extension, once it has its order and the folder.
 _SPAWN_SECONDS = 20.0
 
 # How long a folder may take to be sent.
@@ -42,13 +43,13 @@ _FOLDER_SECONDS = 300.0
 # For how long a node that was lost is avoided. Ray needs up to 18 s to see that one is dead.
 _SUSPECT_SECONDS = 20.0
 
-# How many nodes are tried for one start, if they are lost meanwhile.
-_TRIES = 3
+# How many nodes are tried for one start if nodes are lost during it.
+_MAX_TRIES = 3
 
-# How often the nodes are listed, to see which are being emptied.
+# How often the nodes are listed, to find those that are being drained.
 _LIST_SECONDS = 1.0
 
-# What a node that is lost, or that sends nonsense, causes here.
+# The exceptions that a lost node, or invalid data from a node, causes in the host.
 _NODE_ERRORS = (TimeoutError, OSError, ValueError, TypeError, KeyError)
 
 
@@ -65,46 +66,47 @@ class Cluster:
         self._children: dict[RemoteChild, str] = {}  # with the ids of their nodes
         self._lost_at: dict[str, float] = {}  # when a node was lost, by its id
         self._tasks: set[asyncio.Task[None]] = set()
-        self._lister: asyncio.Task[None] | None = None
+        self._drain_watch: asyncio.Task[None] | None = None
 
     def spawner(self, spec: Spec) -> Callable[[LaunchPlan, str], Awaitable[RemoteChild]]:
-        """Return what starts a process of an extension."""
+        """Return a function that starts a process of this extension on a node. If the node is lost
+        during the start, the function tries another one."""
 
         async def spawn(plan: LaunchPlan, extension: str) -> RemoteChild:
             for attempt in itertools.count(1):
                 try:
                     return await self._spawn(plan, spec)
                 except SpawnFailed as error:
-                    if error.code != "X0423" or attempt == _TRIES:
+                    if error.code != "X0423" or attempt == _MAX_TRIES:
                         raise
                     _log.warning("[%s] %s; another node is tried", extension, error.message)
             raise AssertionError
 
         return spawn
 
-    async def _opened(self) -> Placer:
-        """Return the placer, made by the first start. One that cannot be made is tried again, and
-        one that is over is replaced."""
+    async def _get_placer(self) -> Placer:
+        """Return the placer. The first start creates it. If that failed, or if the placer has ended
+        since, a new one is created."""
         opening = self._placer
         if opening is not None and opening.done() and opening.exception() is None:
             placer = opening.result()
-            if placer.is_over:
+            if placer.has_ended:
                 self._placer = None
                 await placer.close()
         if self._placer is None or (self._placer.done() and self._placer.exception() is not None):
-            self._placer = asyncio.create_task(self._open())
-        # A start that is cancelled does not cancel what other starts wait for.
+            self._placer = asyncio.create_task(self._open_placer())
+        # Shielded, because other starts wait for the same placer when this one is cancelled.
         return await asyncio.shield(self._placer)
 
-    async def _open(self) -> Placer:
+    async def _open_placer(self) -> Placer:
         await self._gate.open()
-        if self._lister is None:
-            self._lister = asyncio.create_task(self._list_nodes())
+        if self._drain_watch is None:
+            self._drain_watch = asyncio.create_task(self._watch_draining())
         return await asyncio.to_thread(self._make_placer)
 
     async def _spawn(self, plan: LaunchPlan, spec: Spec) -> RemoteChild:
         began = time.perf_counter()
-        placer = await self._opened()
+        placer = await self._get_placer()
         counts = self._processes.setdefault(spec.id, Counter())
         order, tree = await self._make_order(plan, spec)
         nodes = await placer.nodes()
@@ -119,22 +121,22 @@ class Cluster:
             resources=dict(spec.pool.resources or ()),
         )
         counts[node.id] += 1
-        names, streams = zip(*(self._gate.expect() for _ in range(3)), strict=True)
-        order = order._replace(streams=names)
+        stream_nonces, streams = zip(*(self._gate.expect() for _ in range(3)), strict=True)
+        order = order._replace(streams=stream_nonces)
         expected = [connected, *streams]
         if order.folder is not None and tree is not None:
-            name, wanted = self._gate.expect()
-            order = order._replace(folder=order.folder._replace(nonce=name))
-            expected.append(wanted)
-            self._begin(self._send_folder(wanted, package_root(spec), tree))
-        lines = Lines()
+            folder_nonce, folder_connection = self._gate.expect()
+            order = order._replace(folder=order.folder._replace(nonce=folder_nonce))
+            expected.append(folder_connection)
+            self._run_in_background(self._send_folder(folder_connection, package_root(spec), tree))
+        lines = LineDecoder()
         try:
             await placer.place(placement)
-            life = await self._connection(placer, connected, placement, spec.id)
+            control = await self._wait_connected(placer, connected, placement, spec.id)
             loop = asyncio.get_running_loop()
             async with asyncio.timeout(_SPAWN_SECONDS if tree is None else _FOLDER_SECONDS):
-                await loop.sock_sendall(life, encode_order(order))
-                pid, messages = await self._started(life, lines, spec.id, node)
+                await loop.sock_sendall(control, encode_order(order))
+                pid, messages = await self._read_started(control, lines, spec.id, node)
                 sockets = [await future for future in streams]
         except BaseException as error:
             for future in expected:
@@ -144,11 +146,13 @@ class Cluster:
             if isinstance(error, ExthostError) or not isinstance(error, _NODE_ERRORS):
                 raise
             self._lost_at[node.id] = time.monotonic()
-            raise _lost(spec.id, node, str(error) or "it did not answer in time") from None
+            raise _lost_node_error(
+                spec.id, node, str(error) or "it did not answer in time"
+            ) from None
         for future in expected[4:]:
-            future.cancel()  # the node had the folder already
+            future.cancel()  # the connection for the folder, if the node had a copy already
 
-        def forget() -> None:
+        def release() -> None:
             self._children.pop(child, None)
             self._release(placer, placement, spec.id)
 
@@ -157,20 +161,20 @@ class Cluster:
             pid=pid,
             argv=plan.argv,
             cwd=plan.cwd or "",
-            life=life,
+            control=control,
             streams=sockets,
             lines=lines,
             messages=messages,
             silence=self._settings.silence,
             spawn_seconds=time.perf_counter() - began,
             on_lost=lambda: self._lost_at.update({node.id: time.monotonic()}),
-            on_released=forget,
+            on_released=release,
         )
         self._children[child] = node.id
         return child
 
     async def _make_order(self, plan: LaunchPlan, spec: Spec) -> tuple[Order, PackageTree | None]:
-        """Return the order, still without nonces, and the files that are sent."""
+        """Return the order, still without nonces, and the files to send, None if none are sent."""
         root, folder, tree = package_root(spec), None, None
         if spec.pool.files == "sent":
             folder, tree = await asyncio.to_thread(read_folder, root, spec.id)
@@ -188,23 +192,24 @@ class Cluster:
         return order, tree
 
     async def _send_folder(
-        self, wanted: "asyncio.Future[socket.socket]", root: str, tree: PackageTree
+        self, connecting: "asyncio.Future[socket.socket]", root: str, tree: PackageTree
     ) -> None:
         try:
-            connection = await wanted
+            connection = await connecting
             await asyncio.to_thread(send_folder, connection, root, tree)
         except asyncio.CancelledError:
-            if not wanted.cancelled():
+            if not connecting.cancelled():  # else the node does not need the folder
                 raise
         except OSError as error:
             _log.warning("the folder %s could not be sent: %s", root, error)
 
     def _suspects(self) -> set[str]:
+        """Return the ids of the nodes that were lost a short time ago."""
         now = time.monotonic()
-        return {id for id, then in self._lost_at.items() if now - then < _SUSPECT_SECONDS}
+        return {id for id, lost_at in self._lost_at.items() if now - lost_at < _SUSPECT_SECONDS}
 
-    async def _list_nodes(self) -> None:
-        """Report to children whose node is being emptied, for as long as the cluster is open."""
+    async def _watch_draining(self) -> None:
+        """Notify the children whose node is being drained, until the cluster is closed."""
         while True:
             await asyncio.sleep(_LIST_SECONDS)
             if not self._children or self._placer is None or not self._placer.done():
@@ -218,16 +223,16 @@ class Cluster:
                 if id in draining:
                     child.leave()
 
-    async def _connection(
+    async def _wait_connected(
         self,
         placer: Placer,
         connected: "asyncio.Future[socket.socket]",
         placement: Placement,
         extension: str,
     ) -> socket.socket:
-        """Return the life connection of the node process."""
+        """Return the control connection of the node process."""
         seconds, node = self._settings.place, placement.node
-        ended = asyncio.ensure_future(placer.ended(placement))
+        ended = asyncio.ensure_future(placer.wait_ended(placement))
         try:
             await asyncio.wait(
                 (connected, ended), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
@@ -237,8 +242,8 @@ class Cluster:
             if ended.done():
                 reason = ended.result()
                 if "cannot be reached" in reason:
-                    raise _unreachable(extension, node, reason)
-                raise ConnectionError(reason or "its process ended without a word")
+                    raise _unreachable_error(extension, node, reason)
+                raise ConnectionError(reason or "its process ended without a message")
         finally:
             ended.cancel()
         self._lost_at[node.id] = time.monotonic()
@@ -252,36 +257,36 @@ class Cluster:
             "cluster.listen",
         )
 
-    async def _started(
-        self, life: socket.socket, lines: Lines, extension: str, node: Node
+    async def _read_started(
+        self, control: socket.socket, lines: LineDecoder, extension: str, node: Node
     ) -> tuple[int, list[dict[str, Any]]]:
-        """Return the pid on the node and the messages after it, or raise what went wrong there."""
+        """Return the pid on the node and the messages that follow. Raises the error of the node."""
         loop = asyncio.get_running_loop()
-        while data := await loop.sock_recv(life, 65536):
+        while data := await loop.sock_recv(control, 65536):
             messages = lines.feed(data)
             while messages:
                 message = messages.pop(0)
                 if "started" in message:
                     return int(message["started"]), messages
                 if "failed" in message:
-                    raise _failed(message["failed"], extension, node)
-        raise _lost(extension, node, "it closed the connection")
+                    raise _decode_error(message["failed"], extension, node)
+        raise _lost_node_error(extension, node, "it closed the connection")
 
     def _release(self, placer: Placer, placement: Placement, extension: str) -> None:
         self._processes[extension][placement.node.id] -= 1
-        self._begin(placer.release(placement))
+        self._run_in_background(placer.release(placement))
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
         """End every node process and stop listening."""
-        if self._lister is not None:
-            self._lister.cancel()
-            await asyncio.wait([self._lister])
-            self._lister = None
+        if self._drain_watch is not None:
+            self._drain_watch.cancel()
+            await asyncio.wait([self._drain_watch])
+            self._drain_watch = None
         if self._tasks:
             await asyncio.wait(set(self._tasks))
         opening, self._placer = self._placer, None
@@ -293,7 +298,8 @@ class Cluster:
 
 
 def _state_folder(plan: LaunchPlan, spec: Spec) -> StateFolder | None:
-    """Return the state folder, if a variable names it."""
+    """Return the state folder (where the extension may keep files) if a variable of the plan names
+    it, so that the extension can use it."""
     path = os.path.abspath(state_folder(host_environ(), spec.id))  # noqa: PTH100
     try:
         return StateFolder(path, os.stat(path).st_uid) if path in plan.env.values() else None  # noqa: PTH116
@@ -301,8 +307,8 @@ def _state_folder(plan: LaunchPlan, spec: Spec) -> StateFolder | None:
         return None
 
 
-def _failed(failed: dict[str, Any], extension: str, node: Node) -> SpawnFailed | Refused:
-    """Return the error that a node sent."""
+def _decode_error(failed: dict[str, Any], extension: str, node: Node) -> SpawnFailed | Refused:
+    """Return the error that a node sent, made by `preparation.encode_error`."""
     message = f"on node {node.name}: {failed['message']}"
     evidence = Evidence(path=failed["path"])
     if failed["refused"]:
@@ -319,7 +325,7 @@ def _failed(failed: dict[str, Any], extension: str, node: Node) -> SpawnFailed |
     )
 
 
-def _unreachable(extension: str, node: Node, reason: str) -> SpawnFailed:
+def _unreachable_error(extension: str, node: Node, reason: str) -> SpawnFailed:
     return SpawnFailed(
         "X0426",
         f"on node {node.name}: {reason}",
@@ -328,7 +334,7 @@ def _unreachable(extension: str, node: Node, reason: str) -> SpawnFailed:
     )
 
 
-def _lost(extension: str, node: Node, reason: str) -> SpawnFailed:
+def _lost_node_error(extension: str, node: Node, reason: str) -> SpawnFailed:
     return SpawnFailed(
         "X0423",
         f"node {node.name} was lost while the process started: {reason}",

@@ -1,4 +1,4 @@
-"""The engines of a host by their names in `pool.engine`; each is opened by the first start."""
+"""The clusters of a host: one for each name in `pool.engine`, created at its first use."""
 
 from collections.abc import Awaitable, Callable
 
@@ -15,26 +15,27 @@ __all__ = ["Engines"]
 
 
 class Engines:
-    """Makes a cluster for each engine that is used."""
+    """Creates a cluster for each engine ("ray" or "local") that an extension uses."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
         self._clusters: dict[str, Cluster] = {}
 
     def spawner(self, spec: Spec) -> Callable[[LaunchPlan, str], Awaitable[RemoteChild]] | None:
-        """Return what starts a process of an extension on a node; None: it runs on this machine."""
+        """Return a function that starts a process of this extension on a node, or None if it runs
+        as a local process."""
         pool = spec.pool
         if pool.engine is None:
             return None
         if pool.engine not in self._clusters:
-            make_placer = self._ray if pool.engine == "ray" else self._local
+            make_placer = self._make_ray_placer if pool.engine == "ray" else self._make_local_placer
             self._clusters[pool.engine] = Cluster(self._settings, make_placer)
         return self._clusters[pool.engine].spawner(spec)
 
-    def _local(self) -> Placer:
+    def _make_local_placer(self) -> Placer:
         return LocalNodes(self._settings.nodes)
 
-    def _ray(self) -> Placer:
+    def _make_ray_placer(self) -> Placer:
         return RayNodes(self._settings.address)
 
     async def close(self) -> None:

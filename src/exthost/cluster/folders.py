@@ -1,8 +1,8 @@
-"""Sends the folder of an extension to nodes, by the digest of its content.
+"""Copies the folder of an extension to nodes.
 
-A node keeps what it was sent below its state folder, under the digest, and uses it again as long as
-its content has that digest. The plan of the extension names paths of the host's machine: those
-below the folder are replaced by paths below the copy.
+A node keeps the copy in its state folder, under the digest of the content. It uses the copy again
+for later starts, if the content still has that digest. The launch plan names paths of the host's
+machine; those below the folder are replaced by paths below the copy.
 """
 
 import os
@@ -22,21 +22,23 @@ from exthost.process.environment import Variables
 from exthost.process.private_folders import make_shared_root
 from exthost.process.state_dirs import state_root
 
-__all__ = ["fetch_folder", "read_folder", "rebase", "send_folder"]
+__all__ = ["fetch_folder", "read_folder", "replace_root", "send_folder"]
 
-# Copies of the same digest that programs have written into, before a node gives up.
-_MAX_SPOILT = 100
+# A program may write into its copy, which cannot be used again then, so a node makes another one.
+# It makes at most this many copies of the same digest.
+_MAX_COPIES = 100
 
 
 def read_folder(root: str, extension: str) -> tuple[SentFolder, PackageTree]:
-    """Return the folder and its files. Raises Refused if it cannot be sent."""
+    """Return the folder and its files. Raises Refused if a file cannot be sent, such as a device or
+    a symlink that points outside."""
     try:
         if not root:
             raise UnusableTree("", "it has no folder of its own: set cwd")
         tree = read_tree(root)
         for path, content in tree.files:
             kind, _, rest = content.partition(" ")
-            if kind == "kind" or (kind == "link" and _leads_out(root, path)):
+            if kind == "kind" or (kind == "link" and _points_outside(root, path)):
                 raise UnusableTree(f"{root}/{path}", f"it is a {kind} {rest}, which cannot be sent")
     except UnusableTree as unusable:
         raise Refused(
@@ -49,7 +51,7 @@ def read_folder(root: str, extension: str) -> tuple[SentFolder, PackageTree]:
     return SentFolder(root, tree.digest), tree
 
 
-def _leads_out(root: str, path: str) -> bool:
+def _points_outside(root: str, path: str) -> bool:
     real = os.path.realpath(f"{root}/{path}")
     return not real.startswith(f"{os.path.realpath(root)}/")
 
@@ -72,17 +74,19 @@ def fetch_folder(
     connect: Callable[[], socket.socket],
     extension: str,
 ) -> str:
-    """Return the path of a copy on this machine, fetched if there is none. Raises SpawnFailed."""
+    """Return the path of a copy on this machine, fetched if there is none. Raises SpawnFailed.
+    `connect` opens a connection on which the host sends the folder."""
     base = Path(state_root(environ), "folders")
     try:
         make_shared_root(base)
-        for n in range(_MAX_SPOILT):
+        for n in range(_MAX_COPIES):
             copy = base / (folder.digest if n == 0 else f"{folder.digest}.{n}")
             if not copy.exists():
                 _unpack(connect, copy)
             if read_tree(str(copy)).digest == folder.digest:
                 return str(copy)
-            # Its program has written into it, or the folder has changed since its digest was made.
+            # A program has written into the copy, or the host's folder has changed since its digest
+            # was computed.
         reason = f"its content has not the digest {folder.digest}"
     except (OSError, tarfile.TarError, UnusableTree) as error:
         reason = str(error)
@@ -103,11 +107,11 @@ def _unpack(connect: Callable[[], socket.socket], copy: Path) -> None:
             tarfile.open(fileobj=file, mode="r|") as archive,
         ):
             archive.extractall(unfinished, filter="data")
-        unfinished.mkdir(exist_ok=True)  # of a folder without files
+        unfinished.mkdir(exist_ok=True)  # extractall creates no folder if there are no files
         unfinished.chmod(0o755)
         unfinished.rename(copy)
     except FileExistsError:
-        pass  # another process was faster
+        pass  # another process has made the copy meanwhile
     except OSError:
         if not copy.exists():
             raise
@@ -115,23 +119,23 @@ def _unpack(connect: Callable[[], socket.socket], copy: Path) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def rebase(plan: LaunchPlan, root: str, copy: str) -> LaunchPlan:
+def replace_root(plan: LaunchPlan, root: str, copy: str) -> LaunchPlan:
     """Return the plan with every path below `root` replaced by one below `copy`."""
-    # A path begins a word, or follows what separates it from a name or from another path.
+    # A path is at the start of a text, or follows one of = : , as in --option=PATH and PATH:PATH.
     pattern = re.compile(rf"(?<![^=:,]){re.escape(root)}(?=[/:,]|$)")
 
-    def moved(text: str) -> str:
+    def replace_in(text: str) -> str:
         return pattern.sub(lambda _: copy, text)
 
     wrapper = plan.wrapper
     if wrapper is not None:
-        paths = tuple(one._replace(path=moved(one.path)) for one in wrapper.paths)
-        wrapper = replace(wrapper, options=tuple(map(moved, wrapper.options)), paths=paths)
+        paths = tuple(visible._replace(path=replace_in(visible.path)) for visible in wrapper.paths)
+        wrapper = replace(wrapper, options=tuple(map(replace_in, wrapper.options)), paths=paths)
     return replace(
         plan,
-        argv=tuple(map(moved, plan.argv)),
-        cwd=None if plan.cwd is None else moved(plan.cwd),
-        env=Variables({name: moved(value) for name, value in plan.env.items()}),
-        before=tuple(map(moved, plan.before)),
+        argv=tuple(map(replace_in, plan.argv)),
+        cwd=None if plan.cwd is None else replace_in(plan.cwd),
+        env=Variables({name: replace_in(value) for name, value in plan.env.items()}),
+        before=tuple(map(replace_in, plan.before)),
         wrapper=wrapper,
     )

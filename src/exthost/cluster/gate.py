@@ -1,8 +1,8 @@
-"""The port of the host to which node processes connect.
+"""The listening socket of the host, to which node processes connect.
 
-A connection must present a nonce that the host gave out, within seconds, and each nonce is good for
-one connection. Any other connection is closed without an answer. With a certificate, every
-connection is encrypted.
+A new connection must first send a nonce that the host has issued, within a few seconds. Each nonce
+is valid for one connection. Any other connection is closed without an answer. If the settings name
+a certificate, every connection is encrypted.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import secrets
 import socket
 
 from exthost.cluster.messages import NONCE_BYTES
-from exthost.cluster.tls import Couplings, fingerprint, server_context
+from exthost.cluster.tls import TlsConnections, fingerprint, server_context
 from exthost.config.cluster import ClusterSettings, is_loopback
 from exthost.errors import ConfigError
 from exthost.process.after_fork import disown_in_copies, replace_by_null
@@ -23,24 +23,25 @@ _log = logging.getLogger("exthost.cluster")
 # How long a connection may take to present its nonce.
 _NONCE_SECONDS = 5.0
 
-# Connections that have not presented a nonce yet.
-_MAX_STRANGERS = 256
+# How many connections may be open that have not sent a valid nonce yet.
+_MAX_UNAUTHENTICATED = 256
 
-# Larger buffers would hide for long that an extension does not read.
+# With larger buffers it would take longer to notice that an extension does not read.
 _BUFFER_BYTES = 256 * 1024
 
 
 class Gate:
-    """Listens where the settings say, and pairs connections with those who expect them."""
+    """Listens at the address of the settings, and hands each connection to the one who expects its
+    nonce."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
         self._host = settings.host
         self._port = settings.port
-        self._tls: Couplings | None = None
+        self._tls: TlsConnections | None = None
         self._listener: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
-        self._strangers: set[asyncio.Task[None]] = set()
+        self._unauthenticated: set[asyncio.Task[None]] = set()
         self._expected: dict[bytes, asyncio.Future[socket.socket]] = {}
         self.address = ""
         self.certificate = ""  # the SHA-256 of the certificate, if there is one
@@ -75,7 +76,7 @@ class Gate:
     def _open_tls(self) -> None:
         settings = self._settings
         if settings.certificate:
-            self._tls = Couplings(server_context(settings.certificate, settings.key))
+            self._tls = TlsConnections(server_context(settings.certificate, settings.key))
             self.certificate = fingerprint(settings.certificate)
         elif not is_loopback(settings.host):
             _log.warning(
@@ -87,7 +88,7 @@ class Gate:
 
     def expect(self) -> tuple[str, "asyncio.Future[socket.socket]"]:
         """Return a new nonce, and the future of the connection that presents it. Cancel the future
-        when the connection is no longer wanted."""
+        if the connection is no longer needed."""
         nonce = secrets.token_hex(NONCE_BYTES // 2)
         future: asyncio.Future[socket.socket] = asyncio.get_running_loop().create_future()
         self._expected[nonce.encode()] = future
@@ -99,24 +100,24 @@ class Gate:
         while True:
             try:
                 connection, _ = await loop.sock_accept(listener)
-            except OSError:  # out of descriptors: those who wait reach their own limits
+            except OSError:  # out of file descriptors; whoever waits for a connection has a timeout
                 await asyncio.sleep(0.1)
                 continue
-            if len(self._strangers) >= _MAX_STRANGERS:
+            if len(self._unauthenticated) >= _MAX_UNAUTHENTICATED:
                 connection.close()
                 continue
-            task = asyncio.create_task(self._admit(connection))
-            self._strangers.add(task)
-            task.add_done_callback(self._strangers.discard)
+            task = asyncio.create_task(self._authenticate(connection))
+            self._unauthenticated.add(task)
+            task.add_done_callback(self._unauthenticated.discard)
 
-    async def _admit(self, connection: socket.socket) -> None:
+    async def _authenticate(self, connection: socket.socket) -> None:
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         nonce = b""
         try:
             async with asyncio.timeout(_NONCE_SECONDS):
                 if self._tls is not None:
-                    connection = await self._tls.couple(connection)
+                    connection = await self._tls.wrap(connection)
                 while len(nonce) <= NONCE_BYTES:
                     data = await asyncio.get_running_loop().sock_recv(
                         connection, NONCE_BYTES + 1 - len(nonce)
@@ -137,7 +138,10 @@ class Gate:
 
     async def close(self) -> None:
         """Stop listening, and give up on connections that were expected."""
-        tasks = [*self._strangers, *([self._accepting] if self._accepting is not None else [])]
+        tasks = [
+            *self._unauthenticated,
+            *([self._accepting] if self._accepting is not None else []),
+        ]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -151,7 +155,7 @@ class Gate:
             self._listener = self._accepting = None
 
     def disown(self) -> None:
-        """Let go of the port in a forked copy of the host."""
+        """Give up the socket in a forked copy of the host: it belongs to the original."""
         if self._listener is not None:
             replace_by_null([self._listener.fileno()])
         if self._tls is not None:

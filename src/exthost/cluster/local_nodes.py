@@ -1,6 +1,6 @@
-"""A placer without a cluster: nodes are simulated by node processes on this machine.
+"""A placer that needs no cluster: it starts the node processes on this machine.
 
-For tests, and to try an extension as it would run on a cluster.
+It is for tests, and to try an extension in the way in which it would run on a cluster.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ from exthost.process.after_fork import disown_in_copies, replace_by_null
 
 __all__ = ["LocalNodes", "package_root"]
 
-# How long a node process may take to end. One that is frozen takes for ever.
+# How long a node process may take to end before it is killed.
 _END_SECONDS = 2.0
 
-# What a node process prints when it fails is a line, or a traceback.
-_WORDS_BYTES = 4096
+# How much of the stderr of a node process is reported: a line, or a traceback.
+_MAX_OUTPUT_BYTES = 4096
 
 
 def package_root() -> str:
@@ -30,7 +30,7 @@ def package_root() -> str:
 class LocalNodes:
     """Simulates `count` nodes."""
 
-    is_over = False
+    has_ended = False
 
     def __init__(self, count: int = 3) -> None:
         names = [f"local-{n}" for n in range(1, count + 1)]
@@ -44,7 +44,7 @@ class LocalNodes:
         self._nodes[name] = Node(id=name, name=name)
 
     def drain(self, name: str) -> None:
-        """Have a node emptied."""
+        """Mark a node as being drained."""
         self._nodes[name] = replace(self._nodes[name], is_draining=True)
 
     async def nodes(self) -> list[Node]:
@@ -54,18 +54,18 @@ class LocalNodes:
         self.running[placement.id] = _start(placement)
         self.placements[placement.id] = placement
 
-    async def ended(self, placement: Placement) -> str:
+    async def wait_ended(self, placement: Placement) -> str:
         process = self.running[placement.id]
-        loop, is_over = asyncio.get_running_loop(), asyncio.Event()
+        loop, exited = asyncio.get_running_loop(), asyncio.Event()
         pidfd = os.pidfd_open(process.pid)
-        loop.add_reader(pidfd, is_over.set)
+        loop.add_reader(pidfd, exited.set)
         try:
-            await is_over.wait()
+            await exited.wait()
         finally:
             loop.remove_reader(pidfd)
             os.close(pidfd)
         assert process.stderr is not None
-        return os.read(process.stderr.fileno(), _WORDS_BYTES).decode(errors="replace").strip()
+        return os.read(process.stderr.fileno(), _MAX_OUTPUT_BYTES).decode(errors="replace").strip()
 
     async def release(self, placement: Placement) -> None:
         process = self.running.pop(placement.id, None)
@@ -78,7 +78,7 @@ class LocalNodes:
         await asyncio.gather(*(asyncio.to_thread(_end, process) for process in processes))
 
     def disown(self) -> None:
-        """Let go of the node processes in a forked copy of the host."""
+        """Give up the node processes in a forked copy of the host: they belong to the original."""
         for process in self.running.values():
             replace_by_null(pipe.fileno() for pipe in (process.stdin, process.stderr) if pipe)
             process.returncode = 0  # it is not a child of this process
@@ -95,16 +95,17 @@ def _start(placement: Placement) -> "subprocess.Popen[bytes]":
     )
     assert process.stdin is not None
     try:
-        # Not as arguments: those are public.
+        # Not as arguments, which every user of the machine can read.
         process.stdin.write(f"{placement.nonce} {placement.certificate}\n".encode())
         process.stdin.flush()
     except OSError:
-        pass  # it has ended already, and `ended` says why
+        pass  # it has ended already; `wait_ended` returns the reason
     return process
 
 
 def _environ() -> dict[str, str]:
-    """Return the variables of a node process: those that say where its state folder is."""
+    """Return the environment of a node process: what it needs to import exthost, and to find its
+    state folder."""
     names = ("HOME", "XDG_STATE_HOME", "EXTHOST_HOME")
     kept = {name: os.environ[name] for name in names if name in os.environ}
     return {**kept, "PYTHONPATH": package_root(), "PATH": os.defpath}

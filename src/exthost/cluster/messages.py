@@ -1,13 +1,15 @@
-"""The messages on the life connection, one JSON object a line. Pure.
+"""The messages on the control connection between the host and a node process, as lines of JSON.
 
-Every connection starts with a nonce, which the host gave to the placer or sent in the order. Then,
-on the life connection:
+Every connection starts with a nonce, a random text by which the host recognizes it. The host passes
+the nonce of the control connection to the placer, and those of the others in the order. Then the
+messages on the control connection are:
 
     host to node    order (once), signal, kill, beat
     node to host    started or failed (once), beat, exit (once, the last)
 
-A side that is silent for longer than the order's `silence` seconds is lost: the node ends the
-process then, and the host reports it as gone.
+If one side sends nothing for longer than the order's `silence` seconds, the other takes it for
+lost: the node then kills the extension, and the host reports that the process is gone. A `beat` is
+sent regularly so that a side is never silent.
 """
 
 import json
@@ -27,9 +29,9 @@ __all__ = [
     "KILL",
     "MAX_LINE_BYTES",
     "NONCE_BYTES",
-    "Lines",
+    "LineDecoder",
     "Order",
-    "OtherVersion",
+    "VersionMismatch",
     "SentFolder",
     "StateFolder",
     "decode_exit",
@@ -42,16 +44,16 @@ __all__ = [
 # A nonce is this many characters, and a line feed follows it.
 NONCE_BYTES = 64
 
-# An order has the variables and the code of the wrapper; everything else is short.
+# The longest message is an order, which has all variables and the code of the sandbox.
 MAX_LINE_BYTES = 8 * 1024 * 1024
 
-# How often each side shows that it is alive.
+# How often each side sends a beat.
 BEAT_SECONDS = 1.0
 
 
 class SentFolder(NamedTuple):
-    """A folder of the host's machine, and the digest of its content. `nonce` is that of the
-    connection on which it can be fetched."""
+    """A folder on the host's machine, and the digest of its content. The node fetches it on the
+    connection with this `nonce`."""
 
     root: str
     digest: str
@@ -66,9 +68,18 @@ class StateFolder(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What a node process is to start. `streams` are the nonces of stdin, stdout and stderr.
-    `folder` is to be fetched first, and `state` is to be there. The files of `root`, its folder,
-    and `manifest` must match the `pins`."""
+    """What a node process must start.
+
+    extension  the name of the extension
+    plan       the command, its variables and its sandbox
+    streams    the nonces of the connections for stdin, stdout and stderr
+    silence    after how many seconds without a message the host counts as lost
+    folder     a folder to fetch first, None if there is none
+    pins       the digests that the files below `root` and the manifest must have
+    root       the folder of the extension
+    manifest   the path of its manifest, "" if it has none
+    state      a folder to create if it is missing, None if there is none
+    """
 
     extension: str
     plan: LaunchPlan
@@ -81,12 +92,12 @@ class Order(NamedTuple):
     state: StateFolder | None = None
 
 
-class OtherVersion(ValueError):
-    """The order is that of another version of this package, which is the argument."""
+class VersionMismatch(ValueError):
+    """The host that sent the order has another version of exthost, which is the argument."""
 
 
-class Lines:
-    """Cuts the bytes of a connection into messages."""
+class LineDecoder:
+    """Splits the bytes of a connection into lines, and decodes each as a message."""
 
     __slots__ = ("_buffer",)
 
@@ -94,13 +105,13 @@ class Lines:
         self._buffer = b""
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
-        """Return the messages that are complete. Raises ValueError for what is not a message."""
+        """Return the messages that are complete now. Raises ValueError for an invalid line."""
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         if len(self._buffer) > MAX_LINE_BYTES:
-            raise ValueError("a line of the life connection is too long")
+            raise ValueError("a line of the control connection is too long")
         messages = [json.loads(line) for line in lines]
         if not all(isinstance(message, dict) for message in messages):
-            raise ValueError("a line of the life connection is not an object")
+            raise ValueError("a line of the control connection is not an object")
         return messages
 
 
@@ -134,10 +145,10 @@ def encode_order(order: Order) -> bytes:
 
 
 def decode_order(message: Mapping[str, Any]) -> Order:
-    """Return the order of a message. Raises OtherVersion, or KeyError, TypeError or ValueError if
-    it has none."""
+    """Return the order of a message. Raises VersionMismatch, or KeyError, TypeError or ValueError
+    if it has none."""
     if message["version"] != __version__:
-        raise OtherVersion(message["version"])
+        raise VersionMismatch(message["version"])
     data = message["order"]
     stdin, stdout, stderr = data["streams"]
     return Order(
@@ -201,5 +212,5 @@ def encode_exit(status: ExitStatus) -> bytes:
 
 
 def decode_exit(message: Mapping[str, Any]) -> ExitStatus:
-    """Return how the process ended. Raises TypeError or ValueError for nonsense."""
+    """Return how the process ended. Raises TypeError or ValueError if the message is invalid."""
     return ExitStatus(*message["exit"])

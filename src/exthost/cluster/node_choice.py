@@ -1,7 +1,7 @@
-"""Which node gets the next process of an extension. Pure.
+"""Chooses the node for the next process of an extension.
 
-A cluster may list a node as alive for many seconds after it has died. So a node that was just lost,
-as seen by its connections, is used only if no other has room.
+A cluster may list a node as alive for many seconds after it has died. So a node whose connections
+were lost a short time ago is used only if no other node has room.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,16 +21,16 @@ def choose_node(
     extension: str,
 ) -> Node:
     """Return the node for the next process. `counts` has the processes of the extension by the id
-    of their node, and `suspects` are the ids of nodes that were just lost. Raises SpawnFailed if
-    there is no node for it."""
+    of their node, and `suspects` are the ids of nodes that were lost a short time ago. Raises
+    SpawnFailed if there is no node for it."""
     alive = [node for node in nodes if not node.is_draining]
     wanted = dict(pool.resources or ())
-    suitable = [node for node in alive if _suits(node, pool, wanted)]
+    suitable = [node for node in alive if _is_suitable(node, pool, wanted)]
     if alive and not suitable:
         raise SpawnFailed(
             "X0425",
-            f"no node has what it needs: asked for {_asked(pool)}; "
-            f"there is {'; '.join(_describe(node, wanted) for node in alive)}",
+            f"no node has what it needs: asked for {_format_request(pool)}; "
+            f"there is {'; '.join(_format_node(node, wanted) for node in alive)}",
             extension=extension,
             help="add such a node, or change pool.resources and pool.labels",
         )
@@ -47,27 +47,31 @@ def choose_node(
 
     def rank(node: Node) -> tuple[bool, bool, int]:
         count = counts.get(node.id, 0)
-        return not _has(node.free, wanted), node.id in suspects, count if spreads else -count
+        return (
+            not _has_amounts(node.free, wanted),
+            node.id in suspects,
+            count if spreads else -count,
+        )
 
     return min(free, key=rank)
 
 
-def _suits(node: Node, pool: Pool, wanted: Mapping[str, float]) -> bool:
+def _is_suitable(node: Node, pool: Pool, wanted: Mapping[str, float]) -> bool:
     has_labels = all(node.labels.get(name) == value for name, value in pool.labels or ())
-    return has_labels and _has(node.resources, wanted)
+    return has_labels and _has_amounts(node.resources, wanted)
 
 
-def _has(amounts: Mapping[str, float] | None, wanted: Mapping[str, float]) -> bool:
+def _has_amounts(amounts: Mapping[str, float] | None, wanted: Mapping[str, float]) -> bool:
     return amounts is None or all(amounts.get(name, 0) >= n for name, n in wanted.items())
 
 
-def _asked(pool: Pool) -> str:
+def _format_request(pool: Pool) -> str:
     amounts = [f"{name} {n:g}" for name, n in pool.resources or ()]
     labels = [f"{name}={value}" for name, value in pool.labels or ()]
     return ", ".join(amounts + labels)
 
 
-def _describe(node: Node, wanted: Mapping[str, float]) -> str:
+def _format_node(node: Node, wanted: Mapping[str, float]) -> str:
     amounts = ", ".join(f"{name} {(node.resources or {}).get(name, 0):g}" for name in wanted)
     labels = ", ".join(f"{name}={value}" for name, value in node.labels.items())
     return f"{node.name} with {', '.join(part for part in (amounts, labels) if part) or 'nothing'}"

@@ -1,11 +1,13 @@
-"""The program that runs on a node: it connects to the host, starts one extension, and relays.
+"""The program that runs on a node. It connects to the host, starts one extension and relays its
+pipes.
 
     python -m exthost.cluster.node_process HOST:PORT
 
-It reads a line from stdin: its nonce, and the SHA-256 of the host's certificate, if that has one.
-It ends, and with it the extension and every process of the extension, when its stdin or the life
-connection ends, or when the host is silent for too long.
-It needs the standard library, and of this package only what spawns processes.
+It reads one line from stdin: its nonce and, if the host has a certificate, the SHA-256 of that
+certificate. It ends when its stdin or the control connection is closed, or when the host has been
+silent for too long, and kills the extension and all processes of the extension before that. It also
+ends when the extension has exited. It imports only the standard library, and of exthost only what
+is needed to start processes.
 """
 
 import os
@@ -21,23 +23,23 @@ from pathlib import Path
 from exthost.cluster.messages import (
     BEAT,
     BEAT_SECONDS,
-    Lines,
+    LineDecoder,
     Order,
-    OtherVersion,
+    VersionMismatch,
     decode_order,
     encode,
     encode_exit,
 )
-from exthost.cluster.preparation import describe, other_version, prepare_on_node
+from exthost.cluster.preparation import encode_error, prepare_on_node, version_error
 from exthost.cluster.relay import Relay
 from exthost.errors import ExthostError
 from exthost.process.child import Child
 
-# How long the host may take to send its order, and the last output to be read.
+# How long the host may take to send its order, and to read the last output of the extension.
 _ORDER_SECONDS = 30.0
 _OUTPUT_SECONDS = 1.0
 
-# How long a killed process may take to end before every means is used.
+# How long a killed process may take to end before it is killed once more, by all means.
 _KILL_SECONDS = 1.0
 
 _BUFFER_BYTES = 256 * 1024
@@ -49,44 +51,45 @@ def main() -> int:
     _reset_inherited()
     host = HostAddress(sys.argv[1], certificate)
     try:
-        life = host.connect(nonce)
+        control = host.connect(nonce)
     except OSError as error:
         print(f"the host cannot be reached at {sys.argv[1]}: {error}", file=sys.stderr)
         return 1
     try:
-        _run(host, life)
+        _run(host, control)
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"no order from the host at {sys.argv[1]}: {error!r}", file=sys.stderr)
         return 1
     finally:
-        life.close()
+        control.close()
         host.close()
     return 0
 
 
-def _run(host: "HostAddress", life: socket.socket) -> None:
+def _run(host: "HostAddress", control: socket.socket) -> None:
     try:
-        order = _read_order(life)
+        order = _read_order(control)
         order = prepare_on_node(order, host.connect)
-        streams = [host.connect(one) for one in order.streams]
+        streams = [host.connect(nonce) for nonce in order.streams]
         child = Child(order.plan, order.extension)
-    except OtherVersion as version:
-        life.sendall(encode({"failed": describe(other_version(str(version)))}))
+    except VersionMismatch as version:
+        control.sendall(encode({"failed": encode_error(version_error(str(version)))}))
     except ExthostError as error:
-        life.sendall(encode({"failed": describe(error)}))
+        control.sendall(encode({"failed": encode_error(error)}))
     else:
-        NodeProcess(child, order, life, streams).run()
+        NodeProcess(child, order, control, streams).run()
 
 
 class HostAddress:
-    """Where the host is reached, and the certificate that it must have, if it has one."""
+    """The address of the host, and the SHA-256 of the certificate that it must have, "" if none."""
 
     def __init__(self, address: str, certificate: str) -> None:
         host, _, port = address.rpartition(":")
         self._address = host.strip("[]"), int(port)
         self._tls = None
         if certificate:
-            from exthost.cluster.tls import TlsClient  # takes as long as all other imports
+            # Imported only if needed, because it takes as long as all other imports together.
+            from exthost.cluster.tls import TlsClient
 
             self._tls = TlsClient(certificate)
 
@@ -97,7 +100,7 @@ class HostAddress:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
         if self._tls is not None:
-            connection = self._tls.couple(connection)
+            connection = self._tls.wrap(connection)
             connection.setblocking(True)
         connection.sendall(nonce.encode() + b"\n")
         return connection
@@ -108,11 +111,11 @@ class HostAddress:
             self._tls.close(_OUTPUT_SECONDS)
 
 
-def _read_order(life: socket.socket) -> Order:
-    life.settimeout(_ORDER_SECONDS)
-    lines = Lines()
+def _read_order(control: socket.socket) -> Order:
+    control.settimeout(_ORDER_SECONDS)
+    lines = LineDecoder()
     while True:
-        data = life.recv(65536)
+        data = control.recv(65536)
         if not data:
             raise ConnectionError("the connection was closed")
         for message in lines.feed(data):
@@ -120,11 +123,11 @@ def _read_order(life: socket.socket) -> Order:
 
 
 def _reset_inherited() -> None:
-    """Undo what a cluster's worker passes on: a low priority, and to be killed first."""
+    """Reset what is inherited from a worker of a cluster: a low priority, and a high OOM score."""
     try:
         os.setpriority(os.PRIO_PROCESS, 0, 0)
     except OSError:
-        pass  # only root may raise it
+        pass  # only root may raise the priority
     try:
         Path("/proc/self/oom_score_adj").write_text("0")
     except OSError:
@@ -135,17 +138,17 @@ class NodeProcess:
     """Relays between one child and the host until one of them is gone."""
 
     def __init__(
-        self, child: Child, order: Order, life: socket.socket, streams: list[socket.socket]
+        self, child: Child, order: Order, control: socket.socket, streams: list[socket.socket]
     ) -> None:
         self._child = child
-        self._life = life
+        self._control = control
         self._silence = order.silence
         self._last_message = time.monotonic()
-        self._lines = Lines()
+        self._lines = LineDecoder()
         self._is_lost = False
         self._selector = selectors.DefaultSelector()
         stdin, stdout, stderr = (stream.detach() for stream in streams)
-        # The relays own the descriptors from now on.
+        # The relays own the file descriptors from now on.
         pipes = child.stdin, child.stdout, child.stderr
         child.stdin = child.stdout = child.stderr = -1
         self._input = Relay(self._selector, stdin, pipes[0])
@@ -153,16 +156,16 @@ class NodeProcess:
             Relay(self._selector, pipes[1], stdout),
             Relay(self._selector, pipes[2], stderr),
         )
-        life.setblocking(False)
+        control.setblocking(False)
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
-        self._selector.register(life, selectors.EVENT_READ, self._on_life)
+        self._selector.register(control, selectors.EVENT_READ, self._on_control_data)
         self._selector.register(child.exit_fd, selectors.EVENT_READ, lambda: None)
         self._selector.register(0, selectors.EVENT_READ, self._on_stdin)
         self._selector.register(self._wake_read, selectors.EVENT_READ, self._on_wake)
         child.start_watchdog(self._call_soon)
-        life.send(encode({"started": child.pid}))
+        control.send(encode({"started": child.pid}))
 
     def run(self) -> None:
         """Relay until the child has ended or the host is gone. The child has ended afterwards."""
@@ -182,13 +185,14 @@ class NodeProcess:
         status = self._child.see_exit()
         self._child.reap()
         if status is not None:
-            self._life.setblocking(True)
-            self._life.settimeout(_OUTPUT_SECONDS)
+            self._control.setblocking(True)
+            self._control.settimeout(_OUTPUT_SECONDS)
             self._send(encode_exit(status))
-        self._life.close()
+        self._control.close()
 
     def _finish_outputs(self) -> None:
-        """Pass on what the child wrote before its end; the host may be slow to read it."""
+        """Relay what the child wrote before it ended, and wait a little if the host is slow to
+        read."""
         deadline = time.monotonic() + _OUTPUT_SECONDS
         for output in self._outputs:
             while not output.drain() and time.monotonic() < deadline:
@@ -204,9 +208,9 @@ class NodeProcess:
                 self._child.kill()
                 selector.select(_KILL_SECONDS)
 
-    def _on_life(self) -> None:
+    def _on_control_data(self) -> None:
         try:
-            data = self._life.recv(65536)
+            data = self._control.recv(65536)
             messages = self._lines.feed(data)
         except BlockingIOError:
             return
@@ -222,7 +226,7 @@ class NodeProcess:
                 self._child.terminate()
 
     def _on_stdin(self) -> None:
-        """End with whoever placed this process, who holds the other end."""
+        """End when stdin is closed: the placer, which has its other end, is gone."""
         if not os.read(0, 4096):
             self._is_lost = True
 
@@ -240,9 +244,9 @@ class NodeProcess:
 
     def _send(self, line: bytes) -> None:
         try:
-            self._life.send(line)
+            self._control.send(line)
         except OSError:
-            pass  # full or broken: the silence shows it
+            pass  # full or broken: the host notices the silence
 
 
 if __name__ == "__main__":

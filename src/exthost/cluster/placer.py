@@ -1,4 +1,4 @@
-"""The interface between a host and what starts processes on nodes."""
+"""`Placer`: the interface by which a host starts processes on the nodes of a cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ __all__ = ["Node", "Placement", "Placer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A machine that can run processes. `id` is unique, `name` is for people. `resources` are all
-    that it has, `free` those that nobody uses; None is not known. A node that `is_draining` gets no
-    new process."""
+    """A machine that can run processes. `id` is unique, `name` is for people. `resources` are the
+    total amounts that it has, `free` those that are not in use; None if unknown. A node that
+    `is_draining` gets no new process."""
 
     id: str
     name: str
@@ -27,7 +27,7 @@ class Node:
 class Placement:
     """A request for one node process. It connects to `gate`, which is HOST:PORT, and presents
     `nonce`. `certificate` is the SHA-256 of the gate's certificate, "" if it has none. `resources`
-    are in the placer's own terms."""
+    are amounts by the names that the placer uses, such as CPU."""
 
     id: int
     node: Node
@@ -38,22 +38,22 @@ class Placement:
 
 
 class Placer(Protocol):
-    """Starts node processes. Knows nothing of extensions, and never sees their variables."""
+    """Starts node processes. It does not know the extensions and never gets their variables."""
 
     @property
-    def is_over(self) -> bool:
-        """Whether it can place nothing any more, and another is needed."""
+    def has_ended(self) -> bool:
+        """Whether it has stopped working, so that a new placer is needed."""
 
     async def nodes(self) -> list[Node]:
         """Return the nodes that are alive."""
 
     async def place(self, placement: Placement) -> None:
-        """Have a node process started. Return when the request is made; the node process connects
-        to the gate when it runs. Raises SpawnFailed if the request is refused."""
+        """Request the start of a node process, which connects to the gate when it runs. Return
+        without waiting for that. Raises SpawnFailed if the request is refused."""
 
-    async def ended(self, placement: Placement) -> str:
-        """Wait until a node process has ended, or cannot be started. Return what it printed, or
-        why."""
+    async def wait_ended(self, placement: Placement) -> str:
+        """Wait until a node process has ended, or cannot be started. Return its output
+        on stderr, or the reason."""
 
     async def release(self, placement: Placement) -> None:
         """Give back the resources of a node process that has ended, or end one that has not."""

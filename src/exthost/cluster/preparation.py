@@ -1,8 +1,8 @@
-"""What a node does before it starts an extension: it fetches the folder, creates the state folder,
-looks for what the plan names, and compares files with their pins.
+"""Prepares a node for the start of an extension: fetches the folder, creates the state folder,
+checks that the paths of the launch plan exist, and compares files with their pinned digests.
 
-The plan was made on the host's machine. A node that lacks something of it says so by its own error,
-since that of a sandbox which could not be made says little.
+The plan was made on the host's machine. If a path of the plan is missing on the node, the error
+here names it; the error of the sandbox, which would fail later, would not.
 """
 
 import os
@@ -13,30 +13,31 @@ from pathlib import Path
 from typing import Any
 
 from exthost._version import __version__
-from exthost.cluster.folders import fetch_folder, rebase
+from exthost.cluster.folders import fetch_folder, replace_root
 from exthost.cluster.messages import Order, StateFolder
 from exthost.errors import Evidence, ExthostError, Refused, SpawnFailed
 from exthost.launch.integrity import check_pinned_files, check_pinned_package
 from exthost.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process.private_folders import make_folder
 
-__all__ = ["describe", "other_version", "prepare_on_node"]
+__all__ = ["encode_error", "version_error", "prepare_on_node"]
 
 
 def prepare_on_node(order: Order, connect: Callable[[str], socket.socket]) -> Order:
-    """Return the order with the paths of this machine. Raises SpawnFailed, or Refused if a file is
-    not the one that was pinned. `connect` opens the connection of a nonce."""
+    """Return the order with paths of this machine, ready to be started. Raises SpawnFailed, or
+    Refused if a file is not the one that was pinned. `connect` opens a connection to the host with
+    a nonce."""
     plan, root, manifest = order.plan, order.root, order.manifest
     if order.state is not None:
         _make_state_folder(order.state)
     folder = order.folder
     if folder is not None:
         copy = fetch_folder(folder, os.environ, lambda: connect(folder.nonce), order.extension)
-        plan = rebase(plan, folder.root, copy)
+        plan = replace_root(plan, folder.root, copy)
         if manifest.startswith(f"{root}/"):
             manifest = copy + manifest.removeprefix(root)
         root = copy
-    plan = _with_paths_of_this_machine(plan, order.extension)
+    plan = _use_local_paths(plan, order.extension)
     check_pinned_package(order.pins.package, root, os.environ, order.extension)
     check_pinned_files(order.pins, plan, manifest, order.extension)
     return order._replace(plan=plan, root=root, manifest=manifest)
@@ -49,10 +50,10 @@ def _make_state_folder(state: StateFolder) -> None:
             if os.geteuid() == 0:
                 os.chown(state.path, state.owner, state.owner, follow_symlinks=False)
     except OSError:
-        pass  # most extensions never use theirs, and a sandbox that must show it names it
+        pass  # most extensions never use it; if a sandbox needs it, X0429 names it
 
 
-def _with_paths_of_this_machine(plan: LaunchPlan, extension: str) -> LaunchPlan:
+def _use_local_paths(plan: LaunchPlan, extension: str) -> LaunchPlan:
     wrapper = plan.wrapper
     if wrapper is None:
         return plan
@@ -66,7 +67,7 @@ def _with_paths_of_this_machine(plan: LaunchPlan, extension: str) -> LaunchPlan:
             evidence=Evidence(path=wrapper.options[0]),
         )
     try:
-        paths = tuple(_path_of_this_machine(one.path) for one in wrapper.paths)
+        paths = tuple(_stat_local_path(expected.path) for expected in wrapper.paths)
     except OSError as error:
         raise SpawnFailed(
             "X0429",
@@ -79,13 +80,13 @@ def _with_paths_of_this_machine(plan: LaunchPlan, extension: str) -> LaunchPlan:
     return replace(plan, wrapper=replace(wrapper, paths=paths))
 
 
-def _path_of_this_machine(path: str) -> ExpectedPath:
-    """The numbers of a file are those of its machine."""
-    found = os.stat(path)  # noqa: PTH116 - raises with the file name
-    return ExpectedPath(path, found.st_dev, found.st_ino)
+def _stat_local_path(path: str) -> ExpectedPath:
+    """Return the path with the device and inode numbers that it has on this machine."""
+    status = os.stat(path)  # noqa: PTH116 - raises with the file name
+    return ExpectedPath(path, status.st_dev, status.st_ino)
 
 
-def other_version(version: str) -> SpawnFailed:
+def version_error(version: str) -> SpawnFailed:
     """Return the error for an order of a host with another version of this package."""
     return SpawnFailed(
         "X0430",
@@ -94,8 +95,8 @@ def other_version(version: str) -> SpawnFailed:
     )
 
 
-def describe(error: ExthostError) -> dict[str, Any]:
-    """Return an error as data, for the host."""
+def encode_error(error: ExthostError) -> dict[str, Any]:
+    """Return an error as JSON data, for the host."""
     return {
         "code": error.code,
         "message": error.message,

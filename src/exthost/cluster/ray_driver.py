@@ -1,11 +1,12 @@
-"""The only process that imports Ray: it places node processes for a host, by one actor each.
+"""A program that starts node processes for a host on a Ray cluster, each by a Ray actor.
 
     python -m exthost.cluster.ray_driver ADDRESS
 
-Reads requests from stdin and answers on stdout, a line of JSON each; see `ray_nodes`. Each answer
-has the number of its request. What became of a node process is a message with the `id` of its
-placement. The driver ends at the end of its stdin, and Ray ends its actors then. An actor starts
-the node process as a child and holds its stdin, so the node process ends with its actor.
+It is the only process that imports Ray (see `ray_nodes`). It reads requests from stdin and writes
+answers to stdout, each a line of JSON. An answer has the number of its request. When a node process
+has ended, the driver writes a message with the `id` of its placement. The driver ends when its
+stdin is closed, and Ray then ends its actors. An actor starts the node process as a child process
+and keeps its stdin open, so the node process ends with its actor.
 """
 
 import json
@@ -16,14 +17,14 @@ import threading
 from pathlib import Path
 from typing import Any
 
-# What a node process prints when it fails is a line, or a traceback.
-_WORDS_BYTES = 4096
+# How much of the stderr of a node process is reported: a line, or a traceback.
+_MAX_OUTPUT_BYTES = 4096
 
 
 def main() -> int:
     """Serve one host until the end of stdin. Return the exit code."""
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # whatever Ray prints goes to stderr
+    os.dup2(2, 1)  # Ray prints to stdout, which must have only answers: send that to stderr
     lock = threading.Lock()
 
     def send(**message: Any) -> None:
@@ -65,7 +66,8 @@ class Driver:
         )
         self._ray = ray
         self._send = send
-        # An actor needs no processor of its own: what it starts is asked for in `resources`.
+        # The actor itself needs no CPU. What the extension needs is in the `resources` of a
+        # request.
         self._actor_class = ray.remote(num_cpus=0, max_restarts=0)(NodeActor)
         self._actors: dict[int, Any] = {}
 
@@ -90,7 +92,7 @@ class Driver:
         hosts = [node["NodeManagerHostname"] for node in alive]
         try:
             free, draining = state.available_resources_per_node(), state.state.get_draining_nodes()
-        except AttributeError:  # not part of the interface that Ray promises
+        except AttributeError:  # these functions are not part of Ray's public interface
             free, draining = {}, {}
         return [
             {
@@ -123,11 +125,11 @@ class Driver:
     def _on_ended(self, id: int, future: Any) -> None:
         """Report the end of a node process, or of its actor."""
         try:
-            words = future.result()
+            output = future.result()
         except Exception as error:
-            words = f"{type(error).__name__}: {str(error)[:300]}"
+            output = f"{type(error).__name__}: {str(error)[:300]}"
         try:
-            self._send(id=id, ended=words)
+            self._send(id=id, ended=output)
         except (OSError, ValueError):
             pass  # the host is gone
 
@@ -158,9 +160,9 @@ class NodeActor:
         assert process.stdin is not None and process.stderr is not None
         process.stdin.write(f"{nonce} {certificate}\n".encode())
         process.stdin.flush()
-        words = process.stderr.read(_WORDS_BYTES).decode(errors="replace").strip()
+        output = process.stderr.read(_MAX_OUTPUT_BYTES).decode(errors="replace").strip()
         process.wait()
-        return words
+        return output
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """A placer that uses a Ray cluster.
 
-Ray runs in a process of its own (`ray_driver`): inside a host it would end the host's process some
-time after the cluster's head is gone. The two talk in lines of JSON over stdin and stdout. What is
-sent there is visible in Ray's logs, so it holds no variable and no secret of an extension.
+Ray runs in a separate process (`ray_driver`), because Ray ends its own process some time after the
+head of the cluster is gone, and that must not be the host. The host and the driver exchange lines
+of JSON over the driver's stdin and stdout. Their content may appear in Ray's logs, so it never
+contains variables or secrets of an extension.
 """
 
 import asyncio
@@ -31,11 +32,12 @@ _ANSWER_SECONDS = 30.0
 # How long the driver may take to leave the cluster, or to end the one that it has started.
 _END_SECONDS = 15.0
 
-_OVER = "the process that talks to Ray has ended"
+_DRIVER_ENDED = "the process that talks to Ray has ended"
 
 
 class RayNodes:
-    """The nodes of one Ray cluster. Making it starts the driver and waits until it is connected."""
+    """The nodes of one Ray cluster. The constructor starts the driver and blocks until the driver
+    is connected to the cluster."""
 
     def __init__(self, address: str) -> None:
         self._process = subprocess.Popen(
@@ -64,7 +66,7 @@ class RayNodes:
             ready.result(_INIT_SECONDS)
         except TimeoutError:
             self._end()
-            raise self._failed(
+            raise self._ray_error(
                 f"there is no answer from {address!r} within {_INIT_SECONDS:g} s"
             ) from None
         except SpawnFailed:
@@ -72,7 +74,7 @@ class RayNodes:
             raise
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the driver has ended."""
         return self._process.poll() is not None
 
@@ -93,7 +95,7 @@ class RayNodes:
             }
         )
 
-    async def ended(self, placement: Placement) -> str:
+    async def wait_ended(self, placement: Placement) -> str:
         return await asyncio.wrap_future(self._ended[placement.id])
 
     async def release(self, placement: Placement) -> None:
@@ -101,7 +103,7 @@ class RayNodes:
         try:
             await self._ask({"do": "release", "id": placement.id})
         except SpawnFailed:
-            pass  # the driver is gone, and its node processes with it
+            pass  # the driver has ended, and so have its node processes
 
     async def close(self) -> None:
         await asyncio.to_thread(self._end)
@@ -120,9 +122,9 @@ class RayNodes:
                 self._process.stdin.flush()
             return await asyncio.wait_for(asyncio.wrap_future(answer), _ANSWER_SECONDS)
         except (OSError, ValueError):
-            raise self._failed(_OVER) from None
+            raise self._ray_error(_DRIVER_ENDED) from None
         except TimeoutError:
-            raise self._failed(f"Ray did not answer within {_ANSWER_SECONDS:g} s") from None
+            raise self._ray_error(f"Ray did not answer within {_ANSWER_SECONDS:g} s") from None
         finally:
             self._answers.pop(number, None)
 
@@ -139,32 +141,32 @@ class RayNodes:
             if answer is None or not answer.set_running_or_notify_cancel():
                 continue
             if "error" in message:
-                answer.set_exception(self._failed(message["error"]))
+                answer.set_exception(self._ray_error(message["error"]))
             else:
                 answer.set_result(message["result"])
         for answer in list(self._answers.values()):
             if answer.set_running_or_notify_cancel():
-                answer.set_exception(self._failed(_OVER))
-        # Ray ends the actors of a driver that has ended, so a start need not wait for them.
+                answer.set_exception(self._ray_error(_DRIVER_ENDED))
+        # Ray ends the actors of a driver that has ended, so their node processes have ended, too.
         for ended in list(self._ended.values()):
             if ended.set_running_or_notify_cancel():
-                ended.set_result(_OVER)
+                ended.set_result(_DRIVER_ENDED)
 
     def _read_stderr(self) -> None:
         assert self._process.stderr is not None
         for line in self._process.stderr:
             self._last_lines = [*self._last_lines[-4:], line.decode(errors="replace").rstrip()]
 
-    def _failed(self, reason: str) -> SpawnFailed:
+    def _ray_error(self, reason: str) -> SpawnFailed:
         last = "; ".join(self._last_lines)
         return SpawnFailed(
             "X0424",
             f"Ray cannot be used: {reason}",
-            help=f"its last words: {last}" if last else "check the cluster with `ray status`",
+            help=f"its last output: {last}" if last else "check the cluster with `ray status`",
         )
 
     def disown(self) -> None:
-        """Let go of the driver in a forked copy of the host."""
+        """Give up the driver in a forked copy of the host: it belongs to the original."""
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         replace_by_null(pipe.fileno() for pipe in pipes if pipe is not None and not pipe.closed)
         self._process.returncode = 0  # it is not a child of this process

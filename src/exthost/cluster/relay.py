@@ -1,7 +1,7 @@
-"""Moves bytes from a descriptor to another, with back-pressure, in a loop that never blocks.
+"""Copies bytes from one file descriptor to another, with back-pressure and without blocking.
 
-A `Relay` keeps at most one read in memory. While that cannot be written, the source is not read,
-so that whoever writes to it blocks in turn.
+A `Relay` keeps the data of at most one read in memory. While that data cannot be written, it does
+not read the source, so that the program that writes to the source blocks in turn.
 """
 
 import os
@@ -9,15 +9,15 @@ import selectors
 
 __all__ = ["Relay"]
 
-# As much as a widened pipe or the buffer of a connection holds.
+# The size of the pipes and of the socket buffers that are used here.
 _READ_BYTES = 256 * 1024
 
 
 class Relay:
-    """One direction. `is_over` at the end of the source, or when the target is closed; then both
-    descriptors are closed."""
+    """Copies in one direction. It has ended (`has_ended`), with both file descriptors closed, at
+    the end of the source or when the target is closed."""
 
-    __slots__ = ("_pending", "_selector", "_source", "_target", "_waits_for", "is_over")
+    __slots__ = ("_pending", "_registered_fd", "_selector", "_source", "_target", "has_ended")
 
     def __init__(self, selector: selectors.BaseSelector, source: int, target: int) -> None:
         os.set_blocking(source, False)
@@ -26,20 +26,20 @@ class Relay:
         self._source = source
         self._target = target
         self._pending = memoryview(b"")
-        self._waits_for = -1
-        self.is_over = False
+        self._registered_fd = -1
+        self.has_ended = False
         self._wait_for(source, selectors.EVENT_READ)
 
     def _wait_for(self, fd: int, event: int) -> None:
-        if self._waits_for != fd:
-            if self._waits_for >= 0:
-                self._selector.unregister(self._waits_for)
+        if self._registered_fd != fd:
+            if self._registered_fd >= 0:
+                self._selector.unregister(self._registered_fd)
             self._selector.register(fd, event, self.move)
-            self._waits_for = fd
+            self._registered_fd = fd
 
     def move(self) -> bool:
-        """Move what can be moved now. Return False at the end."""
-        if self.is_over:
+        """Copy what can be copied now. Return False if the relay has ended."""
+        if self.has_ended:
             return False
         try:
             if not self._pending:
@@ -60,21 +60,23 @@ class Relay:
         return True
 
     def drain(self) -> bool:
-        """Move until the source has no more bytes now. Return False if the target is full."""
-        before = self._waits_for
+        """Copy until the source has no more bytes for now. Return False if the target is full."""
+        previous_fd = self._registered_fd
         while self.move():
             if self._pending:
                 return False
-            if before == self._waits_for == self._source and not _is_readable(self._source):
+            if previous_fd == self._registered_fd == self._source and not _is_readable(
+                self._source
+            ):
                 return True
-            before = self._waits_for
+            previous_fd = self._registered_fd
         return True
 
     def close(self) -> None:
         """Close both descriptors. Closing twice is fine."""
-        if not self.is_over:
-            self.is_over = True
-            self._selector.unregister(self._waits_for)
+        if not self.has_ended:
+            self.has_ended = True
+            self._selector.unregister(self._registered_fd)
             os.close(self._source)
             os.close(self._target)
 

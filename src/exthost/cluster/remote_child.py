@@ -1,8 +1,9 @@
 """A process on another node, with the methods of a local child.
 
-Its stdin, stdout and stderr are connections. What it is told, and how it ended, travels on the life
-connection. A node that is silent for `silence` seconds, or whose life connection ends, is lost: the
-process counts as gone then, and the node ends it for its part.
+Its stdin, stdout and stderr are connections to the node. Signals for the process, and its exit
+status, are messages on the control connection. If the node sends nothing for `silence` seconds, or
+the control connection ends, the node is lost: the process counts as gone, and the node process,
+which notices the same, kills it.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from exthost.cluster.messages import BEAT, BEAT_SECONDS, KILL, Lines, decode_exit, encode
+from exthost.cluster.messages import BEAT, BEAT_SECONDS, KILL, LineDecoder, decode_exit, encode
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 from exthost.process.exit_status import ExitStatus
 
@@ -28,9 +29,12 @@ _OUTPUT_SECONDS = 1.0
 
 
 class RemoteChild:
-    """One process on a node. `messages` came on the life connection already, and `lines` has the
-    rest of it. `on_lost` is called when the node is lost, and `on_released` when the process is
-    over and nothing of it is used."""
+    """One process on a node.
+
+    `control` is the control connection and `lines` its decoder. `messages` have been received on it
+    already. `silence` and `spawn_seconds` are in seconds. `on_lost` is called when the node is
+    lost, and `on_released` when the process has ended and has been reaped.
+    """
 
     def __init__(
         self,
@@ -39,9 +43,9 @@ class RemoteChild:
         pid: int,
         argv: tuple[str, ...],
         cwd: str,
-        life: socket.socket,
+        control: socket.socket,
         streams: Sequence[socket.socket],
-        lines: Lines,
+        lines: LineDecoder,
         messages: Sequence[Mapping[str, Any]],
         silence: float,
         spawn_seconds: float,
@@ -56,7 +60,7 @@ class RemoteChild:
         self.stdin, self.stdout, self.stderr = (stream.detach() for stream in streams)
         self.status: ExitStatus | None = None
         self._reported: ExitStatus | None = None  # by the node, before the output has arrived
-        self._life: socket.socket | None = life
+        self._control: socket.socket | None = control
         self._lines = lines
         self._loop = asyncio.get_running_loop()
         self._silence = silence
@@ -70,7 +74,7 @@ class RemoteChild:
         self._on_leave: Callable[[], None] | None = None
         self.is_leaving = False
         disown_in_copies(self)
-        self._loop.add_reader(life, self._on_life)
+        self._loop.add_reader(control, self._on_control_data)
         self._beat_timer = self._loop.call_later(BEAT_SECONDS, self._beat)
         self._handle(messages)
 
@@ -82,10 +86,11 @@ class RemoteChild:
         return self._exit_fd
 
     def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
-        """Do nothing: the node enforces the ceiling."""
+        """Do nothing: the node enforces the limits of the process."""
 
     def on_closed_stdin(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when the node could not pass on what was written."""
+        """Call `callback` when the process has closed its stdin, so that nothing can be written to
+        it."""
         self._loop.add_reader(self.stdin, self._on_stdin_end, callback)
 
     def _on_stdin_end(self, callback: Callable[[], None]) -> None:
@@ -94,24 +99,24 @@ class RemoteChild:
         callback()
 
     def on_leave(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when the node is being emptied; at once, if it is already."""
+        """Call `callback` when the node is being drained; at once if it already is."""
         self._on_leave = callback
         if self.is_leaving:
             callback()
 
     def leave(self) -> None:
-        """Report that the node is being emptied."""
+        """Notify the owner that the node is being drained."""
         if not self.is_leaving:
             self.is_leaving = True
             if self._on_leave is not None:
                 self._on_leave()
 
-    # -- the life connection -----------------------------------------------------------------
+    # -- the control connection -----------------------------------------------------------------
 
-    def _on_life(self) -> None:
-        assert self._life is not None
+    def _on_control_data(self) -> None:
+        assert self._control is not None
         try:
-            data = self._life.recv(65536)
+            data = self._control.recv(65536)
             messages = self._lines.feed(data)
         except (BlockingIOError, InterruptedError):
             return
@@ -130,15 +135,15 @@ class RemoteChild:
                 try:
                     status = decode_exit(message)
                 except (TypeError, ValueError) as error:
-                    self._lose(f"node {self.node} sent nonsense: {error}")
+                    self._lose(f"node {self.node} sent an invalid message: {error}")
                 else:
                     self._on_exit(status)
                 return
 
     def _beat(self) -> None:
         if time.monotonic() - self._last_message > self._silence:
-            self._on_life()  # a host that was busy has not read yet what is there
-            if self._life is None:
+            self._on_control_data()  # the host may have been too busy to read what has arrived
+            if self._control is None:
                 return
         quiet = time.monotonic() - self._last_message
         if quiet > self._silence:
@@ -148,11 +153,11 @@ class RemoteChild:
         self._beat_timer = self._loop.call_later(BEAT_SECONDS, self._beat)
 
     def _send(self, line: bytes) -> None:
-        if self._life is not None:
+        if self._control is not None:
             try:
-                self._life.send(line)
+                self._control.send(line)
             except OSError:
-                pass  # full or broken: the beats show it
+                pass  # full or broken: missing beats will show it
 
     def _lose(self, reason: str) -> None:
         if self._reported is None:
@@ -161,9 +166,10 @@ class RemoteChild:
         self._report()
 
     def _on_exit(self, status: ExitStatus) -> None:
-        """Report the exit once the ends of both outputs are here: they have their own way."""
+        """Report the exit when both outputs have ended. They are connections of their own, so their
+        last bytes may arrive after the exit status."""
         self._reported = status
-        self._close_life()
+        self._close_control()
         self._output_end = select.epoll()
         for fd in (self.stdout, self.stderr):
             if fd != _CLOSED:
@@ -185,7 +191,7 @@ class RemoteChild:
     def _report(self) -> None:
         if self.status is None:
             self.status = self._reported
-            self._close_life()
+            self._close_control()
             os.eventfd_write(self._exit_fd, 1)
         if self._output_timer is not None:
             self._output_timer.cancel()
@@ -195,12 +201,12 @@ class RemoteChild:
             self._output_end.close()
             self._output_end = None
 
-    def _close_life(self) -> None:
+    def _close_control(self) -> None:
         self._beat_timer.cancel()
-        if self._life is not None:
-            self._loop.remove_reader(self._life)
-            self._life.close()
-            self._life = None
+        if self._control is not None:
+            self._loop.remove_reader(self._control)
+            self._control.close()
+            self._control = None
 
     # -- the methods of a child --------------------------------------------------------------
 
@@ -227,8 +233,8 @@ class RemoteChild:
         self._send(encode({"signal": int(signal.SIGTERM)}))
 
     def kill(self) -> None:
-        """Kill the process and its group. A second call gives up the node: its process ends when
-        the life connection does."""
+        """Kill the process and its group. A second call closes the control connection, upon which
+        the node process kills it, too."""
         self._kills += 1
         if self._kills == 1:
             self._send(KILL)
@@ -236,9 +242,9 @@ class RemoteChild:
             self._lose(f"node {self.node} did not report the end of a killed process")
 
     def reap(self) -> None:
-        """After the exit: release the node process."""
+        """Release the node process. To be called after the exit."""
         if self._exit_fd != _CLOSED:
-            self._close_life()
+            self._close_control()
             self._report()
             os.close(self._exit_fd)
             self._exit_fd = _CLOSED
@@ -246,14 +252,14 @@ class RemoteChild:
 
     def disown(self) -> None:
         """Release the process in a forked copy of the host: it belongs to the original."""
-        life, self._life = self._life, None
+        control, self._control = self._control, None
         replace_by_null(
             (
                 self.stdin,
                 self.stdout,
                 self.stderr,
                 self._exit_fd,
-                _CLOSED if life is None else life.detach(),
+                _CLOSED if control is None else control.detach(),
                 _CLOSED if self._output_end is None else self._output_end.fileno(),
             )
         )

@@ -1,10 +1,11 @@
 """Encrypts the connections between nodes and the host.
 
-Whoever reads and writes a connection uses plain descriptors. So a connection that is encrypted is
-coupled to one of two sockets that are connected to each other, and the other one is handed out.
+The code that uses a connection reads and writes a plain file descriptor. Therefore an encrypted
+connection is wrapped: of a pair of connected sockets, one end is given to that code, and everything
+is forwarded, with encryption, between the other end and the network.
 
-A node knows the certificate of its host by its SHA-256, which it gets together with its nonce. No
-authority and no name is involved, so a certificate that is signed by itself is as good as any.
+A node recognizes its host by the SHA-256 of the host's certificate, which it gets together with its
+nonce. No certificate authority and no host name is checked, so a self-signed certificate is enough.
 """
 
 import asyncio
@@ -17,13 +18,13 @@ from typing import cast
 
 from exthost.errors import ConfigError
 
-__all__ = ["Couplings", "TlsClient", "fingerprint", "server_context"]
+__all__ = ["TlsConnections", "TlsClient", "fingerprint", "server_context"]
 
 # How long either side may take for the handshake, and for the end of a connection.
 _HANDSHAKE_SECONDS = 5.0
 _SHUTDOWN_SECONDS = 1.0
 
-# As for connections that are not encrypted: larger buffers hide that an extension does not read.
+# As in `gate`: with larger buffers it would take longer to notice that an extension does not read.
 _BUFFER_BYTES = 256 * 1024
 
 
@@ -32,7 +33,7 @@ def server_context(certificate: str, key: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     try:
-        # The empty password: a key that has one is an error, and nobody is asked for it.
+        # Without a password, OpenSSL would ask for one on the terminal if the key is encrypted.
         context.load_cert_chain(certificate, key, password="")
     except (OSError, ValueError) as error:
         raise ConfigError(
@@ -44,24 +45,27 @@ def server_context(certificate: str, key: str) -> ssl.SSLContext:
 
 
 def fingerprint(certificate: str) -> str:
-    """Return the SHA-256 of the first certificate of a file."""
+    """Return the SHA-256 of the first certificate in a PEM file."""
     text = Path(certificate).read_text()
     end = "-----END CERTIFICATE-----"
     first = text[text.index("-----BEGIN CERTIFICATE-----") : text.index(end) + len(end)]
     return hashlib.sha256(ssl.PEM_cert_to_DER_cert(first)).hexdigest()
 
 
-class _Half(asyncio.Protocol):
-    """One of two coupled connections: what it receives is written to the other."""
+class _Forwarder(asyncio.Protocol):
+    """One of two connections that forward to each other: what it receives is written to the
+    other."""
 
-    def __init__(self, couplings: "Couplings") -> None:
-        self._couplings = couplings
-        self.other: _Half | None = None
+    def __init__(self, connections: "TlsConnections") -> None:
+        self._connections = connections
+        self.other: _Forwarder | None = None
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's has the methods only
-        self._couplings.opened(self)
+        self.transport = cast(
+            "asyncio.Transport", transport
+        )  # uvloop's transports have its methods without being a subclass
+        self._connections.add(self)
 
     def data_received(self, data: bytes) -> None:
         if self.other is not None and self.other.transport is not None:
@@ -76,38 +80,38 @@ class _Half(asyncio.Protocol):
             self.other.transport.resume_reading()
 
     def connection_lost(self, _: Exception | None) -> None:
-        self._couplings.ended(self)
+        self._connections.remove(self)
         if self.other is not None and self.other.transport is not None:
-            self.other.transport.close()  # after what is still to be written
+            self.other.transport.close()  # after its buffer has been written
 
 
-class Couplings:
-    """The encrypted connections of one side. Used in one event loop."""
+class TlsConnections:
+    """All encrypted connections of the host, or of a node process. Used in one event loop."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
-        self._halves: set[_Half] = set()
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._forwarders: set[_Forwarder] = set()
+        self._all_closed = asyncio.Event()
+        self._all_closed.set()
 
-    def opened(self, half: _Half) -> None:
-        """Count a connection."""
-        self._halves.add(half)
-        self._quiet.clear()
+    def add(self, forwarder: _Forwarder) -> None:
+        """Add a connection that was opened."""
+        self._forwarders.add(forwarder)
+        self._all_closed.clear()
 
-    def ended(self, half: _Half) -> None:
-        """Stop counting a connection."""
-        self._halves.discard(half)
-        if not self._halves:
-            self._quiet.set()
+    def remove(self, forwarder: _Forwarder) -> None:
+        """Remove a connection that was closed."""
+        self._forwarders.discard(forwarder)
+        if not self._forwarders:
+            self._all_closed.set()
 
-    async def couple(self, connection: socket.socket, *, peer: str | None = None) -> socket.socket:
-        """Return a socket that carries what travels encrypted on `connection`, which is closed with
-        it. With `peer`, the SHA-256 of a certificate, this side is the client, and the other must
-        have that certificate. Raises OSError if there is no agreement."""
+    async def wrap(self, connection: socket.socket, *, peer: str | None = None) -> socket.socket:
+        """Return a socket whose data is sent encrypted over `connection`. Closing the socket closes
+        the connection. If `peer` is given, this side is the TLS client, and the other side must
+        have the certificate with this SHA-256. Raises OSError if the handshake fails."""
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
-        inner, outer = _Half(self), _Half(self)
+        inner, outer = _Forwarder(self), _Forwarder(self)
         try:
             for end in (ours, theirs, connection):
                 end.setblocking(False)
@@ -133,72 +137,73 @@ class Couplings:
                 )
                 _check_peer(outer, peer)
         except BaseException:
-            for half in (inner, outer):
-                if half.transport is not None:
-                    half.transport.abort()
+            for forwarder in (inner, outer):
+                if forwarder.transport is not None:
+                    forwarder.transport.abort()
             for end in (ours, connection, *([theirs] if inner.transport is None else [])):
                 end.close()
             raise
         return ours
 
     def descriptors(self) -> list[int]:
-        """Return the descriptors of all connections."""
+        """Return the file descriptors of all connections."""
         sockets = [
-            half.transport.get_extra_info("socket")
-            for half in self._halves
-            if half.transport is not None
+            forwarder.transport.get_extra_info("socket")
+            for forwarder in self._forwarders
+            if forwarder.transport is not None
         ]
-        return [one.fileno() for one in sockets if one is not None]
+        return [sock.fileno() for sock in sockets if sock is not None]
 
     async def close(self, seconds: float = 0.0) -> None:
-        """Close every connection, once what was written has been sent, or after `seconds`."""
+        """Wait at most `seconds` until all connections are closed, then abort the others."""
         try:
-            await asyncio.wait_for(self._quiet.wait(), seconds)
+            await asyncio.wait_for(self._all_closed.wait(), seconds)
         except TimeoutError:
             pass
-        for half in list(self._halves):
-            if half.transport is not None:
-                half.transport.abort()
+        for forwarder in list(self._forwarders):
+            if forwarder.transport is not None:
+                forwarder.transport.abort()
         await asyncio.sleep(0)
 
 
-def _check_peer(half: _Half, peer: str) -> None:
-    assert half.transport is not None
-    certificate = half.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+def _check_peer(forwarder: _Forwarder, peer: str) -> None:
+    assert forwarder.transport is not None
+    certificate = forwarder.transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
     if certificate is None or hashlib.sha256(certificate).hexdigest() != peer:
         raise ConnectionError("what answers there has not the certificate of the host")
 
 
 class TlsClient:
-    """Encrypted connections of a program without an event loop: a thread has one for them."""
+    """Encrypted connections for a program without an event loop: a thread runs one for them. `peer`
+    is the SHA-256 of the host's certificate."""
 
     def __init__(self, peer: str) -> None:
         self._peer = peer
         self._loop = asyncio.new_event_loop()
-        self._couplings: Couplings | None = None
+        self._connections: TlsConnections | None = None
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="exthost-tls", daemon=True
         )
         self._thread.start()
 
-    def couple(self, connection: socket.socket) -> socket.socket:
-        """Return a socket that carries what travels encrypted on a connection. Raises OSError."""
-        future = asyncio.run_coroutine_threadsafe(self._couple(connection), self._loop)
+    def wrap(self, connection: socket.socket) -> socket.socket:
+        """Return a socket whose data is sent encrypted over `connection`. Raises OSError."""
+        future = asyncio.run_coroutine_threadsafe(self._wrap(connection), self._loop)
         return future.result()
 
-    async def _couple(self, connection: socket.socket) -> socket.socket:
-        if self._couplings is None:
+    async def _wrap(self, connection: socket.socket) -> socket.socket:
+        if self._connections is None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             context.minimum_version = ssl.TLSVersion.TLSv1_3
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE  # the certificate is compared with the known one
-            self._couplings = Couplings(context)
-        return await self._couplings.couple(connection, peer=self._peer)
+            self._connections = TlsConnections(context)
+        return await self._connections.wrap(connection, peer=self._peer)
 
     def close(self, seconds: float) -> None:
-        """Close every connection, once what was written has been sent, or after `seconds`."""
-        if self._couplings is not None:
-            closing = asyncio.run_coroutine_threadsafe(self._couplings.close(seconds), self._loop)
+        """Wait at most `seconds` until all connections are closed, then abort the others."""
+        if self._connections is not None:
+            closing = asyncio.run_coroutine_threadsafe(self._connections.close(seconds), self._loop)
             closing.result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
