@@ -27,10 +27,10 @@ from exthost.cli.common import (
     add_sandbox_options,
     add_timeout_option,
     add_trace_option,
+    print_error,
     say,
     show_json,
     show_text,
-    tell_error,
 )
 from exthost.cli.running_host import (
     add_standalone_option,
@@ -181,7 +181,7 @@ def _call_in_running_host(
     result = ToolResult(answer["raw"], dialect.result_reader)
     code = _print_result(args, tool["extension"], dialect, result)
     if code == ERROR_RESULT and not args.method:
-        _tell_failure(args, tool_error(result, tool["tool"], extension=tool["extension"]))
+        _print_failure(args, tool_error(result, tool["tool"], extension=tool["extension"]))
     return ERROR_RESULT if answer.get("is_error") else code
 
 
@@ -251,18 +251,18 @@ async def _call_tool(args: Args, extension: Extension, name: str, arguments: Any
         if error.code != ERROR_RESULT_CODE:
             raise
         result = ToolResult(error.data, extension.dialect.result_reader)
-        code = _finish(args, extension.id, extension.dialect, result)
-        _tell_failure(args, error)
+        code = _print_result(args, extension.id, extension.dialect, result)
+        _print_failure(args, error)
         return code
     return _print_result(args, extension.id, extension.dialect, result)
 
 
-def _tell_failure(args: Args, error: CallFailed) -> None:
+def _print_failure(args: Args, error: CallFailed) -> None:
     """Print the error of a result that is marked as one to stderr. With --json the result says so
     itself."""
     if not args.json:
         sys.stdout.flush()
-        tell_error(error, wants_json=False)
+        print_error(error, wants_json=False)
 
 
 async def _call_stream(
