@@ -1,8 +1,8 @@
-// The API of the host. Each request carries the token, which this tab alone keeps.
+// Sends requests to the API of the host. Each request has the token, which only this tab stores.
 
 const KEY = "exthost-token";
 
-/** Take the token out of the address, where the first answer has put it. */
+/** Move the token from the fragment of the URL, where the login put it, to the storage of this tab; return it. */
 export function takeToken() {
   const found = /^#token=(.+)$/.exec(location.hash);
   if (found) {
@@ -56,7 +56,7 @@ export async function stream(path, onEvent, { body, signal } = {}) {
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    // An event may be large and come in many pieces: they are joined once, at its end.
+    // A large event comes in many chunks, which are joined once, when it is complete.
     let rest = parts.at(-1)?.endsWith("\n") ? parts.pop() + value : value;
     for (let end = rest.indexOf("\n\n"); end >= 0; end = rest.indexOf("\n\n")) {
       const text = parts.join("") + rest.slice(0, end);
@@ -68,7 +68,7 @@ export async function stream(path, onEvent, { body, signal } = {}) {
   }
 }
 
-/** Keep a stream open: when it ends, open it again. `onState` hears whether it is open. */
+/** Open a stream again whenever it ends. `onState` is called with whether it is open. */
 export async function follow(path, onEvent, { signal, onState = () => {} }) {
   while (!signal.aborted) {
     try {

@@ -1,4 +1,4 @@
-// The page: which view is shown, and the rows that keep it current.
+// The page: selects the view, and updates it with the rows of the extensions.
 
 import { ApiError, follow, get, post, takeToken } from "./api.js";
 import { Detail } from "./detail.js";

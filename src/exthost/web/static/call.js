@@ -1,4 +1,4 @@
-// A call made from the page: its form, what comes while it runs, and its end.
+// Makes calls: the form, the events of a running call, and its result or error.
 
 import { stream } from "./api.js";
 import { el, setText } from "./dom.js";
@@ -8,7 +8,7 @@ import { showError, showResult } from "./values.js";
 
 const MAX_CHARACTERS = 200000;
 
-/** Text that grows by pieces, of which the last part is kept. */
+/** A text to which pieces are appended; only the last part of it is kept. */
 class GrowingText {
   constructor(label) {
     this.node = el("pre", { class: "text stream", tabindex: "0", "aria-label": label, "aria-live": "off" });
@@ -38,7 +38,7 @@ function eventText(event) {
   return `${event.type} ${JSON.stringify(event.data)}\n`;
 }
 
-/** Return the output of a call that begins now. `request` is what /api/call takes. */
+/** Start a call, and return the element with its output. `request` is the body for /api/call. */
 export function runCall(request, { onEnd }) {
   const started = Date.now() / 1000;
   const abort = new AbortController();
@@ -116,7 +116,7 @@ export function toolPanel(extension, tool) {
   return element;
 }
 
-/** Return a form for any method of the dialect, streams among them. */
+/** Return a form for any method of the dialect, including methods with a stream. */
 export function methodPanel(extension, methods) {
   const listId = `methods-${extension}`;
   const method = el("input", { type: "text", required: true, list: listId, placeholder: "method", "aria-label": "Method", spellcheck: false, autocomplete: "off" });

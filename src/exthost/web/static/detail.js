@@ -1,4 +1,4 @@
-// One extension: its tools, its calls, its traffic, its log, its life, its permissions.
+// The view of one extension: its tools, calls, traffic, log, life cycle and permissions.
 
 import { get, post } from "./api.js";
 import { methodPanel, toolPanel } from "./call.js";
@@ -12,7 +12,7 @@ import { showError, showTable, tableOf } from "./values.js";
 const TABS = [["tools", "Tools"], ["calls", "Calls"], ["traffic", "Traffic"], ["log", "Log"], ["life", "Life"], ["permissions", "Permissions"]];
 const MAX_TOOLS = 100;
 const LOG_SECONDS = 2;
-// The host records the frames of an extension as long as a page says that it shows it.
+// The host records the messages of an extension only while a page renews its request for them.
 const WATCH_SECONDS = 20;
 const RUNS = new Set(["ready", "starting", "backoff", "open", "admitted"]);
 
@@ -23,7 +23,7 @@ export class Detail {
     this.name = "";
   }
 
-  /** Show an extension, or another tab of the same. */
+  /** Display an extension, or another tab of the same extension. */
   async show(name, tab, parameters, row) {
     this.close();
     this.abort = new AbortController();
@@ -33,7 +33,7 @@ export class Detail {
     this.name = name;
     if (isOther || !this.head) this.build(row);
     this.markTabs();
-    this.about = undefined; // else `update` compares with what was shown before, and draws twice
+    this.about = undefined; // otherwise `update` compares with the previous extension, and draws twice
     this.update(row);
     this.body.replaceChildren();
     try {
@@ -88,7 +88,7 @@ export class Detail {
     }
   }
 
-  /** Show what changed of it. `row` is undefined when the host no longer has it. */
+  /** Display the changes of the extension. `row` is undefined if it was removed from the host. */
   update(row) {
     if (!this.head) return;
     if (!row) {
@@ -116,7 +116,7 @@ export class Detail {
     }
   }
 
-  /** Draw again what shows the extension's past; forms and streams stay as they are. */
+  /** Draw the history of the extension again, without changing forms and streams. */
   redraw() {
     if (!this.abort || this.abort.signal.aborted) return;
     if (this.tab === "calls" || this.tab === "life" || this.tab === "permissions") this.draw(new URLSearchParams(), this.abort.signal);
@@ -258,7 +258,7 @@ export class Detail {
   }
 }
 
-/** Return members as a list of terms. */
+/** Return the properties of an object as a description list. */
 function facts(members) {
   const shown = Object.entries(members).filter(([, value]) => value !== null && value !== "" && value !== undefined && !(Array.isArray(value) && !value.length));
   return el("dl", null, shown.flatMap(([name, value]) => [el("dt", null, name.replaceAll("_", " ")), el("dd", null, fact(value))]));

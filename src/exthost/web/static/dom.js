@@ -1,4 +1,4 @@
-// Elements of the page. Every text is set as text: nothing here turns a string into markup.
+// Creates elements of the page. Every string is set as plain text, never as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -29,7 +29,7 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
-/** Set the text of an element, if it differs: a screen reader reads changes only. */
+/** Set the text of an element only if it differs, because a screen reader reads each change. */
 export function setText(node, text) {
   const shown = String(text);
   if (node.textContent !== shown) node.textContent = shown;

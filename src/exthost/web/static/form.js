@@ -1,4 +1,4 @@
-// A form from a JSON schema. What it cannot express is a field for JSON; all of it can be JSON, too.
+// Creates a form from a JSON schema. What a form cannot express is entered as JSON; so can be the whole value.
 
 import { el } from "./dom.js";
 
@@ -10,7 +10,10 @@ function typeOf(schema) {
   return types.length === 1 ? types[0] : undefined;
 }
 
-/** Return the schema behind a reference into the same document, and members of a single allOf. */
+/**
+ * Return the schema to which a `$ref` into the same document refers. Replace an anyOf or oneOf of a
+ * single schema, besides null, by that schema.
+ */
 function resolved(schema, root, depth = 0) {
   if (!schema || typeof schema !== "object" || depth > 8) return {};
   if (typeof schema.$ref === "string" && schema.$ref.startsWith("#/")) {
@@ -34,7 +37,7 @@ function without(schema) {
   return others;
 }
 
-/** One field: an element, and `read`, which returns its value, or undefined if it is left out. */
+/** Return one field: an element, and `read`, which returns its value, or undefined if it is empty. */
 function field(name, given, root, isRequired, depth) {
   const schema = resolved(given, root);
   numbers += 1;
@@ -68,7 +71,7 @@ function field(name, given, root, isRequired, depth) {
       ? el("textarea", { ...common, rows: 2, maxlength: schema.maxLength, spellcheck: false })
       : el("input", { ...common, type: "text", maxlength: schema.maxLength, spellcheck: false, autocomplete: "off" });
     input.value = start ?? "";
-    // An empty text is a value if it must be given, and none if it need not be.
+    // An empty text is a value if the field is required; otherwise it means that there is no value.
     input.required = isRequired && (schema.minLength ?? 0) > 0;
     read = () => (input.value === "" && !isRequired ? undefined : input.value);
   } else if (type === "object" && schema.properties && depth < MAX_DEPTH) {

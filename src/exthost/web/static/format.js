@@ -1,4 +1,4 @@
-// Numbers and moments for a person.
+// Formats numbers and times for a person.
 
 export function seconds(value) {
   if (value === null || value === undefined) return "–";

@@ -1,8 +1,8 @@
-// The life cycle as a picture, from the host's own table, with the present state lit.
+// Draws the life cycle from the host's table, with the current state highlighted.
 
 import { svg } from "./dom.js";
 
-// Where each state stands. A state that is not here is put into a row of its own.
+// The position of each state. States that are missing here are drawn in an additional row.
 const PLACES = {
   discovered: [0, 0], admitted: [1, 0], starting: [2, 0], ready: [3, 0],
   refused: [0, 1], open: [1, 1], backoff: [2, 1], draining: [3, 1],
@@ -16,7 +16,7 @@ function place(state, rest) {
   return [at[0] * CELL[0] + BOX[0] / 2 + 10, at[1] * CELL[1] + BOX[1] / 2 + 16];
 }
 
-/** Return the point of a box's border towards another point. */
+/** Return where the line from a box's centre to another point crosses its border, moved sideways by `shift`. */
 function border([x, y], [towardsX, towardsY], shift) {
   const dx = towardsX - x, dy = towardsY - y;
   const scale = Math.min(Math.abs((BOX[0] / 2 + 2) / (dx || 1e-9)), Math.abs((BOX[1] / 2 + 2) / (dy || 1e-9)));
@@ -50,7 +50,7 @@ export function drawLifecycle(table) {
   return picture;
 }
 
-/** A straight line between neighbours; a bow where other boxes stand in between. */
+/** Return a straight line between neighbours, or a curve if there are boxes in between. */
 function curve(start, end, from, to) {
   const columns = Math.round(Math.abs(to[0] - from[0]) / CELL[0]);
   const rows = Math.round(Math.abs(to[1] - from[1]) / CELL[1]);
@@ -60,7 +60,7 @@ function curve(start, end, from, to) {
   return `M${start}Q${[(start[0] + end[0]) / 2 - dy * bow, (start[1] + end[1]) / 2 + dx * bow]} ${end}`;
 }
 
-/** Light a state, and the moves that lead out of it. */
+/** Highlight a state, and the transitions that begin at it. */
 export function lightState(picture, state) {
   for (const box of picture.querySelectorAll(".life-state")) {
     const isLit = box.dataset.state === state;

@@ -1,4 +1,4 @@
-// The list of all extensions: those in trouble first, of which only those in sight are drawn.
+// The list of all extensions, those with problems first. Only visible rows are drawn.
 
 import { byId, el, setText } from "./dom.js";
 import { ago, count, plural } from "./format.js";

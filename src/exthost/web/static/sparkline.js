@@ -1,11 +1,11 @@
-// Calls of the last two minutes, or of the last part of them, as bars; those that failed in another colour.
+// Draws the calls of the last two minutes, or a part of them, as bars; failures have another colour.
 
 import { svg } from "./dom.js";
 
 const WIDTH = 120;
 const HEIGHT = 22;
 
-/** `span` is the number of points that are shown. */
+/** `span` is the number of points that are drawn. */
 export function makeSparkline(span = 60) {
   const node = svg("svg", { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" },
     svg("path", { class: "spark-calls" }), svg("path", { class: "spark-failed" }));

@@ -1,4 +1,4 @@
-// Messages, stderr and events in the life of extensions, as they come, with a search.
+// Lists the messages, stderr and state changes of extensions as they arrive, with a search.
 
 import { follow, get } from "./api.js";
 import { el, setText } from "./dom.js";
@@ -101,7 +101,7 @@ export function trafficView(extension, parameters, signal) {
   };
 
   let opened;
-  /** Have the host send what matches: it searches all that it keeps, and not only what came here. */
+  /** Request the matching records. The host searches all that it has, not only those sent to this page. */
   const connect = () => {
     opened?.abort();
     opened = new AbortController();

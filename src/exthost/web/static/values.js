@@ -1,4 +1,4 @@
-// What an extension returned: text, pictures, sounds, tables, and anything else as JSON.
+// Displays what an extension returned: text, images, sounds, tables, and anything else as JSON.
 
 import { el } from "./dom.js";
 
@@ -6,7 +6,7 @@ const MAX_ROWS = 200;
 const MAX_COLUMNS = 30;
 const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"]);
 
-/** Return the rows of a table in a value, or null if it is none. */
+/** Return the value as rows of a table, or null if it cannot be a table. */
 export function tableOf(value) {
   if (value && typeof value === "object" && !Array.isArray(value)) {
     const lists = Object.entries(value).filter(([, item]) => Array.isArray(item) && item.length > 1);
@@ -51,7 +51,7 @@ export function showValue(value) {
   return table ? showTable(table) : showJson(value);
 }
 
-/** Return a text that holds JSON as its value, any other text as it is. */
+/** Return the value of a text that contains JSON; return any other text unchanged. */
 function parsed(text) {
   const start = text.trimStart()[0];
   if (start !== "{" && start !== "[") return text;
@@ -74,7 +74,7 @@ function showBlock(block) {
   return showValue(parsed(block.text ?? ""));
 }
 
-/** Return what a tool returned, and a switch to the same as JSON. */
+/** Return an element with the result of a tool, and a switch to display it as JSON. */
 export function showResult(result) {
   const nodes = [];
   const hasMedia = result.content.some((block) => block.type !== "text");
@@ -90,7 +90,7 @@ export function showResult(result) {
   return el("div", { class: result.is_error ? "result failed" : "result" }, nodes, raw);
 }
 
-/** Return an error: whose it is, what to do, and the evidence. */
+/** Return an element with an error: its extension, the help, and the evidence. */
 export function showError(error, ...more) {
   const evidence = error.evidence ?? {};
   const lines = evidence.stderr ?? [];

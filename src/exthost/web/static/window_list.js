@@ -1,9 +1,9 @@
-// A list of rows of one height, of which only those in sight exist as elements.
+// A list of rows of the same height. Only visible rows exist as elements (a virtual list).
 
 import { el } from "./dom.js";
 
 export class WindowList {
-  /** `make` returns the element of a new row, `update` shows an item in it. */
+  /** `make` returns the element of a new row, `update` displays an item in it. */
   constructor(container, { rowHeight, make, update, key }) {
     this.container = container;
     this.rowHeight = rowHeight;
