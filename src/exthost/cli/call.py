@@ -258,8 +258,8 @@ async def _call_tool(args: Args, extension: Extension, name: str, arguments: Any
 
 
 def _print_failure(args: Args, error: CallFailed) -> None:
-    """Print the error of a result that is marked as one to stderr. With --json the result says so
-    itself."""
+    """Print the error of a result that is marked as one to stderr. With --json the printed result
+    itself has the mark, so nothing more is printed."""
     if not args.json:
         sys.stdout.flush()
         print_error(error, wants_json=False)

@@ -224,11 +224,12 @@ class DevLoop:
         show_text(f"{name} {json_text(arguments)} ->{failed} {result.text}")
 
 
-def _check_pairs(words: Sequence[str]) -> list[str]:
-    invalid = [word for word in words if "=" not in word]
+def _check_pairs(pairs: Sequence[str]) -> list[str]:
+    """Return the k=v pairs. Raises ValueError for an argument that is not one."""
+    invalid = [pair for pair in pairs if "=" not in pair]
     if invalid:
         raise ValueError(f"{invalid[0]!r} is no argument: write k=v")
-    return list(words)
+    return list(pairs)
 
 
 def _source_folder(spec: Spec) -> str | None:

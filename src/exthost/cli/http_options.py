@@ -21,8 +21,8 @@ class Address(NamedTuple):
     port: int
 
     def __str__(self) -> str:
-        shown = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{shown}:{self.port}" if shown else str(self.port)
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}" if host else str(self.port)
 
 
 def read_address(text: str) -> Address:

@@ -58,7 +58,7 @@ class LiveKeys:
             if self._is_in_foreground():
                 termios.tcsetattr(self._fd, termios.TCSANOW, saved_mode)
         except (OSError, termios.error):
-            pass  # the terminal is gone
+            pass  # the terminal was closed
 
     def _is_in_foreground(self) -> bool:
         return os.tcgetpgrp(self._fd) == os.getpgrp()

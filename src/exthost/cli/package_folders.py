@@ -119,7 +119,7 @@ def install_copy(folder: Path, target: Path) -> None:
 
 def install_link(folder: Path, target: Path) -> None:
     """Make the target a symlink to an extension's folder, replacing what is there. The link is
-    recorded, because discovery follows only recorded links."""
+    recorded, because discovery follows a recorded link even if `follow_links` is off."""
     with _staging_folder(target.parent) as staging:
         (staging / "new").symlink_to(folder)
         _move_if_exists(target, staging / "old")

@@ -105,7 +105,7 @@ class RequestHandlers:
                     arguments or {},
                     context=context,
                     on_progress=report_progress(exchange),
-                    check=False,
+                    check=False,  # a result that is marked as an error is returned, not raised
                 )
                 failure = result.error_reply
                 if failure is not None:

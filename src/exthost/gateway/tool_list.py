@@ -99,19 +99,20 @@ class ToolList:
         """Return the tools in the form of this protocol version."""
         if version not in self._by_version:
             tools = [tool for tool in self._host.tools.values() if not self._needs_task(tool)]
-            server_names = [tool.tool for tool in tools]
+            plain_names = [tool.tool for tool in tools]
             self._by_version[version] = [
                 mcp_values.tool_value(
                     tool,
                     from_mcp_server=is_mcp_server(self._host[tool.extension]),
                     version=version,
-                    plain_name=self._plain_names and server_names.count(tool.tool) == 1,
+                    plain_name=self._plain_names and plain_names.count(tool.tool) == 1,
                 )
                 for tool in tools
             ]
         return self._by_version[version]
 
     def _needs_task(self, tool: RegisteredTool) -> bool:
+        """Return whether a tool can only be called as an MCP task. Warn once for each such tool."""
         execution = tool.extra.get("execution")
         if not isinstance(execution, Mapping) or execution.get("taskSupport") != "required":
             return False
