@@ -1,17 +1,18 @@
-"""From a Spec to a launch plan: what is executed, with which variables, in which containment.
+"""Turns a Spec into a launch plan: what is executed, with which variables, in which sandbox.
 
 This package starts no processes. In reading order:
 
-    plan           what every start executes, and the check before the first one
+    plan           `admit`, the checks before the first start, and `prepare`, the plan of each start
     prerequisites  required programs and variables, unique names, values of the settings
     limits         which limits apply: from the config, the dialect or the defaults
-    program_files  which files are the program: the executable, and its script
-    package_tree   one digest of all files of a package, and which of them differ
-    integrity      pinned digests: the program, its interpreter and package, the manifest, the tools
-    variables      which of the host's variables an extension gets
-    machine_check  whether this machine can contain an extension as configured
-    shared_folders whether one extension may write what another one runs
-    admission      what a sandboxed extension is shown, decided once
+    program_files  finds the files of a program: the executable, and the script that it runs
+    package_tree   one digest of all files of a package, and which files differ from a pinned state
+    integrity      compares program, package, manifest and tools with digests from the config
+    variables      which of the host's environment variables an extension gets
+    machine_check  whether this machine can enforce the sandbox that an extension is configured for
+    shared_folders refuses an extension that may write files which another extension runs
+    admission      decides once which files a sandboxed extension sees
     own_user       the user that a root host runs a sandboxed extension as
-    containment    sandbox, resource limits and cgroup
+    containment    adds the sandbox, resource limits and the cgroup to a plan
+    advice         suggests the missing permission or variable when an extension fails
 """

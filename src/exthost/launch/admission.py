@@ -1,8 +1,8 @@
-"""Decides once, when a sandboxed extension is admitted, what every start of it uses.
+"""Decides which files a sandboxed extension sees: once, before its first start.
 
-The view is computed here from what the operator wrote and from the files at that moment. A running
-extension may change files, but not what was decided before it ran. Each path of the view is known
-by its device and inode: if a later start finds another file there, the start is refused.
+The view is computed from the config and from the files as they are at that moment. Every later
+start uses the same view, so a running extension cannot widen it by changing files. The device and
+inode of each path are recorded. If a later start finds another file at a path, it is refused.
 """
 
 import os
@@ -24,12 +24,12 @@ from exthost.process.visible_paths import is_below
 from exthost.sandbox.strict import View
 from exthost.spec import Pins, Spec
 
-__all__ = ["Admission", "NOT_SANDBOXED", "check_unchanged", "decide", "shown_files"]
+__all__ = ["Admission", "NOT_SANDBOXED", "check_unchanged", "decide", "visible_files"]
 
 
-class KnownFile(NamedTuple):
-    """A file or folder at the time of admission: the path as written, the real path, device and
-    inode; zeros if it could not be opened."""
+class RecordedFile(NamedTuple):
+    """The state of a file or folder at the time of admission. `path` is as configured, `real` has
+    no symlinks. `device` and `inode` are 0 if it could not be opened."""
 
     path: str
     real: str
@@ -39,20 +39,24 @@ class KnownFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """What every start of an extension uses. `view` is None without a sandbox. `files` are the
-    paths that it is shown besides those of the system, and its own paths as written."""
+    """What was decided for every start of an extension.
+
+    view   the files that it sees; None without a sandbox
+    files  the visible paths, apart from those of the system, and the paths of the command line;
+           they must be the same files at every start
+    """
 
     view: View | None = None
-    files: tuple[KnownFile, ...] = ()
+    files: tuple[RecordedFile, ...] = ()
 
 
 NOT_SANDBOXED = Admission()
 
 
 def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) -> Admission:
-    """Decide what an extension is shown. `plan` has its program, arguments and variables. `state`
-    is a folder that it may write, "" for none. `host` are the host's variables. Raises Refused if
-    the policy cannot be enforced as written."""
+    """Decide which files an extension sees. `plan` has its program, arguments and variables.
+    `state` is a folder that it may write, "" for none. `host` are the host's environment variables.
+    Raises Refused if its permissions cannot be enforced."""
     policy = enforced_policy(spec)
     if policy is None:
         return NOT_SANDBOXED
@@ -61,7 +65,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
         argv=plan.argv,
         command=spec.argv[0],
         cwd=spec.cwd or str(Path.cwd()),
-        folders=_folders(spec),
+        folders=_operator_folders(spec),
         granted=policy.filesystem,
         network=policy.network,
         state=state,
@@ -81,21 +85,21 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
     if view.uid is None:
         can_enforce(spec, as_host=True)
     system = {mount.path for mount in system_view(network=True).visible_paths}
-    # The config may be replaced by its operator at any time.
-    shown = (
+    # The paths that protect the host's config are left out: the operator may replace the config.
+    visible = (
         mount.path
         for mount in view.visible_paths
         if mount.path not in system and not mount.is_guard
     )
-    paths = dict.fromkeys((*_own_paths(spec, plan), *shown))
-    return Admission(view=view, files=tuple(map(_look_at, paths)))
+    paths = dict.fromkeys((*_command_paths(spec, plan), *visible))
+    return Admission(view=view, files=tuple(map(_record_file, paths)))
 
 
 def check_unchanged(spec: Spec, admission: Admission) -> None:
-    """Raise Refused if a path is another file than when the extension was admitted, or leads
-    elsewhere."""
+    """Raise Refused if a path is not the same file as when the extension was admitted, or if it
+    leads to another place."""
     for then in admission.files:
-        now = _look_at(then.path)
+        now = _record_file(then.path)
         if now == then:
             continue
         what = (
@@ -112,10 +116,10 @@ def check_unchanged(spec: Spec, admission: Admission) -> None:
         )
 
 
-def shown_files(admission: Admission) -> tuple[ExpectedPath, ...]:
-    """Return the paths that the extension is shown, besides those of the system, with the file that
-    must be at each."""
-    shown = (
+def visible_files(admission: Admission) -> tuple[ExpectedPath, ...]:
+    """Return the visible paths, apart from those of the system, with the device and inode that must
+    be at each."""
+    visible = (
         {path.path for path in admission.view.visible_paths}
         if admission.view is not None
         else set()
@@ -123,21 +127,21 @@ def shown_files(admission: Admission) -> tuple[ExpectedPath, ...]:
     return tuple(
         ExpectedPath(file.path, file.device, file.inode)
         for file in admission.files
-        if file.path in shown
+        if file.path in visible
     )
 
 
-def _look_at(path: str) -> KnownFile:
+def _record_file(path: str) -> RecordedFile:
     real = os.path.realpath(path)
     try:
         fd = os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return KnownFile(path, real, 0, 0)
+        return RecordedFile(path, real, 0, 0)
     try:
-        found = os.fstat(fd)
+        status = os.fstat(fd)
     finally:
         os.close(fd)
-    return KnownFile(path, real, found.st_dev, found.st_ino)
+    return RecordedFile(path, real, status.st_dev, status.st_ino)
 
 
 def _check_not_writable(spec: Spec, plan: LaunchPlan, view: View) -> None:
@@ -160,19 +164,21 @@ def _check_not_writable(spec: Spec, plan: LaunchPlan, view: View) -> None:
             )
 
 
-def _folders(spec: Spec) -> tuple[str, ...]:
-    """Return the folders that the operator named: that of a manifest, a configured cwd."""
-    found = []
+def _operator_folders(spec: Spec) -> tuple[str, ...]:
+    """Return the folders that the operator named: the folder of a manifest that the config names,
+    and a configured working folder."""
+    folders = []
     if spec.package is None and spec.manifest is not None and spec.manifest_file:
-        found.append(str(Path(spec.manifest_file).parent))
-    is_packages = spec.package is not None and spec.cwd == spec.package.cwd
-    if spec.own_cwd and spec.cwd and not is_packages:
-        found.append(spec.cwd)
-    return tuple(found)
+        folders.append(str(Path(spec.manifest_file).parent))
+    is_set_by_package = spec.package is not None and spec.cwd == spec.package.cwd
+    if spec.own_cwd and spec.cwd and not is_set_by_package:
+        folders.append(spec.cwd)
+    return tuple(folders)
 
 
-def _own_paths(spec: Spec, plan: LaunchPlan) -> tuple[str, ...]:
+def _command_paths(spec: Spec, plan: LaunchPlan) -> tuple[str, ...]:
+    """Return the folders that the operator named, and the files that the command line names."""
     cwd = spec.cwd or str(Path.cwd())
-    words = (os.path.join(cwd, word) for word in plan.argv)  # noqa: PTH118
-    files = [path for path in words if os.path.isfile(path)]  # noqa: PTH113
-    return (*_folders(spec), *files)
+    paths = (os.path.join(cwd, argument) for argument in plan.argv)  # noqa: PTH118
+    files = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113
+    return (*_operator_folders(spec), *files)

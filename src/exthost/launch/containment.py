@@ -1,9 +1,11 @@
-"""Adds the containment to a launch plan: as configured, and as this machine allows.
+"""Adds sandbox, resource limits and cgroup to a launch plan.
 
-Without a `permissions` table, an extension runs in a PID namespace where one can be made, with its
-configured limits and no other restriction. A `permissions` table is a policy: it is enforced in
-full, or the extension is refused. `sandbox = "best-effort"` runs it with less, which every listing
-shows. `sandbox = "off"` runs it as if there were no table.
+An extension without a `permissions` table runs with its configured limits, and in a PID namespace
+if this machine can make one; nothing else restricts it. A `permissions` table is enforced in full,
+or the extension is refused. With `sandbox = "best-effort"` it runs without a sandbox where this
+machine cannot make one, and every listing says so. With `sandbox = "off"` the table is ignored.
+
+`suggest_grant` names the permission that a sandboxed program lacked.
 """
 
 import os
@@ -15,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from exthost.errors import Refused
-from exthost.launch.admission import Admission, check_unchanged, shown_files
+from exthost.launch.admission import Admission, check_unchanged, visible_files
 from exthost.launch.machine_check import can_enforce, enforced_policy, has_pid_namespace
 from exthost.launch_plan import Ceiling, Cgroup, ExpectedPath, LaunchPlan, ResourceLimit
 from exthost.process import cgroups, sandbox_probe
@@ -36,10 +38,10 @@ from exthost.spec import Limits, Permissions, Spec
 
 __all__ = ["contain", "suggest_grant"]
 
-# What is enforced without a sandbox.
+# What is enforced without a sandbox; "open" means not restricted.
 _OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
 
-# Hidden folders that tools keep programs and caches in.
+# Hidden folders in which package managers keep programs and caches, and no secrets.
 _HARMLESS_FOLDERS = frozenset(
     (".cache", ".local", ".npm", ".pyenv", ".nvm", ".cargo", ".rustup", ".venv", ".rbenv", ".asdf")
 )
@@ -51,22 +53,23 @@ _PATH = re.compile(r"""(?<![\w.])/[^\s:'"`,;()\[\]<>]+""")
 def contain(
     spec: Spec, *, plan: LaunchPlan, limits: Limits, admission: Admission
 ) -> tuple[LaunchPlan, Mapping[str, Any]]:
-    """Return the plan with its sandbox, limits and cgroup, and the same as data to show."""
+    """Return the plan with its sandbox, limits and cgroup, and how each restriction is enforced, as
+    data for users. Raises Refused if a restriction cannot be enforced."""
     policy, view = enforced_policy(spec), admission.view
     if policy is not None and view is not None and _is_sandboxed(spec, view):
         check_unchanged(spec, admission)
-        return _in_sandbox(plan, limits, policy, view, shown_files(admission))
+        return _add_sandbox(plan, limits, policy, view, visible_files(admission))
     total = ceiling(limits, policy)
     group = _plan_cgroup(total)
     plan = replace(plan, ceiling=total, group=group)
-    plan, enforced = _without_sandbox(spec, plan, resource_limits(limits, policy))
+    plan, enforced = _add_limits_only(spec, plan, resource_limits(limits, policy))
     if spec.permissions is not None:
         requested = _describe(spec.permissions)
         enforced = {**enforced, "asked_for": requested, "sandbox": str(spec.sandbox)}
     return plan, {**enforced, **_enforced_limits(limits, total, group)}
 
 
-def _in_sandbox(
+def _add_sandbox(
     plan: LaunchPlan,
     limits: Limits,
     policy: Permissions,
@@ -75,10 +78,13 @@ def _in_sandbox(
 ) -> tuple[LaunchPlan, Mapping[str, Any]]:
     support, max_memory = sandbox_probe.find_sandbox_support(), policy.max_memory
     complete = with_defaults(limits, max_memory)
-    of_kernel, total = complete, ceiling(limits, policy)
+    # `kernel_limits` apply to each process, `total` to all of them together.
+    kernel_limits, total = complete, ceiling(limits, policy)
     if limits.nproc is None and not counts_processes(view.uid):
-        # The kernel would not enforce the default, or would count all processes of the host's user.
-        of_kernel, total = replace(complete, nproc=None), total._replace(processes=complete.nproc)
+        # The kernel would not enforce the default number of processes, or would count all processes
+        # of the host's user. So the watchdog or the cgroup enforces it.
+        kernel_limits = replace(complete, nproc=None)
+        total = total._replace(processes=complete.nproc)
     if max_memory is not None and not policy.network:
         total = total._replace(sockets=max_sockets(max_memory, send_buffer_bytes()))
     group = _plan_cgroup(total)
@@ -86,21 +92,21 @@ def _in_sandbox(
         support,
         view,
         network=policy.network,
-        limits=resource_limits(of_kernel, policy),
+        limits=resource_limits(kernel_limits, policy),
         max_memory=max_memory,
     )
     wrapper = replace(wrapper, paths=paths)
     counts = {"nproc": complete.nproc, "nofile": complete.nofile, "sockets": total.sockets}
     enforced = {
         **strict.describe(support, view, network=policy.network),
-        **_enforced_limits(of_kernel, total, group),
+        **_enforced_limits(kernel_limits, total, group),
         "limits": {name: count for name, count in counts.items() if count is not None}
         | strict.private_sizes(max_memory),
     }
     return replace(plan, ceiling=total, group=group, wrapper=wrapper), enforced
 
 
-def _without_sandbox(
+def _add_limits_only(
     spec: Spec, plan: LaunchPlan, rlimits: tuple[ResourceLimit, ...]
 ) -> tuple[LaunchPlan, Mapping[str, str]]:
     support = sandbox_probe.find_sandbox_support()
@@ -133,7 +139,7 @@ def _plan_cgroup(total: Ceiling) -> Cgroup | None:
 
 
 def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Mapping[str, str]:
-    """Return how each configured limit is enforced, as data to show."""
+    """Return how each configured limit is enforced, as data for users."""
     files = dict(group.settings) if group is not None else {}
     enforced = {"memory": "open"}
     if total.memory is not None:
@@ -152,42 +158,42 @@ def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Ma
 
 
 def suggest_grant(plan: LaunchPlan, stderr: Iterable[str]) -> str:
-    """Return a grant that would fix an error on stderr about a path that the sandbox hides or makes
-    read-only; "" if there is no such error."""
+    """Look on stderr for an error about a path that the sandbox hides or makes read-only. Return
+    the permission that would help; "" if there is no such error."""
     if plan.wrapper is None or not plan.wrapper.filter:
         return ""
     lines = [*stderr]
-    # A message may span two lines. A warning is seldom why the program failed, so it goes last.
-    for line, before in sorted(zip(lines, ["", *lines], strict=False), key=_is_warning):
-        for found in _PATH.findall(line):
-            path = os.path.normpath(str(found))
-            # A program may print any path: advice in our voice must not name a secret.
+    # Each line is paired with the one before it, since a message may span two lines. A warning is
+    # seldom why the program failed, so warnings come last.
+    for line, previous in sorted(zip(lines, ["", *lines], strict=False), key=_is_warning):
+        for match in _PATH.findall(line):
+            path = os.path.normpath(str(match))
+            # A program may print any path. The host must not advise people to grant a secret.
             if path.startswith(("/proc/", "/dev/", "/sys/")) or _is_private(path):
                 continue
             if os.path.lexists(path) and not strict.can_see(plan.wrapper, path):
-                whole = installation(path, os.path.expanduser("~")) or path  # noqa: PTH111
-                return f'its sandbox hides {path}: add "{whole}" to permissions.filesystem'
-            if "read-only file system" in f"{before} {line}".lower():
+                needed = installation(path, os.path.expanduser("~")) or path  # noqa: PTH111
+                return f'its sandbox hides {path}: add "{needed}" to permissions.filesystem'
+            if "read-only file system" in f"{previous} {line}".lower():
                 folder = path if os.path.isdir(path) else str(Path(path).parent)  # noqa: PTH112
                 return f'it may only read {folder}: add "{folder}:rw" to permissions.filesystem'
     return ""
 
 
 def _is_private(path: str) -> bool:
-    """Return whether a path may hold secrets: a hidden file or folder in a home folder, apart from
-    caches and runtimes, or a file that only its owner can read. A file that does not exist yet is
-    judged by its folder."""
+    """Return whether a path may contain secrets: a hidden file or folder, apart from those of
+    caches and runtimes, or a file that only its owner can read. For a file that does not exist its
+    folder is checked."""
     if not os.path.lexists(path):
         path = str(Path(path).parent)
-    parts = Path(path).parts
-    hidden = [part for part in parts if part.startswith(".")]
-    if any(part not in _HARMLESS_FOLDERS for part in hidden):
+    hidden = [name for name in Path(path).parts if name.startswith(".")]
+    if any(name not in _HARMLESS_FOLDERS for name in hidden):
         return True
     try:
-        found = os.stat(path)  # noqa: PTH116
-    except OSError:  # not there either
+        status = os.stat(path)  # noqa: PTH116
+    except OSError:  # the folder does not exist either
         return False
-    return stat.S_ISREG(found.st_mode) and not found.st_mode & 0o077
+    return stat.S_ISREG(status.st_mode) and not status.st_mode & 0o077
 
 
 def _is_warning(lines: tuple[str, str]) -> bool:

@@ -1,17 +1,17 @@
-"""Pins: refuses an extension whose files or tools differ from pinned digests.
+"""Refuses an extension whose files or tools differ from the digests in the config (pins).
 
-`sha256` in the config is one digest, of the program, or a table:
+`sha256` in the config is one digest, that of the program, or a table:
 
-    program      the file that runs: the script, if an interpreter runs one (`program_files`), and
-                 no other file among the arguments
-    interpreter  the program that runs the script: the real file behind links
+    program      the file with the extension's code: the executable, or the script if an interpreter
+                 runs one (`program_files`); other files among the arguments are not compared
+    interpreter  the program that runs the script, with all symlinks resolved
     package      all files of the extension's folder (`package_tree`)
     manifest     the manifest
     tools        the names, descriptions and schemas of the tools
 
-Files are checked before every start. The tools are checked after the handshake, against the pinned
-digest or against what the same pinned extension offered first: a tool whose description changes
-after a restart is a known attack.
+Files are checked before every start. The tools are checked after the handshake: against the pinned
+digest or, if only files are pinned, against the tools of the first start. A tool whose description
+changes after a restart is a known attack.
 """
 
 import hashlib
@@ -51,10 +51,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class _Mismatch:
+    """A file or package whose current digest is not the pinned one; "" if it cannot be read."""
+
     what: str
     path: str
     pinned: str
-    found: str
+    current: str
 
 
 def tools_digest(tools: Iterable[Tool]) -> str:
@@ -71,19 +73,19 @@ def tools_digest(tools: Iterable[Tool]) -> str:
 
 
 def compute_digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict[str, str]:
-    """Return the current digests, by the keys of the config table. What cannot be pinned is left
-    out."""
-    found = {"program": file_digest(_program(plan)), "tools": tools_digest(tools)}
+    """Return the current digests under the keys of the config table. A key is missing if the
+    extension has no such file, or if its package cannot be pinned."""
+    digests = {"program": file_digest(_program(plan)), "tools": tools_digest(tools)}
     if interpreter := _interpreter(plan):
-        found["interpreter"] = file_digest(interpreter)
+        digests["interpreter"] = file_digest(interpreter)
     if spec.manifest_file:
-        found["manifest"] = file_digest(spec.manifest_file)
+        digests["manifest"] = file_digest(spec.manifest_file)
     if root := package_root(spec):
         try:
-            found["package"] = read_tree(root).digest
+            digests["package"] = read_tree(root).digest
         except UnusableTree:
             pass
-    return found
+    return digests
 
 
 def package_root(spec: Spec) -> str:
@@ -102,29 +104,31 @@ def check_files(spec: Spec, plan: LaunchPlan) -> None:
 
 
 def check_pinned_files(pins: Pins, plan: LaunchPlan, manifest: str, extension: str) -> None:
-    """The same by the pins, the plan and the path of the manifest."""
+    """The same as `check_files`, for a caller without a Spec. `manifest` is a path, `extension` an
+    id."""
     for what, path, pinned in (
         ("program", _program(plan) if pins.program else "", pins.program),
         ("interpreter", _interpreter(plan) if pins.interpreter else "", pins.interpreter),
         ("manifest", manifest, pins.manifest),
     ):
-        found = _digest_of_shown(path, plan) if pinned and path else ""
-        if pinned and found != pinned:
-            raise _refused(extension, _Mismatch(what, path, pinned, found))
+        current = _digest_of_executed(path, plan) if pinned and path else ""
+        if pinned and current != pinned:
+            raise _mismatch_error(extension, _Mismatch(what, path, pinned, current))
 
 
-def _digest_of_shown(path: str, plan: LaunchPlan) -> str:
-    """Return the digest of a file; "" if it cannot be read, or if a sandboxed program is shown
-    another file at this path: the one that is compared must be the one that runs."""
+def _digest_of_executed(path: str, plan: LaunchPlan) -> str:
+    """Return the digest of a file; "" if it cannot be read. Also "" if the sandbox expects another
+    file at this path, since the file that is compared must be the one that is executed."""
     try:
-        read = read_digest(path)
+        file = read_digest(path)
     except OSError:
         return ""
     real = os.path.realpath(path)
-    for shown in plan.wrapper.paths if plan.wrapper is not None else ():
-        if shown.path == real and (shown.device, shown.inode) != (read.device, read.inode):
+    for expected in plan.wrapper.paths if plan.wrapper is not None else ():
+        is_same = (expected.device, expected.inode) == (file.device, file.inode)
+        if expected.path == real and not is_same:
             return ""
-    return read.digest
+    return file.digest
 
 
 def has_package_pin(spec: Spec) -> bool:
@@ -134,12 +138,13 @@ def has_package_pin(spec: Spec) -> bool:
 
 def check_package(spec: Spec, host: Mapping[str, str]) -> None:
     """Raise Refused unless the files of the package match their pin. `host` are the host's
-    variables. Reads all files: call it in a thread."""
+    environment variables, which name its state folder. Reads all files: call it in a thread."""
     check_pinned_package(get_pins(spec).package, package_root(spec), host, spec.id)
 
 
 def check_pinned_package(pinned: str, root: str, host: Mapping[str, str], extension: str) -> None:
-    """The same by the pin and the path of the package."""
+    """The same as `check_package`, for a caller without a Spec. `pinned` is a digest, `root` the
+    folder of the package, `extension` an id."""
     if not pinned:
         return
     try:
@@ -154,13 +159,13 @@ def check_pinned_package(pinned: str, root: str, host: Mapping[str, str], extens
             help="remove what is in the way, or remove sha256.package",
             evidence=Evidence(path=unusable.path, key="sha256.package"),
         ) from None
-    known = os.path.join(state_root(host), "pins")  # noqa: PTH118
+    listings = os.path.join(state_root(host), "pins")  # noqa: PTH118
     if tree.digest == pinned:
-        tree.keep(known)
+        tree.keep(listings)
         return
-    difference = first_difference(pinned, tree, known)
+    difference = first_difference(pinned, tree, listings)
     if difference is None:
-        raise _refused(extension, _Mismatch("package", root, pinned, tree.digest))
+        raise _mismatch_error(extension, _Mismatch("package", root, pinned, tree.digest))
     path = os.path.normpath(os.path.join(root, difference[0]))  # noqa: PTH118
     raise Refused(
         "X0386",
@@ -173,31 +178,31 @@ def check_pinned_package(pinned: str, root: str, host: Mapping[str, str], extens
 
 
 def check_tools(spec: Spec, tools: Iterable[Tool], first: str) -> str:
-    """Raise Refused if the tools of a pinned extension differ from the pinned digest or, without
-    one, from `first`, the digest of what it offered first. Return the digest to compare with next
-    time."""
+    """Raise Refused if the tools of a pinned extension have changed. They are compared with the
+    pinned digest or, if the tools are not pinned, with `first`, the digest of the first start; ""
+    if this is the first. Return the digest to pass as `first` next time."""
     if spec.sha256 is None:
         return ""
-    wanted = get_pins(spec).tools
-    found = tools_digest(tools)
-    known = wanted or first
-    if known and found != known:
-        expected = "pinned" if wanted else "at its first start"
+    pinned = get_pins(spec).tools
+    current = tools_digest(tools)
+    expected = pinned or first
+    if expected and current != expected:
+        origin = "pinned" if pinned else "at its first start"
         raise Refused(
             "X0387",
-            f"its tools have changed: {expected} {known}, now {found}",
+            f"its tools have changed: {origin} {expected}, now {current}",
             extension=spec.id,
             help="see what changed (exthost inspect), then pin the new digest or remove the pin",
         )
-    return known or found
+    return expected or current
 
 
-def _refused(extension: str, mismatch: _Mismatch) -> Refused:
-    found = mismatch.found or "unreadable"
+def _mismatch_error(extension: str, mismatch: _Mismatch) -> Refused:
+    current = mismatch.current or "unreadable"
     return Refused(
         "X0386",
         f"its {mismatch.what} {mismatch.path or '(it has none)'} is not the one that was pinned: "
-        f"pinned {mismatch.pinned}, found {found}",
+        f"pinned {mismatch.pinned}, found {current}",
         extension=extension,
         help="if you trust the change, pin the new digest; else put the file back",
         evidence=Evidence(path=mismatch.path, key="sha256"),
@@ -205,7 +210,7 @@ def _refused(extension: str, mismatch: _Mismatch) -> Refused:
 
 
 def get_pins(spec: Spec) -> Pins:
-    """Return what of an extension is pinned."""
+    """Return the pinned digests of an extension; a digest is "" if that part is not pinned."""
     pins = spec.sha256
     return pins if isinstance(pins, Pins) else Pins(program=pins or "")
 

@@ -1,8 +1,11 @@
-"""Finds out whether this machine can contain an extension as configured, off the event loop.
+"""Finds out whether this machine can enforce the sandbox that an extension is configured for.
 
-A trial of a sandbox blocks (`process.sandbox_probe`). On an event loop, `is_known` says whether the
-answer is there without one; if not, `find_out` runs in a thread before the start. What is weaker
-than usual or than configured is never silent: it is refused, or `weaker` says what and why.
+The only way to find out is to try the sandbox, which blocks (`process.sandbox_probe`). So code on
+an event loop first calls `is_machine_probed`. If the results are not there yet, it runs
+`probe_machine` in a thread before the start.
+
+A restriction that this machine cannot enforce is never dropped silently. Either the extension is
+refused, or `describe_weaknesses` names the restriction and the reason.
 """
 
 import asyncio
@@ -24,12 +27,12 @@ __all__ = [
 
 
 def enforced_policy(spec: Spec) -> Permissions | None:
-    """Return the policy to enforce on an extension; None if there is none."""
+    """Return the permissions to enforce on an extension; None if it runs without a sandbox."""
     return None if spec.sandbox == "off" else spec.permissions
 
 
 def is_machine_probed(spec: Spec) -> bool:
-    """Return whether everything about this machine is known that a start depends on."""
+    """Return whether the results of all trials that a start depends on are cached."""
     support = sandbox_probe.find_sandbox_support()
     users = _users(support) if enforced_policy(spec) is not None else set()
     if not all(sandbox_probe.strict_is_known(support, uid) for uid in users):
@@ -38,20 +41,24 @@ def is_machine_probed(spec: Spec) -> bool:
 
 
 def probe_machine(spec: Spec) -> None:
-    """Run the trials that a start depends on. Raises SpawnFailed for a failure of the moment.
-    Blocks: call it in a thread."""
+    """Run the trials that a start depends on. Raises SpawnFailed for a temporary failure. Blocks:
+    call it in a thread."""
     support = sandbox_probe.find_sandbox_support()
     if enforced_policy(spec) is not None:
         for uid in _users(support):
-            _raise_momentary(spec, sandbox_probe.probe_strict(support, uid))
+            _raise_if_temporary(spec, sandbox_probe.probe_strict(support, uid))
     if spec.lifetime != "plain":
-        _raise_momentary(spec, sandbox_probe.probe_pid_namespace(support)[0])
+        _raise_if_temporary(spec, sandbox_probe.probe_pid_namespace(support)[0])
 
 
 def can_enforce(spec: Spec, *, as_host: bool = False) -> bool:
-    """Return whether the policy can be enforced here. `as_host`: as the host's own user. Raises
-    Refused if it cannot, unless the config allows less. What is not known counts as possible: a
-    start then runs the sandbox, or fails."""
+    """Return whether this machine can enforce the permissions of an extension. Raises Refused if it
+    cannot, unless the config allows to run it without a sandbox.
+
+    `as_host`: the extension would run as the host's own user. If that is not known, because no
+    trial can run on an event loop or the last one failed temporarily, the result is True. The start
+    then uses the sandbox, or fails: it never runs the extension without one.
+    """
     support = sandbox_probe.find_sandbox_support()
     uid = None if as_host else user_of("", support)
     if not sandbox_probe.strict_is_known(support, uid) and _is_on_loop():
@@ -74,14 +81,14 @@ _BEST_EFFORT = 'sandbox = "best-effort", which may run it without a sandbox'
 
 
 def has_pid_namespace(spec: Spec) -> tuple[bool, str]:
-    """Return whether a PID namespace can be made for an extension, and the bwrap that makes it.
-    Raises Refused if the config insists on one."""
+    """Return whether a PID namespace can be made for an extension, and the path of bwrap if that is
+    needed for it. Raises Refused if it cannot be made and the config requires it."""
     if spec.lifetime == "plain":
         return False, ""
     result, bwrap = sandbox_probe.probe_pid_namespace(sandbox_probe.find_sandbox_support())
     if result.works:
         return True, bwrap
-    _raise_momentary(spec, result)
+    _raise_if_temporary(spec, result)
     if spec.lifetime == "tree" or spec.on_weaker == "refuse":
         raise Refused(
             "X0380",
@@ -93,26 +100,26 @@ def has_pid_namespace(spec: Spec) -> tuple[bool, str]:
 
 
 def describe_weaknesses(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple[str, str]]:
-    """Return what is weaker than usual or than configured, "sandbox" or "lifetime", each with the
-    reason. `pids` is what is enforced of the lifetime."""
-    found = []
+    """Return which restrictions are weaker than usual or than configured ("sandbox" or "lifetime"),
+    each with the reason. `pids` says how the processes of the extension are kept together."""
+    weaknesses = []
     support = sandbox_probe.find_sandbox_support()
     if enforced_policy(spec) is not None and not is_sandboxed:
         reason = sandbox_probe.probe_strict(support, user_of("", support)).reason
-        found.append(("sandbox", f"its permissions are not enforced: {reason}"))
+        weaknesses.append(("sandbox", f"its permissions are not enforced: {reason}"))
     if spec.lifetime is None and pids == "process group":
         reason = sandbox_probe.probe_pid_namespace(support)[0].reason
-        found.append(("lifetime", f"its processes can outlive a killed host: {reason}"))
-    return found
+        weaknesses.append(("lifetime", f"its processes can outlive a killed host: {reason}"))
+    return weaknesses
 
 
 def _users(support: SandboxSupport) -> set[int | None]:
-    """Return the users that a sandboxed extension may run as: the host's own, which is None, and
-    any other that root can become."""
+    """Return the users that a sandboxed extension may run as: None, which is the host's own user,
+    and, if the host is root, another one. A trial with the id "" stands for every extension."""
     return {None, user_of("", support)}
 
 
-def _raise_momentary(spec: Spec, result: ProbeResult) -> None:
+def _raise_if_temporary(spec: Spec, result: ProbeResult) -> None:
     if result.is_temporary:
         raise SpawnFailed(
             "X0405",

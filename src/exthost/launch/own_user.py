@@ -1,10 +1,10 @@
-"""The user that a root host runs a sandboxed extension as.
+"""Chooses the user that a host which runs as root starts a sandboxed extension as.
 
-Every extension has a different user (`process/user_ids.py`). If that user cannot reach the files of
-the program (an interpreter below /root, as version managers install it), the extension stays user 0
-without capabilities, but only if it can write none of the host's files: root would own what it
-writes. Otherwise it is refused, with the command that fixes it. If only the state folder cannot be
-reached, the extension runs without one.
+Every extension has a uid of its own (`process/user_ids.py`). That user may be unable to reach the
+files of the program, such as an interpreter that a version manager installed below /root. Then the
+extension runs as user 0 without capabilities, but only if it may write none of the host's files,
+since it would write them as root. Otherwise it is refused, with the command that fixes it. If only
+the state folder cannot be reached, the extension runs without one.
 """
 
 import logging
@@ -22,7 +22,8 @@ _log = logging.getLogger("exthost.launch")
 
 
 def user_of(extension: str, support: SandboxSupport) -> int | None:
-    """Return the user that this host can run an extension as; None if only as its own user."""
+    """Return the uid that this host can run an extension as; None if it can run it only as the
+    host's own user."""
     return user_id(extension) if support.uid == 0 and support.setpriv else None
 
 
@@ -33,30 +34,31 @@ def with_own_user(extension: str, view: View, support: SandboxSupport) -> View:
     if uid is None:
         return _as_root(extension, view, "this host cannot become another user (setpriv)")
     system = {mount.path for mount in system_view(network=True).visible_paths}
-    # What this user cannot reach needs no guard.
-    reached = [
+    # The host's config needs no protection where this user cannot reach it.
+    reachable = [
         mount
         for mount in view.visible_paths
         if not mount.is_guard or not closed_above(mount.path, uid)
     ]
-    view = replace(view, visible_paths=tuple(reached))
+    view = replace(view, visible_paths=tuple(reachable))
     for mount in view.visible_paths:
         if mount.is_guard:
             continue
         if mount.path not in system and (closed := blocked_by(mount.path, uid)):
             if mount.access == "write":
-                raise _not_writable(extension, mount.path, closed, uid)
+                raise _not_writable_error(extension, mount.path, closed, uid)
             why = f"its own user {uid} cannot reach {mount.path}, since {closed} is closed to it"
             return _as_root(extension, view, why)
     for path in view.writable:
         if not can_write(path, uid):
-            raise _not_writable(extension, path, path, uid)
+            raise _not_writable_error(extension, path, path, uid)
     return replace(view, uid=uid, state=_usable_state(extension, view.state, uid))
 
 
 def _as_root(extension: str, view: View, why: str) -> View:
-    """Return the view for user 0, which may not write any of the host's files."""
-    if not is_kernel_root():  # user 0 of a container that an ordinary user runs
+    """Return the view for an extension that runs as user 0. Raises Refused if it could write any of
+    the host's files. `why` says why it has no user of its own."""
+    if not is_kernel_root():  # user 0 in a container that an ordinary user started
         return view
     if view.writable:
         raise Refused(
@@ -72,7 +74,9 @@ def _as_root(extension: str, view: View, why: str) -> View:
     return replace(view, state="")
 
 
-def _not_writable(extension: str, path: str, closed: str, uid: int) -> Refused:
+def _not_writable_error(extension: str, path: str, closed: str, uid: int) -> Refused:
+    """Return the error for a granted path that the user cannot write. `closed` is the file or
+    folder that stops it: the path itself, or a folder above."""
     command = f"chown -R {uid} {path}" if closed == path else f"chmod o+x {closed}"
     return Refused(
         "X0392",

@@ -1,14 +1,14 @@
-"""One digest of all files of a package, and which of them differ from an earlier state.
+"""Computes one digest of all files of a package, and finds the files that differ from a pinned one.
 
-The digest is that of a listing: each file with its digest, each link with where it leads. The
-listing of a tree that matched its pin is kept below the host's state folder, under its digest, so
-that a later mismatch can name the file. A kept listing needs no protection: it is used only if its
-own digest is the pinned one.
+The digest is that of a listing: each file with its digest, each symlink with its target. When a
+tree matches its pin, its listing is stored in the host's state folder, so that a later mismatch can
+name the file that differs. A stored listing needs no protection: it is used only if its own digest
+is the pinned one.
 
-Everything in the folder counts, `__pycache__` too, since Python runs what lies there; only `.git`
-at the top does not. A link out of the folder counts with the content of the file that it leads to.
-A link to a folder outside, a file that cannot be read, or a folder that is too large to be read
-before a start makes the tree unusable for a pin.
+The listing contains everything in the folder except a `.git` at the top. It contains `__pycache__`,
+since Python runs what lies there. For a symlink to a file outside of the folder, it contains the
+digest of that file. A folder cannot be pinned if it has a symlink to a folder outside, or a file
+that cannot be read, or if it is too large to be read before each start.
 """
 
 import hashlib
@@ -35,15 +35,15 @@ __all__ = [
 
 _CHUNK_BYTES = 1 << 20
 
-# What can be read before a start: a second or two.
+# The largest package that can be pinned. Reading it takes a second or two at each start.
 _MAX_FILES = 50_000
 _MAX_BYTES = 1 << 30
 
-_NOT_COUNTED = ".git"
+_IGNORED_FOLDER = ".git"
 
 
 class UnusableTree(Exception):
-    """The folder cannot be pinned; the message says why, and `path` where."""
+    """A folder cannot be pinned. The message says why; `path` is the file or folder at fault."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(reason)
@@ -52,13 +52,13 @@ class UnusableTree(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PackageTree:
-    """The files of a folder: each path below it, and what is there, as text."""
+    """The files of a folder: relative path → a text that describes the content (`_content`)."""
 
     files: tuple[tuple[str, str], ...]
 
     @property
     def listing(self) -> str:
-        """The tree as text: one JSON array a line."""
+        """The tree as text: one JSON array per line."""
         return "".join(f"{json.dumps(file)}\n" for file in self.files)
 
     @property
@@ -67,33 +67,34 @@ class PackageTree:
         return hashlib.sha256(self.listing.encode()).hexdigest()
 
     def keep(self, folder: str) -> None:
-        """Keep the listing for a later comparison. A folder that cannot be written is no error."""
+        """Store the listing in a folder for a later comparison, atomically. A folder that cannot be
+        written is not an error."""
         path = Path(folder, f"{self.digest}.json")
         with suppress(OSError):
             if not path.exists():
                 make_folder(path.parent)
-                unfinished = path.with_suffix(f".{os.getpid()}")
-                unfinished.write_text(self.listing)
-                unfinished.replace(path)
+                temp_path = path.with_suffix(f".{os.getpid()}")
+                temp_path.write_text(self.listing)
+                temp_path.replace(path)
 
 
 def first_difference(digest: str, now: PackageTree, folder: str) -> tuple[str, str] | None:
-    """Return the first path that differs from the tree with this digest, and how; None if that tree
-    was never kept."""
+    """Return the first path that differs from the tree with this digest, and how it differs; None
+    if the listing of that tree is not stored in `folder`."""
     try:
         text = Path(folder, f"{digest}.json").read_bytes()
     except OSError:
         return None
     if hashlib.sha256(text).hexdigest() != digest:
         return None
-    before = dict(json.loads(line) for line in text.splitlines())
-    after = dict(now.files)
-    for path in sorted(before.keys() | after.keys()):
-        if path not in after:
+    pinned_files = dict(json.loads(line) for line in text.splitlines())
+    current_files = dict(now.files)
+    for path in sorted(pinned_files.keys() | current_files.keys()):
+        if path not in current_files:
             return path, "is gone"
-        if path not in before:
+        if path not in pinned_files:
             return path, "is new"
-        if before[path] != after[path]:
+        if pinned_files[path] != current_files[path]:
             return path, "has changed"
     return None
 
@@ -101,13 +102,13 @@ def first_difference(digest: str, now: PackageTree, folder: str) -> tuple[str, s
 def read_tree(root: str) -> PackageTree:
     """Read a folder, or a single file. Raises UnusableTree."""
     files: list[tuple[str, str]] = []
-    left = _MAX_BYTES
+    remaining_bytes = _MAX_BYTES
     for path in _paths(root):
         relative = os.path.relpath(path, root)
         content, size = _content(path, root)
         files.append((relative, content))
-        left -= size
-        if left < 0 or len(files) > _MAX_FILES:
+        remaining_bytes -= size
+        if remaining_bytes < 0 or len(files) > _MAX_FILES:
             raise UnusableTree(
                 root,
                 f"it has more than {_MAX_FILES} files or {_MAX_BYTES >> 20} MiB",
@@ -133,25 +134,26 @@ def _paths(root: str) -> Iterator[str]:
         raise UnusableTree(str(error.filename), f"it cannot be read: {error.strerror}")
 
     for folder, folders, names in os.walk(root, onerror=fail):
-        if folder == root and _NOT_COUNTED in folders:
-            folders.remove(_NOT_COUNTED)
+        if folder == root and _IGNORED_FOLDER in folders:
+            folders.remove(_IGNORED_FOLDER)  # `os.walk` then does not enter it
         links = [name for name in folders if os.path.islink(os.path.join(folder, name))]  # noqa: PTH114, PTH118
         for name in (*names, *links):
             yield os.path.join(folder, name)  # noqa: PTH118
 
 
 def _content(path: str, root: str) -> tuple[str, int]:
-    """Return what is at a path, as text, and how many bytes were read."""
+    """Return a text that describes what is at a path, and how many bytes were read: the type, and
+    the digest of a file or the target of a symlink."""
     try:
-        found = os.lstat(path)
-        if stat.S_ISLNK(found.st_mode):
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
             return _link(path, root)
-        if not stat.S_ISREG(found.st_mode):
-            return f"kind {stat.S_IFMT(found.st_mode):o}", 0
+        if not stat.S_ISREG(status.st_mode):
+            return f"kind {stat.S_IFMT(status.st_mode):o}", 0
         digest, size = _digest(path)
     except OSError as error:
         raise UnusableTree(path, f"it cannot be read: {error.strerror}") from None
-    return f"{'program' if found.st_mode & 0o111 else 'file'} {digest}", size
+    return f"{'program' if status.st_mode & 0o111 else 'file'} {digest}", size
 
 
 def _link(path: str, root: str) -> tuple[str, int]:
@@ -173,7 +175,7 @@ def _digest(path: str) -> tuple[str, int]:
 
 
 class DigestedFile(NamedTuple):
-    """A file that was read: its digest, its size, and which file it was."""
+    """The digest and the size in bytes of a file, and its identity on the machine."""
 
     digest: str
     size: int
@@ -182,9 +184,9 @@ class DigestedFile(NamedTuple):
 
 
 def read_digest(path: str) -> DigestedFile:
-    """Read a whole file. Raises OSError, also for what is no regular file and for one that is too
-    large to be read before a start: a file without content can have any size."""
-    found, size = hashlib.sha256(), 0
+    """Read a whole file and return its digest. Raises OSError, also if it is not a regular file or
+    too large to be read before a start. A sparse file can have any size."""
+    hasher, size = hashlib.sha256(), 0
     # A pipe in the place of a file must not block the start.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(fd, "rb") as file:  # noqa: PTH123
@@ -194,6 +196,6 @@ def read_digest(path: str) -> DigestedFile:
         if status.st_size > _MAX_BYTES:
             raise OSError(0, f"it has more than {_MAX_BYTES >> 20} MiB")
         while (data := file.read(_CHUNK_BYTES)) and size <= _MAX_BYTES:
-            found.update(data)
+            hasher.update(data)
             size += len(data)
-    return DigestedFile(found.hexdigest(), size, status.st_dev, status.st_ino)
+    return DigestedFile(hasher.hexdigest(), size, status.st_dev, status.st_ino)

@@ -1,7 +1,8 @@
-"""From a Spec to what is executed: program, variables, working folder, containment.
+"""Plans the start of an extension: program, environment variables, working folder, sandbox.
 
-The config takes precedence over the defaults of the dialect. Reads the file system only to find the
-program. Starts nothing, and creates nothing but the state folder (`make_state_folder`).
+`admit` runs the checks that come before the first start. `prepare` returns what one start executes.
+Settings of the config take precedence over defaults of the dialect. The module starts nothing, and
+creates nothing but the state folder (`make_state_folder`).
 """
 
 import logging
@@ -43,29 +44,40 @@ _log = logging.getLogger("exthost.launch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What one start executes, and what its handshake sends."""
+    """What one start executes, and what its handshake sends.
+
+    plan             the command, and the sandbox and limits around it
+    environment      the environment variables, and which of the host's were held back
+    context          what the handshake sends
+    state_variables  the variables that name the extension's state folder; empty if it has none
+    state_owner      the user that must own the state folder; None for the host's own user
+    enforced         how each restriction is enforced, as data for users
+    weaker           which restrictions are weaker than usual or than configured ("sandbox" or
+                     "lifetime"), each with the reason
+    """
 
     plan: LaunchPlan
     environment: Environment
     context: HandshakeContext
-    state_variables: tuple[str, ...] = ()  # those that name the child's own folder
-    state_owner: int | None = None  # the user that owns the folder, if not the host's
-    enforced: Mapping[str, Any] = field(default_factory=empty_mapping)  # the containment, as data
-    # What of the containment is weaker than usual or than configured, with the reason.
+    state_variables: tuple[str, ...] = ()
+    state_owner: int | None = None
+    enforced: Mapping[str, Any] = field(default_factory=empty_mapping)
     weaker: tuple[tuple[str, str], ...] = ()
 
 
 def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission:
-    """Raise Refused unless all requirements are met and the policy can be enforced. Return what was
-    decided, for every start."""
+    """Run the checks that come before the first start. Raise Refused unless all requirements are
+    met and the permissions can be enforced. Return what the checks decided, which `prepare` uses
+    for every start. `environ` are the host's environment variables."""
     path = environ.get("PATH")
     variables = {
         name: environ.get(value, "") if isinstance(value, HostEnvRef) else value
         for name, value in spec.env.items()
     }
-    seen = {**environ, **variables} if variables else environ
+    # A required variable may be set in the host's environment or in the config.
+    available = {**environ, **variables} if variables else environ
     missing = find_missing_requirements(
-        spec.requires, lambda name: shutil.which(name, path=path), seen
+        spec.requires, lambda name: shutil.which(name, path=path), available
     )
     if missing:
         raise missing.to_error(spec.id)
@@ -100,13 +112,13 @@ def check_host_version(spec: Spec) -> None:
 
 
 def host_version(spec: Spec) -> str:
-    """Return the host version that is sent to this extension."""
+    """Return the host version that the handshake sends to this extension."""
     return str(spec.options.get("host_version", __version__))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Command:
-    """A program with its arguments and variables, before anything contains it."""
+    """A program with its arguments and environment variables, before a sandbox is added."""
 
     plan: LaunchPlan
     environment: Environment
@@ -115,7 +127,7 @@ class _Command:
 
     @property
     def state(self) -> str:
-        """The state folder, "" if no variable of the program names it."""
+        """The state folder; "" if no variable of the program names it, so that it cannot use it."""
         return self.state_folder if self.state_variables else ""
 
 
@@ -123,17 +135,18 @@ def _command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> _Comma
     traits = dialect.traits
     folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
     facts = {"extension": spec.id, "host_version": host_version(spec), "state_folder": folder}
-    own = {name: facts[fact] for name, fact in traits.env_vars.items()}
-    if has_package_pin(spec):  # or Python would change the package that is compared
-        own["PYTHONDONTWRITEBYTECODE"] = "1"
-    environment = build_environment(spec, dialect, environ, {**own, **_resolved(spec, environ)})
+    host_set = {name: facts[fact] for name, fact in traits.env_vars.items()}
+    if has_package_pin(spec):  # otherwise Python would write .pyc files into the pinned package
+        host_set["PYTHONDONTWRITEBYTECODE"] = "1"
+    operator_set = _resolve_references(spec, environ)
+    environment = build_environment(spec, dialect, environ, {**host_set, **operator_set})
     program = find_program(spec.argv[0], spec.cwd, environment.variables.get("PATH", os.defpath))
-    naming = [name for name, fact in traits.env_vars.items() if fact == "state_folder"]
+    state_names = [name for name, fact in traits.env_vars.items() if fact == "state_folder"]
     return _Command(
         plan=LaunchPlan(argv=(program, *spec.argv[1:]), cwd=spec.cwd, env=environment.variables),
         environment=environment,
         state_folder=folder,
-        state_variables=tuple(name for name in naming if name not in spec.env),
+        state_variables=tuple(name for name in state_names if name not in spec.env),
     )
 
 
@@ -144,8 +157,9 @@ def prepare(
     handles: frozenset[str] = frozenset(),
     admission: Admission | None = None,
 ) -> Launch:
-    """Return what the next start executes, with which variables and in which containment.
-    `admission` is what was decided when the extension was admitted; None if that is still to do."""
+    """Return what the next start executes, with which variables and in which sandbox. `handles` are
+    the methods that the host answers for the extension. `admission` is the result of `admit`; None
+    if the extension has not been admitted, as in a dry run: then it is computed here."""
     if wrong := find_option_problem(spec.options, dialect.options):
         raise ConfigError(
             "X0111",
@@ -159,7 +173,7 @@ def prepare(
         extension=spec.id,
         config=_settings(spec, environ),
         options=spec.options,
-        # The child's real folder. pathlib would take as long as the rest of this function.
+        # pathlib would take as long as the rest of this function.
         cwd=os.path.realpath(spec.cwd or "."),
         env=command.environment.variables,
         host_version=host_version(spec),
@@ -196,9 +210,10 @@ def _settings(spec: Spec, environ: Mapping[str, str]) -> Any:
         raise
 
 
-def _resolved(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the configured variables, with references to the host's variables resolved."""
-    found = {}
+def _resolve_references(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the configured variables, with references to the host's variables resolved. Raises
+    Refused if the host does not have such a variable."""
+    resolved = {}
     for name, value in spec.env.items():
         if isinstance(value, HostEnvRef):
             if value not in environ:
@@ -209,13 +224,14 @@ def _resolved(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
                     help=f"set {value} where the host is started, or remove env.{name}",
                 )
             value = environ[value]
-        found[name] = value
-    return found
+        resolved[name] = value
+    return resolved
 
 
 def make_state_folder(launch: Launch) -> Launch:
-    """Create the state folder of a child whose dialect has one. If it cannot be created, as on a
-    read-only file system, return a launch without it: most extensions never use theirs."""
+    """Create the state folder of an extension whose dialect has one, and return the launch. If it
+    cannot be created, as on a read-only file system, return a launch without it, since most
+    extensions never use theirs."""
     if not launch.state_variables:
         return launch
     try:

@@ -1,7 +1,7 @@
 """Finds the files of a program: the executable, and the script that an interpreter runs.
 
-A command may name many files; only these decide what the extension does. Pure, except for checking
-whether an argument is a file.
+A command line may name many files; only these contain the code of the extension. The module reads
+the file system only to check whether an argument is a file, and to read the first line of a script.
 """
 
 import os
@@ -33,7 +33,7 @@ _VALUE_OPTIONS: dict[str, frozenset[str]] = {
     "java": frozenset({"-cp", "-classpath", "--class-path", "--module-path", "-p"}),
 }
 
-# Options after which no script follows: the code is an argument, or a module.
+# Options after which no script follows: the code is the next argument, or a module.
 _NO_SCRIPT = {
     "python": frozenset({"-c", "-m"}),
     "pypy": frozenset({"-c", "-m"}),
@@ -53,62 +53,65 @@ _NO_SCRIPT = {
 def program_files(argv: Sequence[str], cwd: str | None) -> tuple[str, ...]:
     """Return the executed file and, if it is an interpreter, its script. The last file contains the
     extension's code."""
-    words = [*argv]
-    if Path(words[0]).name == "env":
-        words = [words[0], *_after_env(words[1:])]
-        program, rest = words[0], words[1:]
-        kind = _kind(rest[0]) if rest else ""
-        rest = rest[1:]
-    else:
-        program, rest = words[0], words[1:]
-        kind = _kind(program)
-    script = next(_scripts(kind, rest, cwd), "") if kind in _VALUE_OPTIONS else ""
+    program, arguments = argv[0], [*argv[1:]]
+    interpreter = _interpreter_name(program)
+    if Path(program).name == "env":
+        # env(1) runs another program: its name is the first of the remaining arguments.
+        command = _command_of_env(arguments)
+        interpreter = _interpreter_name(command[0]) if command else ""
+        arguments = command[1:]
+    script = (
+        next(_scripts(interpreter, arguments, cwd), "") if interpreter in _VALUE_OPTIONS else ""
+    )
     return (program, script) if script else (program,)
 
 
 def interpreter_of(argv: Sequence[str], cwd: str | None, path: str) -> str:
-    """Return the real file of the interpreter that runs a script; "" if the program is no script.
-    `path` is where the extension looks programs up."""
+    """Return the real path of the interpreter that runs a script; "" if the program is not a
+    script. `path` is the PATH of the extension, on which a bare name is looked up."""
     program = argv[0]
     if Path(program).name == "env":
-        found = next(iter(_after_env(argv[1:])), "")
-    elif len(program_files(argv, cwd)) > 1 or _kind(program) in _VALUE_OPTIONS:
-        found = program
+        interpreter = next(iter(_command_of_env(argv[1:])), "")
+    elif len(program_files(argv, cwd)) > 1 or _interpreter_name(program) in _VALUE_OPTIONS:
+        interpreter = program
     else:
-        words = first_words(program)
-        if not words or Path(words[0]).name != "env":
-            found = words[0] if words else ""
+        shebang = first_words(program)
+        if not shebang or Path(shebang[0]).name != "env":
+            interpreter = shebang[0] if shebang else ""
         else:
-            found = next(iter(_after_env(words[1:])), "")
-    if found and "/" not in found:
-        found = shutil.which(found, path=path) or ""
-    return os.path.realpath(os.path.join(cwd or "", found)) if found else ""  # noqa: PTH118
+            interpreter = next(iter(_command_of_env(shebang[1:])), "")
+    if interpreter and "/" not in interpreter:
+        interpreter = shutil.which(interpreter, path=path) or ""
+    if not interpreter:
+        return ""
+    return os.path.realpath(os.path.join(cwd or "", interpreter))  # noqa: PTH118
 
 
-def _kind(program: str) -> str:
-    """Return the name of an interpreter without its version: python3.12 is python."""
+def _interpreter_name(program: str) -> str:
+    """Return the name of a program without its version: python for /usr/bin/python3.12."""
     return re.sub(r"[-0-9.]+$", "", Path(program).name)
 
 
-def _after_env(words: Sequence[str]) -> list[str]:
-    """Return what env(1) runs."""
-    left = [*words]
-    while left and (left[0].startswith("-") or "=" in left[0]):
-        takes_value = left[0] in ("-u", "--unset", "-C", "--chdir")
-        del left[: 2 if takes_value else 1]
-    return left
+def _command_of_env(arguments: Sequence[str]) -> list[str]:
+    """Return the command that env(1) runs: its arguments without its options and variables."""
+    command = [*arguments]
+    while command and (command[0].startswith("-") or "=" in command[0]):
+        takes_value = command[0] in ("-u", "--unset", "-C", "--chdir")
+        del command[: 2 if takes_value else 1]
+    return command
 
 
-def _scripts(kind: str, words: Sequence[str], cwd: str | None) -> Iterator[str]:
-    left = iter(words)
-    for word in left:
-        if word in _NO_SCRIPT.get(kind, ()):
+def _scripts(interpreter: str, arguments: Sequence[str], cwd: str | None) -> Iterator[str]:
+    """Yield the files among the arguments of an interpreter that can be its script."""
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument in _NO_SCRIPT.get(interpreter, ()):
             return
-        if word in _VALUE_OPTIONS[kind]:
-            next(left, "")
-        elif not word.startswith("-") or word == "-":
-            path = os.path.join(cwd or "", word)  # noqa: PTH118
+        if argument in _VALUE_OPTIONS[interpreter]:
+            next(remaining, "")
+        elif not argument.startswith("-") or argument == "-":
+            path = os.path.join(cwd or "", argument)  # noqa: PTH118
             if os.path.isfile(path):  # noqa: PTH113
                 yield path
-            elif kind not in ("bun", "deno"):  # `deno run script`: a verb goes before
+            elif interpreter not in ("bun", "deno"):  # these have a subcommand: `deno run script`
                 return

@@ -1,11 +1,12 @@
-"""Whether one extension may write what another one runs, or what the host itself obeys.
+"""Refuses an extension that may write files which another extension, or the host, depends on.
 
-A grant with `:rw` lets a sandboxed extension write everything in a folder. If the program or the
-manifest of another extension is in there, the first could have its own code run with the rights of
-the other, which may have no sandbox. So two such extensions do not run in one host, unless the
-files of the other are pinned. The host's state folder is never granted.
+A grant with `:rw` lets a sandboxed extension write everything in a folder. If that folder contains
+the program or the manifest of another extension, the first one could replace them, and its code
+would run with the rights of the other, which may have no sandbox. Therefore two such extensions
+cannot run in one host, unless the files of the other are pinned. For the same reason no extension
+may write to the host's state folder.
 
-Reads the file system only to follow links.
+The module reads the file system only to resolve symlinks.
 """
 
 import os
@@ -22,20 +23,20 @@ __all__ = ["find_conflict", "refuse_state_folder"]
 
 
 def find_conflict(spec: Spec, others: Iterable[Spec]) -> Refused | None:
-    """Return why this extension cannot run beside the others: it may write what one of them runs,
-    or one of them may write what it runs."""
+    """Return the error if this extension may write what one of the others runs, or if one of them
+    may write what it runs; None if there is no conflict."""
     for other in others:
         if other.id == spec.id:
             continue
         if shared := _writes_program(other, spec):
-            return _refusal(
+            return _conflict_error(
                 spec,
                 f"{shared[0]}, which it runs, is in {shared[1]}, which {other.id!r} may write",
                 f"pin it (sha256), move it elsewhere, or grant {other.id!r} less",
                 shared[0],
             )
         if shared := _writes_program(spec, other):
-            return _refusal(
+            return _conflict_error(
                 spec,
                 f"it may write {shared[1]}, and {shared[0]} in there is what {other.id!r} runs",
                 f"grant less, or pin {other.id!r} (sha256)",
@@ -46,7 +47,7 @@ def find_conflict(spec: Spec, others: Iterable[Spec]) -> Refused | None:
 
 def refuse_state_folder(spec: Spec, writable: Iterable[str], host: Mapping[str, str]) -> None:
     """Raise Refused if a writable folder contains the host's state folder, or lies in it. `host`
-    are the host's variables."""
+    are the host's environment variables, which name that folder."""
     root = os.path.realpath(state_root(host))
     for folder in writable:
         if is_below(root, folder) or is_below(folder, root):
@@ -60,7 +61,8 @@ def refuse_state_folder(spec: Spec, writable: Iterable[str], host: Mapping[str, 
 
 
 def _writes_program(writer: Spec, other: Spec) -> tuple[str, str] | None:
-    """Return a file that the other runs and the folder in which the writer may write it."""
+    """Return a file that the other extension runs, and the folder in which the writer may replace
+    it; None if there is none."""
     folders = [*_writable(writer)]
     if not folders or _is_pinned(other):
         return None
@@ -84,7 +86,7 @@ def _runs(spec: Spec) -> Iterator[str]:
     if spec.argv:
         paths += program_files(spec.argv, spec.cwd)
     for path in paths:
-        if "/" in path:  # or it is looked up on PATH
+        if "/" in path:  # a bare name is looked up on PATH, and not checked here
             yield os.path.realpath(_absolute(path, spec))
 
 
@@ -97,6 +99,6 @@ def _is_pinned(spec: Spec) -> bool:
     return bool(pins.package or pins.program if isinstance(pins, Pins) else pins)
 
 
-def _refusal(spec: Spec, message: str, help: str, path: str) -> Refused:
+def _conflict_error(spec: Spec, message: str, help: str, path: str) -> Refused:
     evidence = Evidence(path=path, key="permissions.filesystem")
     return Refused("X0396", message, extension=spec.id, help=help, evidence=evidence)

@@ -1,9 +1,10 @@
-"""Which of the host's variables an extension gets: in its environment, and in its config.
+"""Decides which of the host's environment variables an extension gets, in its environment and in
+its config.
 
-Without a `permissions` table the configured `env_policy` or the dialect's default applies. With
-one, an extension gets the few variables that hardly any program can do without, and those that the
-operator wrote under `env`. It does not get what its discovered manifest asks for (`requires.env`,
-`secret_env`): a package does not decide which secrets it gets.
+Without a `permissions` table the configured `env_policy` applies, or the default of the dialect.
+With one, an extension gets a few variables that hardly any program can do without, and those that
+the operator set under `env`. It does not get the variables that its discovered manifest requires
+(`requires.env`, `secret_env`): a package must not decide which secrets it gets.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,8 @@ _USUAL = ("PATH", "LANG", "HOME", "TMPDIR")
 def build_environment(
     spec: Spec, dialect: Dialect, host: Mapping[str, str], configured: Mapping[str, str]
 ) -> Environment:
-    """Return the environment of a child: what the policy passes, then `configured`."""
+    """Return the environment of an extension: the variables of `host` that the policy passes on,
+    and `configured`, which takes precedence."""
     traits = dialect.traits
     if enforced_policy(spec) is not None and spec.env_policy is None:
         return child_environment(host, "minimal", names=_USUAL, configured=configured)
@@ -44,7 +46,7 @@ def build_environment(
 
 
 def host_variables(spec: Spec, host: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the variables that the settings of an extension may take their values from."""
+    """Return the variables from which the settings of an extension may get their values."""
     hidden = withheld_variables(spec)
     if not hidden:
         return host
@@ -56,12 +58,14 @@ def host_variables(spec: Spec, host: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def resolve_reference(value: str, host: Mapping[str, str]) -> str:
-    """Return a configured value; "" for a variable of the host that is not set."""
+    """Return a configured value. A reference to a variable of the host is replaced by the value of
+    that variable, "" if it is not set."""
     return host.get(value, "") if isinstance(value, HostEnvRef) else value
 
 
 def withheld_variables(spec: Spec) -> tuple[str, ...]:
-    """Return the variables that a package with permissions asks for and does not get."""
+    """Return the variables that the manifest of a sandboxed package requires and that the package
+    does not get, because the operator has not set them."""
     if enforced_policy(spec) is None or spec.package is None:
         return ()
     configured = _by_operator(spec)
@@ -80,5 +84,6 @@ def _secrets(spec: Spec) -> tuple[str, ...]:
 
 
 def _by_operator(spec: Spec) -> Mapping[str, str]:
+    """Return the variables that the operator set, without those of the package's manifest."""
     packaged = spec.package.env if spec.package is not None else {}
     return {name: value for name, value in spec.env.items() if packaged.get(name) != value}
