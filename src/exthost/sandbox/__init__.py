@@ -1,13 +1,14 @@
-"""From a policy and what this machine supports to a launch plan. Pure.
+"""Builds sandboxes, as data: command lines, system call filters, resource limits, cgroup settings.
 
-In reading order:
+The package is pure: `process` reads the machine and starts processes, `launch` puts the parts
+together. In reading order:
 
-    strict         the wrapper for an extension with permissions: all namespaces, a list of mounts
+    strict         the sandbox of an extension with permissions: all namespaces, a list of mounts
     pid_namespace  the wrapper for `lifetime = "tree"`: a PID namespace and nothing else
-    seccomp        the filter of system calls for `strict`
+    seccomp        the system call filter of the strict sandbox
     system_calls   the allowed system calls, by group, and their numbers
-    limits         resource limits of the kernel, and the ceiling over all processes
-    cgroup         where cgroups can be made, and their settings
-    probe_result   the programs that were found, and whether a sandbox works here
+    limits         resource limits for each process, and limits for all processes together
+    cgroup         where cgroups can be created, and what is written to their files
+    probe_result   which programs for sandboxes this machine has, and whether a sandbox works
     initcode       the compiled first process of a namespace (`init.c`); generated
 """

@@ -1,9 +1,11 @@
-"""From configured limits to the kernel's resource limits and the ceiling over all processes. Pure.
+"""Turns configured limits into the kernel's resource limits, and into limits for all processes
+together (the ceiling). Pure.
 
-A resource limit of the kernel applies to each process alone. So the watchdog sums memory and the
-number of processes. Until it looks, wider resource limits slow an extension down; for memory that
-is the data segment, since a limit of the address space would break node. Where a cgroup can be
-made, it limits all processes together (`cgroup`).
+A resource limit of the kernel (setrlimit) applies to each process alone. Therefore the watchdog
+adds up the memory and the number of all processes of an extension. It samples, so between two
+samples an extension could use much more. Resource limits that are wider than the configured ones
+bound that. For memory the limit is on the data segment, since node does not run with a limited
+address space. Where a cgroup can be created, it limits all processes together (`cgroup`).
 """
 
 from collections.abc import Iterable
@@ -22,81 +24,84 @@ __all__ = [
     "with_defaults",
 ]
 
-# The kernel's numbers of resources, the same on every machine that our init runs on.
+# RLIMIT_ numbers of the kernel. They are the same on every architecture that our init supports.
 CPU, FILE_SIZE, DATA, PROCESSES, FILES = 0, 1, 2, 6, 7
 
 _OPTIONS = {CPU: "cpu", FILE_SIZE: "fsize", DATA: "data", PROCESSES: "nproc", FILES: "nofile"}
 
-# Between SIGXCPU, which a program may handle, and SIGKILL.
+# The time between the soft limit, SIGXCPU, which a program may handle, and the hard one, SIGKILL.
 _CPU_GRACE_SECONDS = 1
 
-# How much wider the kernel's limits are. With narrower ones an allocation or a fork would fail
-# before the watchdog could name the limit. Threads count as processes, and our init is one.
+# How much wider the resource limits are than the configured ones. With equal ones an allocation or
+# a fork would fail before the watchdog could end the extension and name the limit. The kernel
+# counts threads as processes, and counts our init.
 _MEMORY_FACTOR = 4
 _PROCESSES_FACTOR, _SPARE_PROCESSES = 2, 16
 
 
-# Default limits of a sandboxed extension. So many descriptors are the usual soft limit on Linux;
-# most runtimes need some dozens. So many processes are more than any tool starts; a runtime may
-# have twice as many threads.
+# Default limits of a sandboxed extension. 1024 file descriptors are the usual soft limit on Linux;
+# most runtimes need some dozens. 512 processes are more than any known extension starts.
 _MAX_FILES, _MIN_FILES = 1024, 64
 _MAX_PROCESSES = 512
 
-# A pipe has a buffer of 64 KiB, a socket with network one of up to twice 208 KiB.
+# The memory that an open file may use for buffers: 64 KiB for a pipe, up to twice 208 KiB for a
+# network socket.
 _FILE_BYTES = 512 * 1024
 
-# A program without network cannot change the size of send buffers, which may be exceeded by a
-# message.
-_LARGEST_MESSAGE = 64 * 1024
+# The last message in the send buffer of a socket may exceed the buffer's size by this much.
+_MAX_MESSAGE_BYTES = 64 * 1024
 _MIN_SOCKETS = 64
 
 
 def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[ResourceLimit, ...]:
-    """Return the resource limits of each process."""
-    found = []
+    """Return the resource limits for each process."""
+    rlimits = []
     if limits.cpu is not None:
         seconds = max(1, round(limits.cpu))
-        found.append(ResourceLimit(CPU, seconds, seconds + _CPU_GRACE_SECONDS))
+        rlimits.append(ResourceLimit(CPU, seconds, seconds + _CPU_GRACE_SECONDS))
     memory = policy.max_memory if policy is not None else None
-    for resource, most in (
+    for resource, limit in (
         (FILE_SIZE, limits.fsize),
         (DATA, memory * _MEMORY_FACTOR if memory is not None else None),
         (PROCESSES, None if limits.nproc is None else max_threads(limits.nproc)),
         (FILES, limits.nofile),
     ):
-        if most is not None:
-            found.append(ResourceLimit(resource, most, most))
-    return tuple(found)
+        if limit is not None:
+            rlimits.append(ResourceLimit(resource, limit, limit))
+    return tuple(rlimits)
 
 
 def with_defaults(limits: Limits, max_memory: int | None) -> Limits:
-    """Return the limits of a sandboxed extension: these, and those of descriptors and processes if
-    they are not set. With a small `max_memory` there are fewer descriptors, since the buffers of
-    pipes and sockets are memory that belongs to no process."""
+    """Return the limits of a sandboxed extension: these, with defaults for the number of file
+    descriptors and processes. A small `max_memory` (bytes) lowers the number of file descriptors,
+    since the watchdog cannot see the buffers of pipes and sockets: they belong to no process."""
     by_memory = _MAX_FILES if max_memory is None else max_memory // _FILE_BYTES
     files = max(_MIN_FILES, min(_MAX_FILES, by_memory))
     return limits.over(Limits(nofile=files, nproc=_MAX_PROCESSES))
 
 
 def max_sockets(max_memory: int, buffer_bytes: int) -> int:
-    """Return how many sockets without network may exist, so that their buffers hold no more than
-    `max_memory`. `buffer_bytes` is the size that the system gives to a buffer."""
-    return max(_MIN_SOCKETS, max_memory // (buffer_bytes + _LARGEST_MESSAGE))
+    """Return how many sockets an extension without network may have, so that their send buffers
+    hold at most `max_memory` bytes. `buffer_bytes` is the default size of a send buffer; without
+    network a program cannot change it (`seccomp`)."""
+    return max(_MIN_SOCKETS, max_memory // (buffer_bytes + _MAX_MESSAGE_BYTES))
 
 
 def max_threads(processes: int) -> int:
-    """Return how many threads the kernel allows for a limit of this many processes."""
+    """Return the number of threads to allow in the kernel, which counts threads, for a configured
+    number of processes."""
     return processes * _PROCESSES_FACTOR + _SPARE_PROCESSES
 
 
 def ceiling(limits: Limits, policy: Permissions | None) -> Ceiling:
-    """Return the limits over all processes together."""
+    """Return the limits for all processes of an extension together."""
     max_memory = policy.max_memory if policy is not None else None
     cpu = None if limits.cpu is None else max(1, round(limits.cpu))
     return Ceiling(max_memory, limits.nproc, cpu)
 
 
 def prlimit_command(prlimit: str, limits: Iterable[ResourceLimit]) -> tuple[str, ...]:
-    """Return the limits as a command of util-linux, for a program without a wrapper."""
+    """Return the prlimit(1) command that sets these limits and then runs a program, for a program
+    without a wrapper. It is empty if there are no limits."""
     options = [f"--{_OPTIONS[limit.resource]}={limit.soft}:{limit.hard}" for limit in limits]
     return (prlimit, *options, "--") if options else ()

@@ -1,13 +1,14 @@
-"""The filter of system calls for the strict sandbox: a small assembler, and calls judged by
-their arguments. Pure.
+"""Builds the system call filter (seccomp) of the strict sandbox, as a BPF program. Pure.
 
-The kernel runs the filter on each system call. It sees the number, the architecture and the
-arguments, and returns "allow" or an errno. It is a second barrier behind the namespaces. It is the
-only one against sockets that network namespaces do not cover (AF_VSOCK before Linux 7.0).
+The kernel runs the filter before each system call. The filter sees the number, the architecture and
+the arguments, and returns "allow", an errno or "kill". It is a second barrier behind the
+namespaces. It is the only one against sockets that network namespaces do not cover (AF_VSOCK before
+Linux 7.0).
 
-The filter lists what is allowed (`system_calls`). A call that is in no list fails with ENOSYS, so
-that programs and libraries fall back to older ones; that holds for calls which do not exist yet. A
-call of another architecture (32-bit calls on a 64-bit kernel) kills the process.
+The filter is an allow-list (`system_calls`). A call that is in no list fails with ENOSYS, so that
+programs and libraries fall back to older calls; that includes calls which future kernels add. A
+call of another architecture (32-bit calls on a 64-bit kernel) kills the process. Some calls are
+allowed only with certain arguments:
 
 Without network, no socket can be created, connected or bound. `socketpair` is allowed, since event
 loops need it, but only for streams and sequenced packets: datagram sockets, which SOCK_RAW creates
@@ -15,7 +16,7 @@ as well, could send to any path. Their buffers keep the size that the system giv
 
 No call may set the set-user-ID or set-group-ID bit of a file: outside the sandbox such a file would
 run with its owner's rights. No lease can be taken on a file: whoever opens it, the host included,
-would wait for the holder. `clone` makes no namespace, and `personality` only tells the present one.
+would wait for the holder. `clone` cannot make namespaces, and `personality` cannot change anything.
 """
 
 import struct
@@ -26,13 +27,15 @@ from exthost.sandbox.system_calls import DENIED, GROUPS, NETWORK, calls
 
 __all__ = ["ARCHITECTURES", "program"]
 
-# Offsets in struct seccomp_data. The filter needs the lower word of each 64-bit argument, which
-# comes first on these machines.
+# Offsets in struct seccomp_data. The filter loads the lower 32 bits of each 64-bit argument, which
+# come first, since the supported machines are little-endian.
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 
+# Opcodes of BPF.
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_SET = 0x15, 0x35, 0x45
 
+# What a filter returns: SECCOMP_RET_ALLOW, _KILL_PROCESS and _ERRNO, to which an errno is added.
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _ERRNO = 0x00050000
@@ -119,7 +122,8 @@ def _spans(answers: Mapping[int, int]) -> list[tuple[int, int]]:
 
 
 def _search(spans: Sequence[tuple[int, int]]) -> list[bytes]:
-    """Return the code that finds the span of the number by bisection; it always returns."""
+    """Return the code that finds the span of the loaded number by bisection, and returns its
+    answer."""
     if len(spans) == 1:
         return [_step(_RETURN, spans[0][1])]
     middle = len(spans) // 2
@@ -128,7 +132,8 @@ def _search(spans: Sequence[tuple[int, int]]) -> list[bytes]:
 
 
 def _checks(network: bool) -> dict[str, list[bytes]]:
-    """Return the code for each call that is judged by its arguments; each part returns."""
+    """Return the code for each call whose arguments are checked. The code always ends with a
+    return instruction."""
     checks = {
         "socketpair": _socketpair(network),
         "clone": _unless_set(0, _NAMESPACES),
@@ -188,7 +193,7 @@ def _setsockopt() -> list[bytes]:
 
 
 def _socket() -> list[bytes]:
-    """Return the code for `socket` with network; it always returns."""
+    """Return the code for `socket` with network: only these families are allowed."""
     allow = [_step(_RETURN, _ALLOW)]
     return [
         _step(_LOAD, _ARGUMENTS),
@@ -211,13 +216,16 @@ def _socketpair(network: bool) -> list[bytes]:
 
 
 def _if(value: int, then: list[bytes]) -> list[bytes]:
+    """Return the code that runs `then` if the loaded number is this value."""
     return [_step(_JUMP_EQUAL, value, 0, len(then)), *then]
 
 
 def _unless(value: int, answer: int) -> list[bytes]:
+    """Return the code that returns `answer` unless the loaded number is this value."""
     return [_step(_JUMP_EQUAL, value, 1, 0), _step(_RETURN, answer)]
 
 
 def _step(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:
-    """Return one instruction: struct sock_filter."""
+    """Return one instruction (struct sock_filter). `when_true` and `when_false` are the numbers of
+    instructions that a jump skips."""
     return struct.pack("=HBBI", code, when_true, when_false, value)
