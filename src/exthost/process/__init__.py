@@ -1,32 +1,33 @@
-"""Child processes: spawning, pipes, exit, shutdown, limits, and what the file system shows them.
+"""Child processes: spawning, pipes, exit, shutdown, limits, and the files that a sandbox shows.
 
 In reading order:
 
     child            one running process: its pipes, its exit status, how it is killed
-    child_process    what a session needs of a process, here or on another node
-    spawn_errors     why a program could not be executed, and what to do
-    exit_status      how a process ended, and a descriptor that is readable once it has
+    child_process    the interface of a process for a session; it may run on another node
+    spawn_errors     turns the error of a failed spawn into one that names cause and remedy
+    exit_status      how a process ended, and a file descriptor that is readable once it has
     init_channel     the pipes to the first process of a namespace (`sandbox/init.c`)
-    program_check    why a program could not be executed, before it is
-    small_files      the beginning of a file that a package may have put there
-    memory_file      files without a path, to execute or to pass on
+    program_check    checks a program before a wrapper executes it
+    small_files      reads the beginning of a file that is not trusted
+    memory_file      files in memory, without a path
     stdin_writer     a non-blocking writer to the child's stdin
     stdout_reader    reads the child's stdout and cuts it into frames
     large_reads      buffers for large messages
     stderr_tail      the last lines of the child's stderr
-    after_fork       what a fork of our process must not use
+    after_fork       takes pipes and processes away from a forked copy of the host
     shutdown         runs a dialect's shutdown steps; SIGKILL is the last
-    watchdog         limits over all processes of an extension, sampled
-    cgroups          the same limits, enforced by the kernel
-    procfs           process trees and memory, read from /proc
-    sandbox_probe    which namespaces this machine allows, found by trying
-    file_view        the paths that a sandboxed extension is shown
-    runtimes         the files that a program needs to run
-    visible_paths      the collection of paths, and the links that lead to them
+    watchdog         enforces limits for all processes of an extension together, by sampling
+    cgroups          creates cgroups, in which the kernel enforces the same limits
+    procfs           process trees, memory and processor time, read from /proc
+    sandbox_probe    finds out by trial which sandboxes work on this machine
+    file_view        decides which paths a sandboxed extension sees
+    runtimes         finds the files that a program needs to run
+    visible_paths    collects visible paths, and the symlinks that lead to them
     user_ids         the user that a root host runs an extension as
-    environment      which variables a child gets (pure)
-    host_environ     the host's own variables
-    host_protection  keeps children from reading the host's memory
-    state_dirs       where logs, stores and state folders are
-    private_folders  creates them, with exact modes
+    environment      which environment variables an extension gets (pure)
+    host_environ     the host's own environment variables, cached
+    host_protection  prevents other processes of the user from reading the host's memory
+    state_dirs       the paths of logs, stores and state folders
+    private_folders  creates folders of the host with exact modes
+    service_notify   reports the state of the host to systemd
 """

@@ -1,7 +1,8 @@
-"""After a fork, the copy of this process must not use what belongs to the original.
+"""Takes pipes and connections away from a forked copy of the host.
 
-The two would share pipes and connections: replies would go to whichever process reads first, and
-the other end would not see that the original has closed its own.
+After `os.fork` both processes have the same file descriptors. A reply would go to whichever process
+reads first, and the other end of a pipe would not see that the original has closed its own. So
+objects that own descriptors register here, and are told in the copy to release them.
 """
 
 import os
@@ -18,7 +19,8 @@ class Disownable(Protocol):
     def disown(self) -> None: ...
 
 
-# Not a WeakSet, which takes three times the memory. Dead references are removed from time to time.
+# A WeakSet would take three times the memory. Dead references are removed when the list has
+# doubled.
 _known: "list[weakref.ref[Disownable]]" = []
 _LEAST_ENTRIES = 64
 _sweep_at = _LEAST_ENTRIES

@@ -44,10 +44,10 @@ _REMOVE_SECONDS = 10.0
 _FIRST_PAUSE_SECONDS = 0.002
 _LAST_PAUSE_SECONDS = 0.1
 
-# Errors of the moment: the next cgroup may succeed.
+# Temporary errors: the next cgroup may be created.
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
-# Both by the host's pid: a forked copy is another host.
+# The keys contain the host's pid, since a forked copy of this process is another host.
 _bases: dict[int, CgroupBase] = {}
 _prepared: set[tuple[int, str]] = set()
 

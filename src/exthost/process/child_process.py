@@ -1,5 +1,5 @@
-"""The interface that a session needs of a process. `Child` implements it for a process on this
-machine, `cluster.remote_child.RemoteChild` for one on another machine."""
+"""The interface of a process for a session. `Child` implements it for a process on this machine,
+`cluster.remote_child.RemoteChild` for one on another machine."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -10,7 +10,8 @@ __all__ = ["ChildProcess"]
 
 
 class ChildProcess(Protocol):
-    """A process with three descriptors for its stdin, stdout and stderr."""
+    """A process, with the host's ends of the pipes to its stdin, stdout and stderr. `spawn_seconds`
+    is how long the spawn took."""
 
     argv: tuple[str, ...]
     cwd: str

@@ -1,4 +1,5 @@
-"""Which variables a child gets: a pure function of the host's variables, a policy and the config.
+"""Decides which environment variables an extension gets, from the host's variables, a policy and
+the config. Pure.
 
 There are three policies. Each dialect has a default, and the config may choose another:
 
@@ -6,11 +7,11 @@ There are three policies. Each dialect has a default, and the config may choose 
 - `minimal`: the host's variables that are on a given list;
 - `declared`: only PATH, which hardly any program can do without.
 
-Configured variables are added one by one, so that setting one never removes PATH.
+Configured variables are added to those, so that setting one never removes PATH.
 
-Values may be secrets: no repr and no error contains one. The names of passed and withheld variables
-are kept, so that a user can see why a program lacks its token. Knows nothing of processes. Fails
-only for an unknown policy.
+Values may be secrets, so no repr and no error contains one. The names of the variables that were
+passed on and held back are kept, so that a user can see why a program lacks its token. An unknown
+policy raises ConfigError; nothing else fails.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -35,8 +36,8 @@ POLICIES = ("filtered", "minimal", "declared")
 # How many environments a snapshot caches: most extensions of a host share one.
 _MAX_CACHED = 64
 
-# Compared with the upper-cased name. Suffixes are for words that are common elsewhere in a name
-# (KEYBOARD, PATH, AUTHOR); the others count anywhere.
+# A name in upper case looks secret if it ends with one of the suffixes, or contains one of the
+# words anywhere. The suffixes are too common inside other names (KEYBOARD, PATH, AUTHOR).
 SECRET_SUFFIXES = (
     "_TOKEN",
     "_KEY",

@@ -1,7 +1,7 @@
-"""How a process ended, and a descriptor that becomes readable when it has.
+"""How a process ended, and a file descriptor that becomes readable when it has.
 
-Exit is not end-of-file: a grandchild can keep the pipes open for hours after the child has exited,
-and a child can close them and live. So the process itself is watched.
+End-of-file on the pipes does not show the exit: a grandchild can keep the pipes open for hours
+after the child has exited, and a child can close them and go on. So the process itself is watched.
 
 On Linux the descriptor is a pidfd. Where there are no pidfds, a thread waits for the exit without
 reaping and then closes a pipe.

@@ -1,4 +1,4 @@
-"""The variables of the host process, cached.
+"""The environment variables of the host process, cached.
 
 `os.environ` decodes every name and value on each read, which takes a tenth of the time of a start.
 The decoded variables are kept until one of them changes.

@@ -1,4 +1,4 @@
-"""Keeps other processes of the same user from reading the host's memory.
+"""Prevents other processes of the same user from reading the host's memory.
 
 A child without a sandbox has the host's uid, and the kernel lets processes of one uid read each
 other: /proc/PID/environ, memory, ptrace. `harden` forbids that for the whole process, debuggers and

@@ -1,11 +1,14 @@
 """The two pipes to the first process of a namespace, which is our init (`sandbox/init.c`).
 
-The host writes signals for the program's process group to the control pipe. When the host's end is
-closed, by the host or by its death, init ends every process in the namespace. From the status pipe
-the host reads how the program ended: the wrapper in between can only pass on an exit code.
+The control pipe leads to init. The host writes numbers of signals to it, which init sends to the
+process group of the program. When the host's end is closed, by the host or by its death, init ends
+every process in the namespace.
 
-This module knows the arguments that make a wrapper start our init. It does not know why a program
-is wrapped.
+The status pipe leads to the host. Init writes to it how the program ended, since the wrapper (the
+process between host and init) can only pass on an exit code, and not the number of a signal.
+
+This module builds the arguments with which a wrapper starts our init. It does not know why a
+program is wrapped.
 """
 
 import errno
@@ -25,7 +28,7 @@ __all__ = ["InitChannel"]
 
 _CLOSED = -1
 
-# Settings with which our init only resets signals and executes the words after it.
+# Settings with which our init only resets signals and then executes the command after them.
 _RESET_SIGNALS = "0,0,0,0,1,2,0,0"
 
 # Prefixes of variables by which the loader and the C library load code, or read and write files.
@@ -109,7 +112,7 @@ class InitChannel:
 
     @property
     def argv_prefix(self) -> tuple[str, ...]:
-        """The words that go before the program and its arguments."""
+        """The arguments that go before the program and its own arguments."""
         return self._argv_prefix
 
     @property

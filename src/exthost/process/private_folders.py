@@ -1,8 +1,8 @@
 """Creates folders of the host with exact modes, whatever the umask is.
 
-A folder that is created on the way to another one is open to the host's user alone. Of a root host
-it can also be entered by others, not listed: each sandboxed extension has a user of its own, who
-must reach its state folder. Folders that exist keep their modes.
+As a rule a new folder can be used by the host's user alone. If the host is root, other users can
+enter the folders above (but not list them), since each sandboxed extension runs as a user of its
+own that must reach its state folder. Folders that exist already keep their modes.
 """
 
 import os
@@ -21,7 +21,8 @@ def make_folder(path: Path | str) -> None:
 
 
 def make_shared_root(path: Path | str) -> None:
-    """Create a folder that contains those of others, and the folders above it. Raises OSError."""
+    """Create a folder that contains folders of other users, and the folders above it. Raises
+    OSError."""
     folder = Path(path)
     if not folder.exists():
         make_shared_root(folder.parent)

@@ -1,6 +1,6 @@
-"""Process trees, memory and processor time, as /proc has them.
+"""Reads process trees, memory and processor time from /proc.
 
-A process that has ended counts as nothing: it may do so at any moment.
+A process may end at any moment. For one that has ended, the functions return 0 or an empty list.
 """
 
 import os
@@ -17,17 +17,18 @@ __all__ = [
     "sockets_near",
 ]
 
-# A fork bomb grows while it is counted. No configured limit is higher.
+# The most processes that are visited: a fork bomb grows while it is counted. Configured limits are
+# lower than this.
 _MAX_COUNTED = 10_000
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
-# The kernel's own default.
+# The default of the kernel, for a system on which it cannot be read.
 _SEND_BUFFER_BYTES = 208 * 1024
 
-# The kernel maps so many pages by one page of tables. Up to this size, tables are not worth a look:
-# their size is in a file that takes ten times as long to read.
+# The kernel needs one page of page tables for 512 pages. Page tables of up to this many bytes are
+# not counted: their size is in a file that takes ten times as long to read.
 _PAGES_PER_TABLE = 512
 _SMALL_TABLES_BYTES = 1 << 20
 
@@ -36,7 +37,7 @@ _INODE_BYTES = 1024
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the children of a process, those of all its threads."""
+    """Return the children of a process; each of its threads may have some."""
     children: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - many times a second
@@ -109,8 +110,8 @@ def _resident_bytes(folder: str) -> int:
 
 
 def _table_bytes(folder: str) -> int:
-    """Return the memory of a process's page tables, which can be large for memory that was only
-    looked at."""
+    """Return the memory of a process's page tables in bytes. It can be large for memory that was
+    only read, which is not resident."""
     try:
         with open(f"{folder}/status", "rb") as file:  # noqa: PTH123 - many times a second
             size = file.read().partition(b"\nVmPTE:")[2].split(maxsplit=1)[0]

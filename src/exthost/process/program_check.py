@@ -1,6 +1,6 @@
-"""Checks a program before something else executes it.
+"""Checks a program before a wrapper executes it.
 
-A wrapper executes the program where the host cannot see the error. So the host checks first, and
+The host cannot see the error of an `execve` inside a wrapper. So it checks the program first, and
 raises the error that `execve` would give.
 """
 

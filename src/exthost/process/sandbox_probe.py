@@ -56,13 +56,15 @@ _NO_BWRAP = ProbeResult(
     "install it (apt install bubblewrap, dnf install bubblewrap), or name it in EXTHOST_BWRAP",
 )
 
-# The kind of sandbox, its tools and perhaps a user → the result, and when that expires.
+# Key: the kind of sandbox, what this machine has for it, perhaps a uid. Value: the result, and when
+# it expires (`time.monotonic`).
 _results: dict[object, tuple[ProbeResult, float]] = {}
 _lock = threading.Lock()
 
 
 def find_sandbox_support() -> SandboxSupport:
-    """Return the programs for sandboxes, found by the variables of this process."""
+    """Return what this machine has for building sandboxes. The variables EXTHOST_BWRAP and PATH of
+    this process are used to find the programs."""
     path = os.environ.get("PATH", "")
     return _find_sandbox_support(os.environ.get("EXTHOST_BWRAP", ""), path, os.geteuid())
 
@@ -148,7 +150,7 @@ def _probe(key: object, plan: LaunchPlan) -> ProbeResult:
 
 
 def _unsupported(support: SandboxSupport) -> ProbeResult | None:
-    """Return why a trial is useless on this platform; None if it is not."""
+    """Return the result if this platform cannot have sandboxes at all; None if a trial decides."""
     if os.uname().sysname != "Linux":
         return ProbeResult(f"{os.uname().sysname} has no namespaces", "run the host on Linux")
     if support.machine not in INIT:

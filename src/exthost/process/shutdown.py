@@ -10,7 +10,7 @@ from typing import Protocol
 from exthost.messages import Notification, Request
 from exthost.shutdown_steps import CloseStdin, Say, ShutdownStep, Terminate, Write
 
-# After SIGKILL a process remains only if it is stuck in the kernel.
+# The wait after SIGKILL. A process that remains after it is stuck in the kernel.
 KILL_SECONDS = 5.0
 
 # In a namespace, the first `kill()` closes a pipe to the first process of it, which then ends all

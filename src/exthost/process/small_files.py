@@ -1,8 +1,8 @@
-"""Reads the beginning of a file that a package may have put there.
+"""Reads the beginning of a file that is not trusted, since a package may have put it there.
 
-A package can make any of its files a pipe that nobody writes to, a link to a device without end, or
-as large as it likes. So only regular files are read, which is checked on the opened file, and no
-more than a given number of bytes.
+A package can make any of its files a pipe that nobody writes to, a symlink to an endless device, or
+a file of any size. So only regular files are read, which is checked on the opened file, and at most
+a given number of bytes.
 """
 
 import os
@@ -30,7 +30,8 @@ def read_start(path: str, size: int) -> bytes:
 
 
 def first_words(program: str) -> list[str]:
-    """Return the words of a script's first line after `#!`; none if it is no script."""
+    """Return the interpreter and the arguments in the first line of a script, after `#!`; empty if
+    the file is not a script."""
     try:
         start = read_start(program, FIRST_LINE_BYTES)
     except OSError:

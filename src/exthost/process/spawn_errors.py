@@ -1,7 +1,7 @@
-"""Why a program could not be executed: the system's errors as SpawnFailed, with the next step.
+"""Turns the error of a failed spawn into a SpawnFailed that names the cause and the next step.
 
-Looks at the files of a launch plan, because the system's own error says too little: "no such file"
-may mean the program, its interpreter or its working folder.
+The error of the operating system says too little: "no such file" may mean the program, its
+interpreter or its working folder. So this module also looks at the files of the launch plan.
 """
 
 import errno
@@ -16,8 +16,8 @@ __all__ = ["find_spawn_error", "spawn_error"]
 
 
 def find_spawn_error(plan: LaunchPlan, extension: str = "") -> SpawnFailed | None:
-    """Return why this plan could not be executed, judged by its files; None if it could. Starts
-    nothing."""
+    """Check the files of a plan without starting anything. Return the error that a start would
+    raise; None if there is none."""
     try:
         check_program(plan)
     except OSError as error:
@@ -28,7 +28,7 @@ def find_spawn_error(plan: LaunchPlan, extension: str = "") -> SpawnFailed | Non
 def spawn_error(
     error: OSError | ValueError | RuntimeError, plan: LaunchPlan, extension: str
 ) -> SpawnFailed:
-    """Return the error for a failed spawn, judged by the system's error and the file."""
+    """Return the SpawnFailed for the error of a spawn."""
     program = Path(plan.argv[0])
     evidence = Evidence(argv=plan.argv, cwd=plan.cwd or "")
     number = error.errno if isinstance(error, OSError) else None

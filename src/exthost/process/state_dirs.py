@@ -1,7 +1,7 @@
-"""The folders that the host keeps files in: `$EXTHOST_HOME`, or the platform's state folder.
+"""Computes the paths of the host's own files: in `$EXTHOST_HOME`, or the platform's state folder.
 
-Pure: computes paths, and creates nothing. An extension's folder is named after its id. Characters
-that could lead out of the folder are replaced.
+Pure: nothing is created. The folder of an extension is named after its id, in which characters that
+could lead out of the folder are replaced.
 """
 
 import hashlib
@@ -13,7 +13,8 @@ from pathlib import PurePosixPath
 
 __all__ = ["log_file", "state_folder", "state_root"]
 
-# Other ids have their characters replaced, a leading dot included; a hash keeps them apart.
+# An id of this form is used as it is. In other ids, characters are replaced (also a leading dot),
+# and a hash is added, so that two ids never have the same name.
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}")
 
 
@@ -47,8 +48,8 @@ def _extensions(root: str) -> str:
 
 
 def log_file(environ: Mapping[str, str], config: str, extension: str) -> str:
-    """Return the log file of an extension under the host of this config, which is given by its
-    key."""
+    """Return the log file of an extension. `config` is the key of the host's config file, since the
+    hosts of several configs may have an extension of the same id."""
     return str(PurePosixPath(state_root(environ), "logs", config, _file_name(extension) + ".log"))
 
 

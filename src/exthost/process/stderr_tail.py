@@ -1,8 +1,9 @@
-"""The last lines of a child's stderr, in bounded memory.
+"""Keeps the last lines of a process's stderr, in bounded memory.
 
-Errors about the child carry the tail. Where the last burst of output has more lines than the tail,
-its first lines are kept as well: a panic says what is wrong there, and prints its stacks after it.
-Each complete line is passed on as it arrives; a line that does not end is passed on in pieces.
+These lines (the tail) are part of errors about the process. If the last burst of output, that is,
+output without a pause, has more lines than the tail, its first lines are kept as well: a panic
+prints its message first, and the stacks of all threads after it. Each complete line is also passed
+to a callback as it arrives; a very long line is passed on in pieces.
 """
 
 import time

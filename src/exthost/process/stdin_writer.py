@@ -1,11 +1,11 @@
 """A non-blocking writer to a child's stdin.
 
 `write` writes immediately. `gather` collects frames and writes them together at the end of the
-loop's current iteration. Bytes that do not fit into the pipe are kept and written when it has room.
-A child that reads nothing for `stall_seconds` is reported as stalled.
+current event-loop iteration. Bytes that do not fit into the pipe are kept and written when it has
+room. A child that reads nothing for `stall_seconds` is reported as stalled.
 
-The caller holds `lock` around `write` and `gather`, because the blocking API writes from other
-threads.
+The caller must hold `lock` when it calls `write` or `gather`, because the blocking API writes from
+other threads.
 """
 
 import asyncio
@@ -125,7 +125,8 @@ class StdinWriter:
             self.write(data)
 
     def gather(self, frame: bytes) -> None:
-        """Write at the end of this iteration, with other frames. Only in the loop's thread."""
+        """Write a frame at the end of this event-loop iteration, together with other frames. Only
+        in the loop's thread."""
         gathered = self._gathered
         if gathered is None:
             gathered = self._gathered = []

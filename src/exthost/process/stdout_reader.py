@@ -3,9 +3,10 @@
 Small reads use `os.read`. Inside a large frame a read goes directly into the memory of the frame.
 Reading can be paused: then the pipe fills, and the child blocks.
 
-**Fairness.** Output that is no message, and log messages, are noise: they cost the loop time, and
-nobody waits for them. After a noisy read, frames are passed on in slices of a fraction of a
-millisecond, with pauses between them in which other extensions are served.
+**Fairness.** Log messages, and output that is not a message, are called noise: they take time of
+the event loop, and no caller waits for them. After a read with much noise, frames are passed on in
+slices of a fraction of a millisecond. In the pauses between slices the event loop handles other
+extensions.
 """
 
 import asyncio
@@ -24,11 +25,12 @@ _KEPT_SECONDS = 1.0
 FIRST_BYTES = 1024
 
 
-# A read with more noise than this makes the next ones sliced: a banner or a traceback has less.
+# After a read with more lines of noise than this, frames are passed on in slices. A banner or a
+# traceback has fewer lines.
 _NOISY_LINES = 64
 
-# How long one slice may take, how many frames are passed on between two looks at the clock, and the
-# pause after a slice: the shortest that an event loop keeps.
+# How long one slice may take, how many frames are passed on before the time is checked again, and
+# the pause after a slice, which is the shortest that an event loop can keep.
 _SLICE_SECONDS = 0.0001
 _SLICE_ITEMS = 8
 _SLICE_PAUSE_SECONDS = 0.001

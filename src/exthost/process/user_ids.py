@@ -1,11 +1,11 @@
-"""The user that a root host runs a sandboxed extension as: a different one for each extension.
+"""Computes the uid that a root host runs a sandboxed extension as: a different one per extension.
 
-The user id is a hash of the extension's id. So it is the same at every start and on every machine,
-and the extension keeps owning the files that it wrote. No account has to exist. Inside the sandbox
-the extension sees itself as nobody (65534), which every system has a name for.
+The uid is computed from a hash of the extension's id. So it is the same at every start and on every
+machine, and the extension keeps owning the files that it wrote. No account has to exist. Inside the
+sandbox the extension sees its uid as 65534 (nobody), for which every system has a name.
 
-Whether that user can reach and write a path is judged by the permission bits. Access control lists
-are ignored: a path that only they open counts as closed.
+Whether that user can read or write a path is decided by the permission bits. Access control lists
+are ignored: a path to which only they give access is treated as not accessible.
 """
 
 import hashlib
@@ -93,8 +93,8 @@ def can_write(path: str, uid: int) -> bool:
 
 
 def _has(path: str, uid: int, rights: int) -> bool:
-    """Return whether this user, in the group of the same id, has rights that are given as those of
-    others."""
+    """Return whether this user, whose group has the same id, has these rights on a path. `rights`
+    are permission bits of the class "others" (S_IROTH and so on)."""
     try:
         found = os.stat(path)  # noqa: PTH116
     except OSError:
@@ -109,7 +109,8 @@ def _is_mapped(ids: tuple[tuple[int, int, int], ...], first: int, count: int) ->
 
 @cache
 def _read_map(path: str) -> tuple[tuple[int, int, int], ...]:
-    """Return the ids that this process can use: first inside, first outside, how many."""
+    """Return the ranges of ids in this user namespace: (first id inside, first id outside, number
+    of ids)."""
     try:
         lines = Path(path).read_text("ascii").splitlines()
     except OSError:

@@ -1,7 +1,6 @@
-"""Collects the paths that an extension is shown, with their sources and the symbolic links that
-lead to them.
+"""Collects the paths that a sandboxed extension sees, and the symlinks that lead to them.
 
-Knows nothing of packages or programs. Reads the file system to follow links.
+The module knows nothing of packages or programs. It reads the file system to resolve symlinks.
 """
 
 import os
@@ -33,7 +32,8 @@ _NOTHING = View()
 
 
 class PathCollection:
-    """Collects paths. The first source of a path is kept; a grant replaces it."""
+    """Collects visible paths, each with a source: a label that says why the path is visible. If a
+    path is added twice, the first source is kept; only a grant replaces it."""
 
     def __init__(self, base: View = _NOTHING) -> None:
         self._read = {shown.path: shown.source for shown in base.visible_paths}
@@ -41,23 +41,25 @@ class PathCollection:
         self._links = dict(base.links)
 
     def grant(self, path: str, may_write: bool) -> None:
-        """Show a path that the operator granted."""
+        """Make a path visible that the operator granted."""
         (self._write if may_write else self._read)[path] = "granted"
 
     def show(self, path: str, source: str) -> str:
-        """Show the real path behind this path, and the links that lead there. Return the real path,
-        "" if it does not exist."""
+        """Make the real path of this path visible, and the symlinks that lead to it. Return the
+        real path; "" if it does not exist."""
         real, _ = self.walk(path)
         if real:
             self.add(real, source)
         return real
 
     def add(self, real: str, source: str) -> None:
-        """Show a real path."""
+        """Make a real path visible."""
         self._read.setdefault(real, source)
 
     def guard(self, real: str) -> None:
-        """Keep a file below a folder that may be written from being written, moved or replaced."""
+        """Protect a file that lies in a writable folder, so that the extension can neither write
+        nor replace it: the file becomes read-only, and the folders above it become mount points,
+        which cannot be renamed."""
         granted = [path for path in self._write if is_below(real, path) and real != path]
         if not granted:
             return
@@ -69,40 +71,40 @@ class PathCollection:
             self._write.setdefault(str(above), GUARDED_FOLDER)
 
     def has(self, real: str) -> bool:
-        """Return whether a real path is shown, by itself or in a folder."""
-        return any(is_below(real, shown) for shown in (*self._read, *self._write))
+        """Return whether a real path is visible, by itself or in a folder."""
+        return any(is_below(real, visible) for visible in (*self._read, *self._write))
 
     def walk(self, path: str) -> tuple[str, list[str]]:
-        """Follow a path, and keep each link. Return the real path, "" if it does not exist, and the
-        links."""
-        left = [part for part in path.split("/") if part]
-        at, links = "", list[str]()
-        while left:
-            part = left.pop(0)
-            if part in ("", "."):
+        """Resolve a path, and add each symlink on the way to the view. Return the real path, "" if
+        it does not exist, and the symlinks."""
+        remaining = [name for name in path.split("/") if name]
+        folder, links = "", list[str]()
+        while remaining:
+            name = remaining.pop(0)
+            if name in ("", "."):
                 continue
-            if part == "..":
-                at = at.rpartition("/")[0]
+            if name == "..":
+                folder = folder.rpartition("/")[0]
                 continue
-            current = f"{at}/{part}"
+            current = f"{folder}/{name}"
             try:
                 target = os.readlink(current)  # noqa: PTH115
             except FileNotFoundError:
                 return "", links
-            except OSError:  # no link
-                at = current
+            except OSError:  # not a symlink
+                folder = current
                 continue
             if len(links) == _MAX_LINKS:
                 return "", links
             links.append(current)
             self._links[current] = target
             if target.startswith("/"):
-                at = ""
-            left = [name for name in target.split("/") if name] + left
-        return at or "/", links
+                folder = ""
+            remaining = [name for name in target.split("/") if name] + remaining
+        return folder or "/", links
 
     def view(self) -> View:
-        """Return the collected view, without paths inside a folder that is shown."""
+        """Return the collected view. Paths inside a visible folder are left out."""
         read = self._read.keys() - self._write.keys()
         shown = [VisiblePath(path, "read", self._read[path]) for path in self._outermost(read)]
         shown += [VisiblePath(path, "write", source) for path, source in self._write.items()]

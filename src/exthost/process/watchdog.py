@@ -1,13 +1,14 @@
-"""Enforces limits over all processes of an extension, by looking at /proc at short intervals.
+"""Enforces limits for all processes of an extension together, by reading /proc at short intervals.
 
-One thread serves all extensions with a ceiling. It reads a few small files for each process, which
-would block an event loop. When an extension exceeds its ceiling, the thread tells the event loop,
-and the loop kills the extension: no other thread touches it.
+One thread watches all extensions that have such limits (a `Ceiling`). It reads a few small files
+for each process, which would block an event loop. When an extension exceeds a limit, the thread
+notifies the event loop, and the event loop kills the extension.
 
-Memory is resident memory, summed over processes, and the content of the sandbox's private file
-systems. Shared pages count once for each process. What is in the buffers of sockets belongs to no
-process; so the number of sockets is limited, in a network namespace that the extension has for
-itself. Processor time includes that of processes which have ended.
+- Memory is the resident memory of all processes, and the content of the sandbox's private file
+  systems. A page that several processes share is counted once for each of them.
+- The buffers of sockets belong to no process. So the number of sockets is limited instead, where
+  the extension has a network namespace of its own.
+- Processor time includes that of processes which have ended.
 """
 
 import threading
@@ -28,14 +29,17 @@ from exthost.process.procfs import (
 
 __all__ = ["watch"]
 
-# The interval between two looks at an extension. A program can allocate a hundred megabytes in it.
+# The interval between two samples. In that time a program can allocate about a hundred megabytes.
 INTERVAL_SECONDS = 0.025
 
-# A single process gets SIGXCPU from the kernel first, which it may handle.
+# The watchdog waits this much longer than the kernel, which sends SIGXCPU to a single process at
+# the limit: the process may handle that signal.
 _CPU_GRACE_SECONDS = 0.25
 
 
 class _Watched(NamedTuple):
+    """The arguments of `watch` for one extension."""
+
     pid: int
     is_wrapped: bool
     ceiling: Ceiling
@@ -55,10 +59,12 @@ def watch(
     on_exceeded: Callable[[str], object],
     mounts: tuple[str, ...] = (),
 ) -> Callable[[], None]:
-    """Watch the processes below `pid`. If `is_wrapped`, the first two are the wrapper and our init,
-    and do not count. `mounts` are file systems in memory that only they see. `on_exceeded` is
-    called once, in the watchdog's thread, with a description of the limit. Return a function that
-    stops watching."""
+    """Watch a process and its descendants. Return a function that stops watching.
+
+    is_wrapped   the process is a wrapper and its child our init; these two are not counted
+    on_exceeded  is called once, in the watchdog's thread, with a description of the limit
+    mounts       private file systems in memory of the sandbox, whose content is counted as memory
+    """
     global _thread
     entry = _Watched(pid, is_wrapped, ceiling, mounts, on_exceeded)
     with _lock:
@@ -110,7 +116,7 @@ def _exceeded(entry: _Watched) -> str:
     if sockets is not None and pids and (count := sockets_near(pids[0])) > sockets:
         return f"it had {count} sockets, whose buffers are memory (max_memory allows {sockets})"
     if cpu is not None:
-        # Our init reaps processes whose parents have ended.
+        # Our init reaps processes whose parents have ended, so their time is added to its own.
         reaped = sum(cpu_seconds(init, only_reaped=True) for init in inits)
         spent = reaped + sum(map(cpu_seconds, pids))
         if spent > cpu + _CPU_GRACE_SECONDS:

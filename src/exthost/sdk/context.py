@@ -1,8 +1,8 @@
 """The context of a call: progress, log, items of a stream, cancellation, and calls to the host.
 
-A handler gets one for a parameter that is annotated with `Context`. What a dialect has no word for
-is left out (progress, items) or goes to stderr (log): the same handler works in all of them. Calls
-to the host raise HostError where the dialect has none.
+A handler gets one for a parameter that is annotated with `Context`. If the dialect has no message
+for progress or items, these are dropped, and log lines are written to stderr. So the same handler
+works in every dialect. Calls to the host raise HostError if the dialect has none.
 
 Sending methods return an object that an asynchronous handler may await: it then waits while the
 host is slow to read. A synchronous handler waits by itself.

@@ -1,7 +1,7 @@
-"""The manifest of an extension, from what it has registered.
+"""Writes the manifest of an extension from its registered handlers.
 
-roder and synaps want one, nexo finds extensions by it: `python ext.py --manifest roder` prints it.
-morphir, mcp and cigen have none.
+roder and synaps require a manifest, and nexo discovers extensions by it. `python ext.py --manifest
+roder` prints it. morphir, mcp and cigen have no manifests.
 """
 
 import json
@@ -93,24 +93,28 @@ def _synaps(identity: Identity, command: list[str]) -> str:
         "permissions": list(permissions),
         "hooks": [{"hook": name} for name in hooks],
     }
-    about = {"name": identity.name, "version": identity.version}
-    document = {**about, "description": identity.description, "extension": extension}
+    document = {
+        "name": identity.name,
+        "version": identity.version,
+        "description": identity.description,
+        "extension": extension,
+    }
     return json.dumps(document, indent=2) + "\n"
 
 
 def _entries(**values: Any) -> list[str]:
-    """Return the lines of a table; what is empty text is left out."""
+    """Return the lines of a TOML table. A value that is "" is left out."""
     return [f"{key} = {_toml(value)}" for key, value in values.items() if value != ""]
 
 
 def _toml(value: Any) -> str:
-    """Return a value in TOML. Null has no form there and is left out of tables and lists."""
+    """Return a value in TOML. TOML has no null, so None is left out of tables and lists."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, str):
-        # A JSON string is a basic string of TOML, but for DEL, which TOML wants escaped.
+        # A JSON string is a valid TOML string, except that TOML requires DEL to be escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
         members = [

@@ -1,10 +1,11 @@
-"""A new extension: a folder with a program, its manifest or config, a test and a README.
+"""Creates a new extension: a folder with a program, its manifest or config, a test and a README.
 
     python3 -m exthost.sdk new NAME --dialect D [--template tool|hook|provider|generator]
     exthost new NAME --dialect D --lang typescript|go|rust|sh
 
-The program is one of the templates below, at most forty lines, on the SDK. Where the dialect has a
-manifest, the program's own registry writes it; elsewhere the folder holds an `exthost.toml`.
+The program uses the SDK and is made from one of the templates below. If the dialect has a manifest,
+that is written from the handlers that the program registers. Otherwise the folder gets an
+`exthost.toml`.
 """
 
 import os
@@ -19,7 +20,7 @@ from exthost.sdk.manifests import FILES
 
 PROGRAM = "extension.py"
 
-# The dialects that have a place for what a template shows.
+# Template → the dialects that support it.
 TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "tool": ("morphir", "nexo", "synaps", "roder", "mcp"),
     "hook": ("nexo", "synaps"),
@@ -178,7 +179,7 @@ def project_files(name: str, dialect: str, template: str = "tool") -> dict[str, 
 
 
 def _manifest(program: str, dialect: str) -> str:
-    """Return the manifest of a template, from what it registers."""
+    """Run the program of a template without serving, and return the manifest of its handlers."""
     namespace: dict[str, object] = {"__name__": "template"}
     exec(compile(program, PROGRAM, "exec"), namespace)
     extension = namespace["ext"]

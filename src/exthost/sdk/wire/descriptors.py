@@ -1,8 +1,8 @@
-"""The wire on descriptors of its own.
+"""Moves the connection to the host (the wire) to file descriptors of its own.
 
 The host talks to the extension over descriptors 0 and 1, which every library and every child
 process uses as well. `claim` moves the wire to two new descriptors that children do not inherit,
-leads descriptor 1 to stderr and descriptor 0 to an empty file. From then on `print`, C's `printf`
+redirects descriptor 1 to stderr and descriptor 0 to /dev/null. From then on `print`, C's `printf`
 and the output of children end up in the host's log, and nobody else reads the host's requests.
 
 What was written and flushed before `claim` cannot be taken back.
@@ -25,12 +25,13 @@ _claimed: Wire | None = None
 
 
 def claim() -> Wire:
-    """Move the wire away from descriptors 0 and 1; a second call returns the same descriptors."""
+    """Move the wire away from descriptors 0 and 1, and return the new descriptors. A second call
+    returns the same ones."""
     global _claimed
     if _claimed is not None:
         return _claimed
     wire = Wire(os.dup(0), os.dup(1))
-    # sys.stdout is not flushed before: what is in its buffer belongs to stderr, too.
+    # sys.stdout is not flushed before: what is in its buffer must go to stderr, too.
     empty = os.open(os.devnull, os.O_RDWR)
     os.dup2(empty, 0)
     try:
@@ -46,7 +47,8 @@ def claim() -> Wire:
 
 
 def claim_early() -> None:
-    """Claim the wire if there is one: if both descriptors are pipes or sockets."""
+    """Claim the wire if a host seems to have started the program: if descriptors 0 and 1 are pipes
+    or sockets."""
     try:
         modes = [os.fstat(fd).st_mode for fd in (0, 1)]
     except OSError:
@@ -56,8 +58,8 @@ def claim_early() -> None:
 
 
 def _close_in_copy() -> None:
-    """In a copy of the process that `os.fork` has made: it must not keep the wire open, or the
-    host would not see the end of the extension."""
+    """Close the wire in a process that `os.fork` has made. Otherwise that process would keep the
+    wire open, and the host would not see the end of the extension."""
     if _claimed is not None:
         for fd in _claimed:
             try:

@@ -1,15 +1,15 @@
-"""Bytes into frames, and back.
+"""Splits the bytes that were read into frames, and makes frames of messages.
 
-`feed` takes what was read and returns the frames that are complete. `rest` returns what is left at
-the end of input: nothing between two frames, an incomplete frame inside one. A frame that cannot
-be read raises ValueError, after which the input is of no use.
+`feed` takes the bytes of one read and returns the frames that are now complete. `rest` returns the
+bytes of an incomplete frame at the end of input, b"" if there is none. A frame that cannot be
+parsed raises ValueError; no later frame can be found after that.
 """
 
 from typing import Protocol
 
 
 class Framing(Protocol):
-    """One direction of a wire."""
+    """Splits the input of one connection into frames."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the frames that these bytes complete."""
@@ -19,7 +19,7 @@ class Framing(Protocol):
 
 
 class LineFraming:
-    """A frame is a line. Blank lines are left out."""
+    """Each line is a frame. Blank lines are skipped."""
 
     def __init__(self) -> None:
         self._kept: list[bytes] = []
@@ -78,7 +78,7 @@ class HeaderFraming:
 
 
 class PrefixFraming:
-    """A frame is its length, four bytes with the highest first, and that many bytes."""
+    """A frame is its length as a 32-bit big-endian number, and that many bytes."""
 
     def __init__(self) -> None:
         self._kept = bytearray()

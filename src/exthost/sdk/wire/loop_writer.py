@@ -1,8 +1,9 @@
-"""Writing to the host on an event loop, which must not wait.
+"""Writes to the host on an event loop, without blocking it.
 
-Bytes that do not fit into the pipe are kept and written later. Senders may wait while `is_full`.
-The descriptor stays in blocking mode, because other processes with the same pipe or terminal would
-share non-blocking mode. Instead, each write is small enough for a pipe that polls as writable.
+Bytes that do not fit into the pipe are kept and written later; back-pressure: senders may wait
+while `is_full`. The file descriptor stays in blocking mode, because non-blocking mode would also
+apply to other processes that have the same pipe or terminal. Instead, a write happens only if the
+pipe polls as writable, and is small enough not to block then.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ class LoopWriter:
 
     @property
     def unwritten(self) -> int:
-        """How many bytes the host has not taken yet."""
+        """The number of bytes that do not yet fit into the pipe."""
         return len(self._kept)
 
     @property

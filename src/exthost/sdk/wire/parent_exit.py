@@ -1,9 +1,9 @@
 """Detects the exit of the parent process.
 
 End of input shows that the host has ended, unless another process has inherited the other end of
-the pipe and keeps it open. So a thread waits for the exit of the parent as well. On a system
-without pidfds it polls the id of the parent. If the parent is outside of our PID namespace, nothing
-is watched.
+the pipe and keeps it open. So a thread also waits for the exit of the parent. On a system without
+pidfds it polls the parent's pid. If the parent is outside of the PID namespace of this process,
+nothing is watched.
 """
 
 import os
@@ -33,7 +33,7 @@ def _wait_for_end(parent: int, on_end: Callable[[], None]) -> None:
         while os.getppid() == parent:
             time.sleep(_ASK_SECONDS)
     else:
-        if os.getppid() == parent:  # its number was not given to another process meanwhile
+        if os.getppid() == parent:  # otherwise the pid may belong to another process by now
             select.select([fd], [], [])
         os.close(fd)
     on_end()

@@ -1,9 +1,10 @@
-"""Writing to the host, from any thread, whole frames in the order in which they were sent.
+"""Writes whole frames to the host, in the order in which they were sent. Thread-safe.
 
 `BlockingWriter` blocks the sender while the host does not read. The writer for an event loop, which
 must not block, is in `loop_writer`.
 
-A host that has ended is not an error here: `is_broken` becomes true, and nothing more is written.
+If the host has closed its end, no error is raised: `is_broken` becomes true, and nothing more is
+written.
 """
 
 import os
