@@ -1,4 +1,4 @@
-"""The command line: choose rows, measure each, print the table and judge it."""
+"""The command line: chooses rows, measures each, prints the table, and compares it with targets."""
 
 import argparse
 import fnmatch

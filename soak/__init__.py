@@ -1,1 +1,1 @@
-"""The long versions of the fault suite: minutes, bounded, run by `make soak`."""
+"""Long-running versions of the fault tests, which take minutes: `make soak` runs them."""

@@ -1,10 +1,10 @@
-"""The command: run the rows one after another, print the table, tell by the exit code.
+"""The command line: runs the tests one after another and prints a table.
 
     python -m soak [--scale 0.1] [--minutes 30] [PATTERN …]
 
-A row fails if it raises, or if afterwards a process, a descriptor or a thread is there that was not
-before, or memory grew by more than 5 MB. Rows that the time does not suffice for are told as not
-run, and that is a failure, too.
+A test (a row of the table) fails if it raises, if it leaves a process, a file descriptor or a
+thread behind, or if memory grew by more than 5 MB. A test for which no time is left is reported as
+not run, which is a failure, too. The exit status is not 0 if a test failed.
 """
 
 import argparse

@@ -1,7 +1,8 @@
-"""The rows about processes on nodes: something is killed again and again under 200 calls a second.
+"""The tests of the soak with processes on nodes: nodes or processes are killed again and again
+while 200 calls a second are made.
 
-Every call ends exactly once, for its caller and in the host's own account, and nothing is left. The
-rows about Ray are there where it is installed.
+Every call must end exactly once, for its caller and in the statistics of the host, and no process
+may be left over. The tests with Ray exist only if Ray is installed.
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""What a row must not change: processes, descriptors, threads and, nearly, memory."""
+"""Compares the processes, file descriptors, threads and memory of this process before and after a
+test of the soak."""
 
 import gc
 import time
@@ -7,7 +8,7 @@ from typing import NamedTuple
 
 from tests.extensions.looking import our_descriptors, our_processes, our_threads, resident_bytes
 
-# What the allocator may keep of thousands of processes that came and went.
+# The allocator may keep this much after thousands of processes were started and have ended.
 MOST_GROWTH_BYTES = 5_000_000
 
 # The time in which processes and descriptors may still go away after a row.

@@ -1,4 +1,4 @@
-"""One line of the soak's table."""
+"""`Row`: one test of the soak, which is a row of the table that it prints."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """One line of the table. `flat`: memory is to be as before."""
+    """One test. `run` takes a folder for its files, and returns a text about what it did, or
+    raises. If `flat` is true, the memory of this process must not have grown afterwards."""
 
     name: str
     run: Callable[[Path], Awaitable[str]]

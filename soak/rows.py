@@ -1,7 +1,7 @@
-"""The rows of the soak: each is a coroutine that returns what it did in words, or raises.
+"""The tests of the soak: each is a coroutine that returns a text about what it did, or raises.
 
-Accounts are kept as in the suite: every call that is made ends exactly once, and what the callers
-saw is what the host counted.
+They check, as the fault tests do, that every call ends exactly once, and that the outcomes that the
+callers saw are those that the host counted.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Markdown tables, and text that means nothing in Markdown."""
+"""Makes Markdown tables, and escapes text so that it has no special meaning in Markdown."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""Every generated file with its text."""
+"""Generates all pages: the path of each file, and its text."""
 
 import json
 
