@@ -2,6 +2,7 @@
 too early, two hosts of one config, and processes that outlive a host without a namespace."""
 
 import asyncio
+import ctypes
 import gc
 import json
 import os
@@ -10,13 +11,19 @@ import sys
 import uuid
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import exthost
 from exthost.control.address import config_key, lock_folder
 from exthost.control.server import ControlServer
 from exthost.control.status_report import StatusReport
 from exthost.errors import ExthostError, Refused
+from exthost.host.api.store import Store
+from exthost.http_server import token
+from exthost.launch import integrity
 from exthost.launch.integrity import file_digest
+from exthost.launch.package_tree import DigestedFile, read_digest
+from exthost.trace.trace_file import TraceFile
 from tests.extensions.driving import failing, until
 from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, system_explorer
 from tests.sandbox.lifetime import marked
@@ -167,6 +174,35 @@ async def a_pinned_program_that_is_swapped_beside_its_start_does_not_run() -> No
             await swapping.wait()
 
 
+@trial
+async def a_pinned_program_that_is_swapped_whenever_it_is_read_does_not_run() -> None:
+    libc = ctypes.CDLL(None)
+    with shared_folder() as place, shared_folder() as out:
+        good, evil, ran = system_explorer(place / "good"), place / "run", out / "ran"
+        system_explorer(evil).write_text(f"#!/usr/bin/python3 -SE\nopen({str(ran)!r}, 'w')\n")
+        reads = 0
+
+        def swapped(path: str) -> DigestedFile:
+            """Read the good file, which is there for this moment only."""
+            nonlocal reads
+            reads += 1
+            libc.renameat2(-100, os.fsencode(good), -100, os.fsencode(evil), 2)
+            try:
+                return read_digest(path)
+            finally:
+                libc.renameat2(-100, os.fsencode(good), -100, os.fsencode(evil), 2)
+
+        settings: dict[str, Any] = {
+            "permissions": {"filesystem": [f"{out}:rw"]},
+            "sha256": file_digest(str(good)),
+            "restart": NEVER,
+        }
+        with mock.patch.object(integrity, "read_digest", swapped):
+            error = await failing(impatient([str(evil)], **settings).__aenter__())
+        assert reads and not ran.exists(), "the other file ran"
+        assert isinstance(error, Refused) and error.code == "X0386", error
+
+
 # RENAME_EXCHANGE, as fast as it can.
 SWAP = """
 import ctypes, sys
@@ -201,27 +237,79 @@ async def take_place(host: exthost.Host, config: Path, environ: dict[str, str]) 
     await ControlServer(host, StatusReport(host), str(config), environ).close()
 
 
+CONFIG = """
+audit = {{ path = "{place}/audit" }}
+[[extensions]]
+name = "explorer"
+dialect = "morphir"
+start = "eager"
+source = {{ command = "{program}" }}
+"""
+
+
+@trial
+async def what_the_host_creates_is_closed_to_others_under_any_umask() -> None:
+    with shared_folder() as place:
+        program, home = system_explorer(place / "run"), place / "home"
+        config = place / "exthost.toml"
+        config.write_text(CONFIG.format(place=place, program=program))
+        # What the host reads and did not create.
+        given = {program, config}
+        variables = {**os.environ, "EXTHOST_HOME": str(home), "XDG_RUNTIME_DIR": ""}
+        words = (sys.executable, "-m", "exthost", "run", "--config", str(config))
+        before = os.umask(0)
+        try:
+            host = await asyncio.create_subprocess_exec(
+                *words, env=variables, stderr=asyncio.subprocess.DEVNULL
+            )
+            store = Store(str(home))
+            await asyncio.wrap_future(store.write(lambda c: c.execute("SELECT 1").rowcount))
+            store.close()
+            token.find_token(str(place / "token"), variables)
+            TraceFile(str(place / "trace"), {}).close()
+        finally:
+            os.umask(before)
+        key = config_key(config)
+        files = ("audit", "token", "trace", "home/exthost.sqlite3", f"home/run/{key}.sock")
+        try:
+            await until(lambda: all((place / name).exists() for name in files))
+            made = [path for path in place.rglob("*") if path not in given]
+            modes = {path: path.stat().st_mode for path in (*made, lock_folder())}
+            entered = 0o11 if os.geteuid() == 0 else 0
+            for path, mode in modes.items():
+                others = mode & (0o077 & ~entered if path.is_dir() else 0o077)
+                assert not others, (path, oct(mode))
+        finally:
+            host.terminate()
+            await host.wait()
+
+
 CLOSED_LOOP = """
-import asyncio, gc, json, sys, exthost
+import asyncio, gc, json, os, sys, time, exthost
 
 loop = asyncio.new_event_loop()
 words, settings = json.loads(sys.argv[1])
 connection = exthost.connect(words, dialect="morphir", **settings)
 ext = loop.run_until_complete(connection.__aenter__())
 assert loop.run_until_complete(ext.call("echo", 1)) == 1
+process = f"/proc/{ext.stats.pid}"
 loop.run_until_complete(loop.shutdown_default_executor())
 loop.close()
 del connection, ext, loop
 gc.collect()
 gc.collect()
-print("done")
+end = time.monotonic() + 30
+while os.path.exists(process) and time.monotonic() < end:
+    time.sleep(0.01)
+print("it runs on" if os.path.exists(process) else "done")
 """
 
 
 @trial
 async def a_loop_that_is_closed_before_its_extension_is_quiet_and_leaves_no_process() -> None:
     none: dict[str, Any] = {}
-    for settings in (none, {"permissions": none}):
+    watched = {"permissions": {"max_memory": 2**30}}
+    for settings in (none, {"permissions": none}, watched):
         mark = uuid.uuid4().hex
         words = json.dumps([EXPLORER, settings])
         status, out, err = await run_host(CLOSED_LOOP, words, EXTHOST_TRIAL=mark)

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -137,11 +138,18 @@ class Child:
         if self._group is not None and self._group.limits_memory:
             ceiling = ceiling._replace(memory=None, sockets=None)
         if ceiling != Ceiling():
+            # Weak: a child that nobody holds any more is to be collected, and so ended.
+            exceed = weakref.WeakMethod(self._exceed)
+
+            def on_exceeded(limit: str) -> None:
+                if (method := exceed()) is not None:
+                    call_in_loop(method, limit)
+
             self._stop_watchdog = watch(
                 self.pid,
                 self._init_channel is not None,
                 ceiling,
-                lambda limit: call_in_loop(self._exceed, limit),
+                on_exceeded,
                 self._private_mounts,
             )
 
