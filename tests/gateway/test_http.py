@@ -60,6 +60,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         ({"Authorization": "Bearer {token}x"}, 401),
         ({"Host": "attacker.example"}, 421),
         ({"Host": "127.0.0.1.attacker.example:80"}, 421),
+        ({"Host": "localhost:1@attacker.example"}, 421),
         ({"Host": "localhost:1"}, 200),
         ({"Origin": "https://attacker.example"}, 403),
         ({"Origin": "null"}, 403),

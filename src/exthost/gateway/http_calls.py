@@ -43,8 +43,8 @@ from exthost.gateway.call_session import Caller, make_context
 from exthost.gateway.client_requests import ANSWER_MARK, ClientRequests
 from exthost.gateway.clients import SESSION_HEADER, Client, Clients
 from exthost.gateway.exchanges import Context
-from exthost.http_server.access import Access
-from exthost.http_server.probes import App, Receive, Scope, Send, decode_headers
+from exthost.http_server.access import MISDIRECTED, UNKNOWN_NAME, Access
+from exthost.http_server.probes import App, Receive, Scope, Send, decode_headers, send_response
 from exthost.wire import jsontext
 
 __all__ = ["HttpCalls"]
@@ -109,7 +109,11 @@ class HttpCalls:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = self._read_headers(scope)
         if headers is None:
-            await self._app(scope, receive, send)
+            # The package accepts any text after the colon as a port.
+            if scope["type"] == "http" and not self._access.is_own_name(decode_headers(scope)):
+                await send_response(send, MISDIRECTED, "text/plain", UNKNOWN_NAME.encode())
+            else:
+                await self._app(scope, receive, send)
             return
         body = await _read_body(receive)
         if body is None:  # the client has disconnected

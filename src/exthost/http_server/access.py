@@ -14,6 +14,8 @@ MISDIRECTED = 421
 FORBIDDEN = 403
 UNAUTHORIZED = 401
 
+UNKNOWN_NAME = "this host is not known under that name"
+
 
 class Access:
     """The access rules of one HTTP service."""
@@ -26,11 +28,10 @@ class Access:
     def find_objection(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
         """Return the HTTP status and the reason if the headers `host`, `origin` or `sec-fetch-site`
         do not allow the request; otherwise None. Names of headers are in lower case."""
-        host = headers.get("host", "")
-        if _strip_port(host) not in self._host_names:
-            return MISDIRECTED, "this host is not known under that name"
+        if not self.is_own_name(headers):
+            return MISDIRECTED, UNKNOWN_NAME
         origin = headers.get("origin")
-        if origin is not None and not self._is_own_origin(origin, host):
+        if origin is not None and not self._is_own_origin(origin, headers.get("host", "")):
             return FORBIDDEN, "a page of another site may not ask this host"
         # A link on another site may lead here (navigate); its scripts may not send requests.
         if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") not in (
@@ -39,6 +40,10 @@ class Access:
         ):
             return FORBIDDEN, "a page of another site may not ask this host"
         return None
+
+    def is_own_name(self, headers: Mapping[str, str]) -> bool:
+        """Return whether the Host header has a name of this service, with any port."""
+        return _strip_port(headers.get("host", "")) in self._host_names
 
     def _is_own_origin(self, origin: str, host: str) -> bool:
         """Return whether the Origin header names this service: the name and port of `host`."""
