@@ -1,6 +1,7 @@
 """Config files that are none: each is refused, and none blocks."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,13 +39,22 @@ def test_the_secrets_of_many_extensions_are_found_without_comparing_each_with_al
 ) -> None:
     entries = [{"name": f"e{n}", "source": {"command": "true"}} for n in range(50)]
     config = config_from_mapping({"extensions": entries})
-    wanted = ConfiguredExtensions(config=config, specs=config.specs)
+    specs, wanted = config.specs, ConfiguredExtensions(config=config, specs=config.specs)
+
+    class Unsearched(tuple[Spec, ...]):
+        def __iter__(self) -> Iterator[Spec]:
+            raise AssertionError("all extensions were searched for one")
+
+        def __contains__(self, one: object) -> bool:
+            return any(one == spec for spec in self)
+
+    object.__setattr__(config, "specs", Unsearched(specs))
 
     def compare(one: object, other: object) -> bool:
         raise AssertionError("extensions were compared with each other")
 
     monkeypatch.setattr(Spec, "__eq__", compare)
     found = Spec(id="found", argv=("true",), requires=Requires(env=("A_TOKEN",)), dialect="nexo")
-    for spec in (*config.specs, found):
+    for spec in (*specs, found):
         assert wanted.asks_for_secrets(spec) == (("A_TOKEN",) if spec is found else ())
-        assert find_name_conflict(spec, config.specs) is None
+        assert find_name_conflict(spec, specs) is None

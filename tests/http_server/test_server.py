@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import resource
 from typing import Any
 
 import pytest
@@ -37,9 +38,13 @@ async def test_half_a_head_is_cut_off_and_honest_clients_are_served(
     try:
         async with asyncio.timeout(RUN_SECONDS):
             opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
-            for number, (_, writer) in enumerate(opened):
-                # Some finish one request first: a further head has a deadline as well.
-                writer.write((whole if number % 2 else b"") + whole[:20])
+            for number, (reader, writer) in enumerate(opened):
+                with contextlib.suppress(OSError, EOFError):
+                    # Some finish one request first: a further head has a deadline as well.
+                    if number % 2:
+                        writer.write(whole)
+                        await reader.readuntil(b"ok")
+                    writer.write(whole[:20])
             for reader, writer in opened:
                 with contextlib.suppress(ConnectionError):
                     await reader.read()  # returns at the end of the connection
@@ -52,3 +57,10 @@ async def test_half_a_head_is_cut_off_and_honest_clients_are_served(
         quiet.should_exit = True
         await serving
         listener.close()
+
+
+def test_half_of_the_descriptors_stay_for_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 100)
+    for descriptors, connections in ((128, 64), (4096, 100), (-1, 100)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=descriptors: (soft, soft))
+        assert server._max_connections() == connections

@@ -12,12 +12,12 @@ from typing import Any
 
 import exthost
 from exthost.errors import ExthostError, Refused
-from exthost.events import LogLine, Spawned
-from exthost.launch.package_tree import read_tree
+from exthost.events import Bus, LogLine, Spawned
+from exthost.launch.package_tree import file_digest, read_tree
 from exthost.process.procfs import descendants
 from tests.extensions import synaps_tree
 from tests.extensions.driving import failing, pid_of, until
-from tests.sandbox.confined import folder
+from tests.sandbox.confined import folder, shared_folder, system_explorer
 from tests.sandbox.packages import SECRET, Package
 from tests.sandbox.programs import IN_PLACE
 from tests.sandbox.trials import trial
@@ -109,6 +109,30 @@ async def failing_or_done(work: Any) -> BaseException | None:
     except ExthostError as error:
         return error
     return None
+
+
+@trial
+async def a_file_among_the_arguments_does_not_stand_in_for_a_pinned_program() -> None:
+    with shared_folder() as place:
+        program = system_explorer(place / "run.py")
+        pin = file_digest(str(program))
+        good = shutil.copy(program, place / "data.txt")
+        words = ["/usr/bin/python3", "-S", "-E", str(program), str(good)]
+        none: dict[str, Any] = {}
+        for settings in (none, {"permissions": none}):
+            async with exthost.connect(words, dialect="morphir", **settings) as ext:
+                assert ext.digests["program"] == pin, "what is shown is what can be pinned"
+        program.write_text(program.read_text() + "# another program\n")
+        bus, spawned = Bus(), list[Spawned]()
+        bus.subscribe(Spawned, spawned.append)
+        for settings in (none, {"permissions": none}):
+            for sha256 in (pin, {"program": pin}):
+                connection = exthost.connect(
+                    words, dialect="morphir", sha256=sha256, events=bus, **settings
+                )
+                error = await failing(connection.__aenter__())
+                assert isinstance(error, Refused) and error.code == "X0386", error
+                assert error.evidence.path == str(program) and not spawned, error
 
 
 @trial

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import json
 import logging
 import os
 import stat
@@ -313,6 +314,44 @@ async def root_is_never_left_to_one_that_may_write() -> None:
             assert not any(one["access"] == "write" for one in ext.enforced["paths"])
 
 
+AS_USER_0 = """
+import asyncio, json, sys, exthost
+from tests.sandbox.confined import explore
+
+async def main(program, granted):
+    settings = {"permissions": {"filesystem": [f"{granted}:rw"]}}
+    try:
+        async with exthost.connect([program], dialect="morphir", **settings) as ext:
+            code = "open(facts['file'], 'w').write('mine')"
+            assert await explore(ext, code, file=f"{granted}/file") is None
+            return ext.enforced["uid"]
+    except exthost.errors.Refused as refused:
+        return refused.code
+
+print(json.dumps(asyncio.run(main(*sys.argv[1:]))))
+"""
+
+
+@trial
+async def user_0_of_a_namespace_writes_only_if_it_is_an_ordinary_user_outside() -> None:
+    with shared_folder() as place, shared_folder() as own:
+        granted = place / "granted"
+        granted.mkdir(mode=0o755)
+        words = (AS_USER_0, str(system_explorer(own / "run")), str(granted))
+        pipe = asyncio.subprocess.PIPE
+        host = await asyncio.create_subprocess_exec(
+            *("unshare", "-Ur", sys.executable, "-c", *words), stdout=pipe, stderr=pipe
+        )
+        out, err = await host.communicate()
+        assert host.returncode == 0, err.decode()
+        owners = {path.name: path.stat().st_uid for path in granted.iterdir()}
+        if os.geteuid() == 0:
+            assert json.loads(out) == "X0392" and not owners, (out, owners)
+        else:
+            assert json.loads(out) == "0 without capabilities", out
+            assert owners == {"file": os.geteuid()}, owners
+
+
 @trial
 async def root_gives_up_its_uid_where_the_program_can_be_reached_without() -> None:
     python = "/usr/bin/python3"
@@ -404,19 +443,19 @@ async def a_host_with_a_narrow_umask_gives_its_extension_a_state_folder() -> Non
             file.write("kept")
         result = [folder, os.listdir(folder)]
     """
-    before = os.umask(0o077)
-    try:
-        with shared_folder() as place:
+    with shared_folder() as place:
+        orders = ("first", "after-the-store")
+        programs = {name: system_explorer(place / "programs" / name) for name in orders}
+        before = os.umask(0o177)  # takes from the host itself the right to enter
+        try:
             home = place / "new" / "home"
             environ = {**os.environ, "EXTHOST_HOME": str(home)}
-            for order in ("first", "after the store"):
-                name = f"ext-{order.replace(' ', '-')}"
-                if order != "first":
+            for name, program in programs.items():
+                if name != "first":
                     store = Store(str(place / "other"))
                     await asyncio.wrap_future(store.write(lambda c: c.execute("SELECT 1").rowcount))
                     store.close()
                     environ["EXTHOST_HOME"] = str(place / "other")
-                program = system_explorer(place / "programs" / name)
                 spec = spec_from_mapping(
                     {"name": name, "source": {"command": str(program)}, "permissions": {}}
                 )
@@ -433,5 +472,5 @@ async def a_host_with_a_narrow_umask_gives_its_extension_a_state_folder() -> Non
                     assert others == (0o11 if os.geteuid() == 0 else 0)
                 finally:
                     await extension.close()
-    finally:
-        os.umask(before)
+        finally:
+            os.umask(before)

@@ -57,6 +57,7 @@ ROWS: Mapping[str, Row] = {
             "no_file_gets_the_set_user_id_bit",
             "what_it_writes_for_a_root_host_belongs_to_a_user_of_its_own",
             "root_is_never_left_to_one_that_may_write",
+            "user_0_of_a_namespace_writes_only_if_it_is_an_ordinary_user_outside",
         ),
     ),
     "B4": Row(
@@ -112,6 +113,7 @@ ROWS: Mapping[str, Row] = {
     "M4": Row(
         "a pin was of another file than the one that ran",
         (
+            "a_file_among_the_arguments_does_not_stand_in_for_a_pinned_program",
             "a_changed_module_of_a_pinned_package_is_not_run",
             *_tests(
                 "tests/launch/test_integrity.py",
@@ -144,7 +146,11 @@ ROWS: Mapping[str, Row] = {
         (
             "a_flood_is_handled_in_small_steps_and_a_neighbour_is_served",
             "a_flood_on_stderr_is_dropped_beyond_a_thousand_lines_a_second",
-            *_tests("tests/faults/test_floods.py", "test_a_flood_of_noise_does_not_hold_the_loop"),
+            *_tests(
+                "tests/session/test_fairness.py",
+                "test_a_noisy_read_is_passed_on_in_slices",
+                "test_lines_beyond_the_rate_are_counted_and_the_tail_is_complete",
+            ),
         ),
     ),
     "M8": Row(
@@ -154,6 +160,7 @@ ROWS: Mapping[str, Row] = {
             *_tests(
                 "tests/http_server/test_server.py",
                 "test_half_a_head_is_cut_off_and_honest_clients_are_served",
+                "test_half_of_the_descriptors_stay_for_extensions",
             ),
         ),
     ),
@@ -199,7 +206,10 @@ ROWS: Mapping[str, Row] = {
     ),
     "m6": Row(
         "a pinned program that was swapped beside its start",
-        ("a_pinned_program_that_is_swapped_beside_its_start_does_not_run",),
+        (
+            "a_pinned_program_that_is_swapped_beside_its_start_does_not_run",
+            "a_pinned_program_that_is_swapped_whenever_it_is_read_does_not_run",
+        ),
     ),
     "m7": Row(
         "two hosts of one config, with other variables",
@@ -262,7 +272,10 @@ ROWS: Mapping[str, Row] = {
     ),
     "umask": Row(
         "a state folder that nobody could reach",
-        ("a_host_with_a_narrow_umask_gives_its_extension_a_state_folder",),
+        (
+            "a_host_with_a_narrow_umask_gives_its_extension_a_state_folder",
+            "what_the_host_creates_is_closed_to_others_under_any_umask",
+        ),
     ),
     "crowd": Row(
         "many hostile extensions at once", ("two_hundred_extensions_misbehave_and_one_is_served",)
