@@ -1,35 +1,34 @@
-"""One live conversation with one child process.
+"""One live conversation with one child process of an extension.
 
-A call goes down through `Session.start` and `Conversation.send` to the child's stdin. What the
-child writes comes back through `Conversation.receive` as effects, which the session performs. The
-call queue (`exthost.extension.call_queue`) owns the calls.
+`Session.start` passes a call to `Conversation.send`, which encodes its request for the child's
+stdin. `Conversation.receive` decodes what the child writes, and returns effects (values that say
+what is to be done), which the session performs. The call queue (`exthost.extension.call_queue`)
+owns the calls. In this package "the child" is that process.
 
 In reading order:
 
-    call             one accepted call: request, deadline, and who handles its reply
-    replies          what becomes of a reply: deliver, map, continue a generator, open a stream
-    effects          what a conversation asks its session to do
-    requests         the requests that wait for replies: numbered, encoded, remembered
+    call             one accepted call: its request, its deadline, and the handler of its reply
+    replies          handlers of replies: deliver, map, continue a generator, open a stream
+    effects          the values by which a conversation tells its session what to do
+    requests         numbers and encodes requests, and keeps those without a reply
     operations       generators of dialects, run step by step
-    stream_table     the open streams, and which events are theirs
-    phase            pure: the phases of a conversation, and their moves
+    stream_table     the open streams, and which events belong to which of them
+    phase            pure: the phases of a conversation, and the changes between them
     conversation     pure: calls and bytes in, effects out
-    failures         why a session ended, as data; errors of a child or a consumer
-    session          the driver: reads, writes, performs, ends
+    failures         why a session ended, as data; errors for broken rules
+    session          reads and writes the pipes, performs the effects, ends the process
     effect_performer performs every effect except completed calls
-    call_owner       what a session needs of the call queue
+    call_owner       the interface of the call queue that a session uses
 
-    handshake        the first operation, and a clear error when it fails
-    internal_calls   requests that the host makes for itself
-    inbound          requests of the child to the host
-    outbound_hold    messages held back while the child waits for an answer
-    notifications    log lines, events, progress, a changed offer
-    subscriptions    requests that stay open
-    stream_queue     the events of one stream, and how many there may be
-    stream           the consumer's end of a stream
-    awaitable_call   a call that a task awaits without a future in between
-    callback_call    a call whose outcome goes to a function
-    diagnostics      stderr, stray output, what was dropped: the evidence of errors
-    observation      shows the messages of a conversation to an observer, while there is one
-    process_lifetime exit, end of output, shutdown
+    handshake        the first operation, and a clear error when it fails internal_calls   requests
+    that the host makes for itself inbound          requests of the child to the host outbound_hold
+    holds messages back while the child waits for an answer notifications    handles log lines,
+    events, progress reports and changed tools subscriptions    requests that stay open for the
+    whole session stream_queue     the unread events of one stream, and their limit stream
+    the consumer's end of a stream awaitable_call   a call that a task awaits without a future in
+    between callback_call    a call whose outcome goes to a function diagnostics      collects
+    stderr, stray output and counts of dropped messages, for errors and logs output_diagnosis
+    explains what is wrong with the child's first output observation      passes the messages of a
+    conversation to an observer, while there is one process_lifetime the exit of the process, the
+    end of its pipes, and its shutdown
 """

@@ -1,10 +1,9 @@
 """A call that a task awaits directly, without a future between the two.
 
-An `asyncio.Future` wakes its task through the loop's queue: one more object, one more turn of the
-loop, and with it one more poll of every descriptor. A task only needs the members that this class
-has: they are the protocol by which `asyncio.isfuture` recognises the futures of other libraries. So
-the callback that reads a reply resumes the task directly. docs/architecture.md has the measurements
-with and without.
+An `asyncio.Future` wakes its task through the loop's queue. That costs one more object and one more
+event-loop iteration, which polls every file descriptor. This class implements the part of the
+future protocol that a task needs (`asyncio.isfuture` recognises it), so the callback that reads a
+reply resumes the task directly. docs/architecture.md has the measurements with and without.
 
 One task awaits a call, once, on the loop's thread. Every other use needs a real future
 (`FutureCall`).
@@ -20,17 +19,18 @@ from typing import Any, Protocol
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
 
-# Not on every system.
+# A no-op on systems that lack it.
 sched_yield: Callable[[], None] = getattr(os, "sched_yield", lambda: None)
 
 
 class WakeBatch:
-    """The calls of one queue that have ended and whose callers were not resumed yet: tasks, and
-    the `locks` that callers of other threads sleep on.
+    """The calls of one queue that have ended and whose callers are not resumed yet.
 
-    While a read is handled (`is_held`), no caller runs in between; the reader then calls `wake`. A
-    read inside the step of a task (`in_task`) leaves the waking to the loop, because a task cannot
-    run inside another one.
+    ended    calls that tasks await
+    locks    locks that blocking callers of other threads wait for
+    is_held  True while a read is handled: no caller is resumed until the reader calls `wake`
+    in_task  True while a task itself reads: the loop resumes callers later, because a task cannot
+             run inside another one
     """
 
     __slots__ = ("_loop", "ended", "in_task", "is_held", "locks")
@@ -43,12 +43,12 @@ class WakeBatch:
         self.in_task = False
 
     def schedule(self) -> None:
-        """Wake in the loop's next turn, because no reader will do it. Called for the first call
-        that ended; those that end in the same turn are woken with it."""
+        """Call `wake` in the loop's next iteration, because no reader will do it. Called for the
+        first call that ended; those that end in the same iteration are resumed with it."""
         self._loop.call_soon(self.wake)
 
     def wake(self) -> None:
-        """Resume the callers. Only from a callback of the loop, unless `in_task` is set."""
+        """Resume the callers. Must run in a callback of the loop, unless `in_task` is set."""
         if self.locks:
             self._wake_threads()
         if self.in_task:
@@ -60,7 +60,7 @@ class WakeBatch:
                 context = call.context_of_task
                 if context is not None:  # else the call ended before it was awaited
                     context.run(call.resume_task, call)
-        except BaseException:  # an interrupt that a task passes on must not stop the other tasks
+        except BaseException:  # a KeyboardInterrupt in one task must not keep the others waiting
             self.is_held = False
             self.ended[:0] = ended[ended.index(call) + 1 :]
             self._loop.call_soon(self.wake)
@@ -70,13 +70,13 @@ class WakeBatch:
         locks, self.locks = self.locks, ()
         for lock in locks:
             lock.release()
-        # Let them send their next calls now. The loop's own work after a read is then done while
-        # the child works, and not before it.
+        # Let these threads send their next calls now: the child then works on them while the loop's
+        # thread finishes its own work after the read.
         sched_yield()
 
 
 class Queue(Protocol):
-    """What an awaitable call needs of the call queue."""
+    """The part of the call queue that an awaitable call uses."""
 
     loop: asyncio.AbstractEventLoop
     now: Callable[[], float]
@@ -88,7 +88,7 @@ class Queue(Protocol):
 class AwaitableCall(Call):
     """A call and the future of its outcome in one. Use `await call`, then `call.value`."""
 
-    # asyncio recognises an awaitable future, and its loop, by these names.
+    # asyncio recognises a future, and its loop, by these two attributes.
     _asyncio_future_blocking = True
     _loop: asyncio.AbstractEventLoop
 
@@ -131,10 +131,10 @@ class AwaitableCall(Call):
         """Return when there is a `value`; raise the error that the call ended with."""
         if self.ended:
             if asyncio.get_running_loop() is not self._loop:
-                raise RuntimeError("a call of another loop")  # a task does so for a pending call
+                raise RuntimeError("a call of another loop")  # asyncio does so for a pending call
             self.result()
             return iter(())  # type: ignore[return-value]
-        # A task only needs an iterator, and one written in C has no frame to set up.
+        # A task needs only an iterator, and a tuple's iterator costs no Python frame.
         return iter((self,))  # type: ignore[return-value]
 
     def add_done_callback(

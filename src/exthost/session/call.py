@@ -1,7 +1,7 @@
 """One accepted call: its request, its deadline, and the object that handles its reply.
 
-A call ends exactly once. The code that sets `ended` then delivers the value or rejects the call
-with an error; subclasses pass it on to the caller. The call queue counts the outcome.
+A call ends exactly once. Whoever sets `ended` then calls `deliver` with the value or `reject` with
+the error; subclasses pass it on to the caller. The call queue counts the outcome.
 """
 
 from typing import Any
@@ -13,22 +13,22 @@ from exthost.session.replies import ReplyHandler
 
 
 class Call:
-    """One call of one extension.
+    """One call of one extension. `timeout` is in seconds, `deadline` a time of the loop's clock.
 
     Fields that most calls leave at their default are class attributes, because setting each of
     them would be a measurable part of a call.
     """
 
     ended = False
-    id: Id | None = None  # of the request that waits for its reply
-    session: Any = None  # the session that it was sent through, while it is in flight
-    first_error: ExthostError | None = None  # why the first attempt failed, if there was a second
-    internal = False  # made by the host itself: it is not counted and not published
-    final_deadline: float | None = None  # of the whole call, while one request has its own
-    extended = 0.0  # the seconds by which progress has moved the deadline
+    id: Id | None = None  # of its request in flight
+    session: Any = None  # the session that it was sent through; None if that session has ended
+    first_error: ExthostError | None = None  # of the first attempt, if the call was sent twice
+    internal = False  # made by the host itself: neither counted nor published
+    final_deadline: float | None = None  # of the whole call, if a request had its own deadline
+    extended = 0.0  # the seconds by which progress reports have moved the deadline
     unreadable_reply: tuple[Id, Noise] | None = None  # bytes with its id that are not a message
-    context: Any = None
-    trace_number: int | None = None  # its number in a trace, if there is one
+    context: Any = None  # values of the caller, which events carry
+    trace_number: int | None = None  # its number in a trace; None if it is not traced
     on_progress: OnProgress | None = None
 
     def __init__(
@@ -63,16 +63,16 @@ class Call:
             self.final_deadline = self.deadline
         self.deadline = self.final_deadline if deadline is None else deadline
 
-    def extend_deadline(self, now: float, most_seconds: float) -> None:
+    def extend_deadline(self, now: float, max_seconds: float) -> None:
         """Start the time limit again, but allow at most this many seconds in total."""
-        later = max(self.deadline, min(now + self.timeout, self.started_at + most_seconds))
-        self.extended += later - self.deadline
-        self.deadline = later
+        deadline = max(self.deadline, min(now + self.timeout, self.started_at + max_seconds))
+        self.extended += deadline - self.deadline
+        self.deadline = deadline
 
 
 class FutureCall(Call):
-    """A call whose outcome goes to a future. The host makes these for itself: the handshake, for
-    example."""
+    """A call whose outcome goes to a future. The host uses it for its own requests, such as the
+    handshake."""
 
     def __init__(
         self,

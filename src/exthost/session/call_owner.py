@@ -12,7 +12,7 @@ from exthost.session.effects import Completions
 
 
 class CallOwner(Protocol):
-    """Owns the calls of one extension. If `is_shared` is true, other threads send calls, too."""
+    """Owns the calls of one extension. `is_shared`: calls are submitted from several threads."""
 
     extension: str
     bus: Bus
@@ -32,18 +32,19 @@ class CallOwner(Protocol):
         """End this call with an error."""
 
     def cancel(self, call: Call) -> None:
-        """End this call, because nobody waits for it any more."""
+        """End this call, because its caller does not wait any more."""
 
     def watch_deadline(self, call: Call) -> None:
         """Watch the new deadline of this call."""
 
     def acknowledged(self, call: Call) -> None:
-        """Free the place of this call: the child has accepted its stream."""
+        """Count this call as in flight no more, because the child has accepted its stream."""
 
     def hold(self) -> None:
         """Send no call until `release`."""
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Send calls again."""
 
     def session_began(self, session: Any) -> None:
         """Watch the deadlines of a new session's calls from now on."""

@@ -1,7 +1,7 @@
-"""A call whose outcome is passed to a function, in the step in which its reply is read.
+"""A call whose outcome is passed to a callback, synchronously when its reply is read.
 
-For code of the host that serves other processes: no task waits, so the loop has no further turn
-between the reply and what is done with it.
+The host uses it to answer requests of other processes, for example on its control socket. No task
+waits for the call, so no further event-loop iteration passes between the reply and the answer.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,13 @@ OnEnd = Callable[[Any, BaseException | None], None]
 
 
 class Clock(Protocol):
-    """What such a call needs of its queue."""
+    """The part of the call queue that a callback call uses."""
 
     now: Callable[[], float]
 
 
 class CallbackCall(Call):
-    """A call without a task."""
+    """A call whose outcome goes to the function `on_end`."""
 
     def __init__(
         self,

@@ -1,18 +1,18 @@
 """The pure state of one conversation with one child: calls and bytes in, effects out.
 
-A `Conversation` knows no loop, no clock, no lock and no descriptor, so its tests run without a
+A `Conversation` knows no event loop, clock, lock or file descriptor, so its tests run without a
 process. The session (`session.py`) reads and writes the pipes and performs the effects.
 
-    send       numbers a request, remembers its call and returns the frame
+    send       numbers the request of a call, keeps the call and returns the frame
     begin      starts a call that is more than a single request
     receive    decodes the child's output and returns the effects
     abandon    gives up a call
-    end        closes the conversation; returns the calls that are left
+    end        closes the conversation; returns the calls without a reply
 
 The rules of this module:
 - a reply with an old id is late and one with a future id is unknown; both are counted and dropped;
-- in dialects that match replies by order, a reply belongs to the call that has waited longest, if
-  that call was sent before the reply was read;
+- in positional dialects (replies carry no id and match requests by order) a reply belongs to the
+  call that has waited longest, if that call was sent before the reply was read;
 - an event goes to its streams (`stream_table.py`).
 """
 
@@ -53,7 +53,8 @@ from exthost.wire.framing import Broken, Bytes, Framing, Item, Skipped
 
 _log = logging.getLogger("exthost.session")
 
-# The part of a stray line that is searched for an id: a flood of stray lines must stay cheap.
+# How much of a stray line is searched for an id. Limited, because a child may write very many of
+# them.
 _SEARCHED_BYTES = 256
 
 
@@ -61,8 +62,8 @@ class Conversation:
     """One conversation in one dialect."""
 
     __slots__ = (
-        "_by_order",
         "_codec",
+        "_is_positional",
         "_max_message",
         "_operations",
         "_read_up_to",
@@ -83,12 +84,13 @@ class Conversation:
         self.phase = Phase.HANDSHAKE
         self.framing: Framing = dialect.framing(max_message)
         self._codec = dialect.codec(Role.HOST)
-        self.decode = self._codec.decode  # `observation` replaces these two, and `send`
+        # An `Observation` replaces `decode`, `decode_replies` and `send` while it lasts.
+        self.decode = self._codec.decode
         self.decode_replies: Callable[[list[Any]], list[Any] | None] | None
         self.decode_replies = getattr(self._codec, "decode_replies", None)
-        self._by_order = dialect.traits.positional
+        self._is_positional = dialect.traits.positional
         self._max_message = max_message
-        self._read_up_to = first  # the frames of a read reply only to requests before this id
+        self._read_up_to = first  # the frames of a read can only reply to requests before this id
         self.requests = RequestTable(self._codec, self.framing, max_message, first)
         self.send = self.requests.send
         self.pending = self.requests.pending
@@ -104,13 +106,13 @@ class Conversation:
         return self._operations.offer
 
     def open(self, offer: Offer) -> None:
-        """The handshake is done."""
+        """Go to the phase OPEN, because the handshake is done."""
         self.move("open")
         self._operations.offer = offer
 
     def move(self, event: str) -> None:
-        """Go to the next phase. Raises KeyError for a move that is not in the table: a bug in
-        exthost."""
+        """Change the phase by the event "open", "drain" or "end". Raises KeyError if the table has
+        no such change, which is a bug in exthost."""
         self.phase = PHASES[self.phase, event]
 
     # -- calls -------------------------------------------------------------------------------
@@ -137,14 +139,15 @@ class Conversation:
         return effects
 
     def resume(self, call: Call, id: Any, answer: Reply | Failure) -> list[Effect]:
-        """Continue a call with the host's answer, unless the call ended meanwhile."""
+        """Continue a generator with the host's answer to its `AskHost`, unless the call has ended
+        meanwhile."""
         effects: list[Effect] = []
         if self.pending.pop(id, None) is call:
             self._operations.run(call, answer, effects)
         return effects
 
     def continue_without_reply(self, call: Call) -> list[Effect]:
-        """Continue a call whose request may stay unanswered, and had its time."""
+        """Continue a generator whose optional request got no reply in time."""
         effects: list[Effect] = []
         self.requests.forget(call)
         self._operations.run(call, None, effects)
@@ -160,7 +163,9 @@ class Conversation:
         """Take the frames of one read; return the effects, in order."""
         self._read_up_to = self.requests.next_id
         effects: list[Effect] = []
-        completed: Completions = []  # the current run of replies; an effect as soon as it has one
+        # The current run of replies. It is added to the effects with its first reply, and replaced
+        # by a new list whenever another effect comes in between.
+        completed: Completions = []
         pop, decode = self.pending.pop, self.decode
         messages: list[Any] = items
         if len(items) > 1 and self.decode_replies is not None:
@@ -202,7 +207,7 @@ class Conversation:
         except Exception as error:  # the dialect's code failed
             _log.exception("the output of an extension could not be read (%s)", self.dialect.name)
             effects.append(End(failures.NotUnderstood(error)))
-        except BaseException as interrupt:  # the replies before it must not be lost
+        except BaseException as interrupt:  # the replies decoded before it must not be lost
             effects.append(Interrupt(interrupt))
         return effects
 
@@ -211,7 +216,7 @@ class Conversation:
         match message:
             case Reply() | Failure():
                 id = message.id
-                call = self.pending.pop(id, None) if id is not None else self._oldest()
+                call = self.pending.pop(id, None) if id is not None else self._take_oldest()
                 self._handle_reply(call, message, effects)
             case Notification():
                 self._handle_notification(message, size, effects)
@@ -225,11 +230,13 @@ class Conversation:
                 for part in messages:
                     self._handle(part, size // len(messages), effects)
 
-    def _oldest(self) -> Call | None:
-        """Return the call that a reply without an id belongs to. In dialects with ids it is None:
-        there such a reply is an error about a message that the child could not read. A reply never
-        belongs to a call that was sent after it was read."""
-        return self.requests.take_oldest(self._read_up_to) if self._by_order else None
+    def _take_oldest(self) -> Call | None:
+        """Remove and return the call that a reply without an id belongs to, or None.
+
+        In dialects with ids there is none: such a reply is an error about a message that the child
+        could not read. A reply never belongs to a call that was sent after the reply was read.
+        """
+        return self.requests.take_oldest(self._read_up_to) if self._is_positional else None
 
     def _handle_reply(
         self, call: Call | None, reply: Reply | Failure, effects: list[Effect]
@@ -258,13 +265,14 @@ class Conversation:
                     effects.append([(call, value)])
 
     def _handle_unmatched(self, reply: Reply | Failure, effects: list[Effect]) -> None:
-        """Handle a reply that matches no call. By order, every later reply would match wrongly."""
+        """Handle a reply that matches no call. In a positional dialect this is fatal, because every
+        later reply would match the wrong call."""
         id = reply.id
         subscriptions = self.requests.subscriptions
         if subscriptions and subscriptions.pop(id, None) is not None:
             failure = reply if isinstance(reply, Failure) else None
             effects.append(SubscriptionEnded(reply.id, failure))
-        elif self._by_order:
+        elif self._is_positional:
             raise failures.not_a_message_error(Noise(b"", "an answer that nobody asked for"))
         else:
             is_old = type(id) is int and id < self.requests.next_id
@@ -273,15 +281,16 @@ class Conversation:
             )
 
     def _handle_noise(self, noise: Noise, effects: list[Effect]) -> None:
-        if self._by_order:
+        if self._is_positional:
             raise failures.not_a_message_error(noise)
         effects.append(Stray(noise.data, noise.why))
         id = self._codec.reply_id_in_prefix(noise.data[:_SEARCHED_BYTES])
         if id is not None and (call := self.pending.get(id)) is not None:
-            call.unreadable_reply = id, noise  # for the error, if the call times out
+            call.unreadable_reply = id, noise  # for the error message, if the call times out
 
     def _handle_skipped(self, skipped: Skipped, effects: list[Effect]) -> None:
-        """Handle bytes that are not a frame. The call of an over-long reply fails."""
+        """Handle bytes that are not a frame. If they are a reply over the size limit, fail its
+        call."""
         if skipped.why != "too long":
             effects.append(Stray(skipped.head, skipped.why))
             return
@@ -324,13 +333,14 @@ class Conversation:
         return set() if self._streams is None else self._streams.all()
 
     def leave(self, stream: StreamQueue, why: str) -> list[Effect]:
-        """Close a stream that nobody reads any more."""
+        """Close a stream whose consumer has left."""
         effects: list[Effect] = []
         self._stream_table.leave(stream, why, effects)
         return effects
 
     def others_wait(self, stream: StreamQueue) -> bool:
-        """Return whether another call or stream, which has room for events, waits for the child."""
+        """Return whether another call, or another stream whose queue is not full, waits for output
+        of the child."""
         if any(call.on_reply.stream is not stream for call in self.pending.values()):
             return True
         return any(not other.is_full for other in self.streams() if other is not stream)
@@ -338,8 +348,8 @@ class Conversation:
     # -- giving up, ending -------------------------------------------------------------------
 
     def abandon(self, call: Call, why: str) -> list[Effect]:
-        """Give up a call. Send the dialect's cancellation, or end the conversation if the late
-        reply could not be recognised."""
+        """Give up a call. Send the dialect's cancellation, if it has one. In a positional dialect
+        end the conversation, because a late reply could not be told from the next one."""
         effects: list[Effect] = []
         was_pending = self.requests.forget(call)
         handler = call.on_reply
@@ -348,8 +358,8 @@ class Conversation:
         if was_pending:
             if isinstance(handler, GeneratorReply):
                 handler.close()
-            if self._by_order:
-                # At once: the late reply may be in the pipe, and must not match another call.
+            if self._is_positional:
+                # Now, because the late reply may be in the pipe and must not match another call.
                 cause = failures.GivenUp(self.dialect.name, call.method, why)
                 effects.append(End(cause))
             elif self.dialect.cancel_message is not None and self.phase is not Phase.HANDSHAKE:
