@@ -33,7 +33,7 @@ from exthost.offer import NO_OFFER, Offer, Tool
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
 from exthost.process.host_environ import host_environ
-from exthost.session.handshake import greet, shake_hands, start_timeout_error
+from exthost.session.handshake import run_initial_steps, shake_hands, start_timeout_error
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.spec import HostEnvRef, Limits, Spec
@@ -363,7 +363,7 @@ class Start:
             if starter.vet is not None:
                 starter.vet(self.offer)
             for steps in starter.on_new_process:
-                await greet(session, steps())
+                await run_initial_steps(session, steps())
         except BaseException as error:
             await session.kill_and_wait()
             if isinstance(error, HandshakeFailed):

@@ -1,11 +1,11 @@
-"""Observations of a child besides its messages: stderr, stray output, counts of what was dropped.
+"""Collects what a child does besides sending messages: stderr, stray output, dropped messages.
 
-Keeps the evidence that every error about the child carries, and passes lines on to the log and the
-bus. It decides nothing.
+Supplies the evidence (command line, exit status, last stderr lines) of errors about the child, and
+passes its log lines on to the log and the event bus. It decides nothing.
 
-**Fairness.** Lines are passed on at a bounded rate, a few at a time, so that an extension that logs
-without end does not hold up the others. Lines beyond that wait in a queue; when it is full, they
-are counted and dropped. The tail of stderr is complete in any case.
+**Fairness.** Lines are passed on at a limited rate, so that an extension that logs without end does
+not delay the others. Lines beyond that wait in a queue; when the queue is full, they are counted
+and dropped. The last lines of stderr, which errors show, are kept in any case.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ UNMATCHED = "replies to no question"
 
 _log = logging.getLogger("exthost.extensions")
 
-# A child that died left at most this much in its stderr pipe: its traceback.
+# The most that is read at once from a stderr pipe whose child has died: enough for any traceback.
 _LAST_STDERR_BYTES = 1024 * 1024
 
-# This many of one kind are logged one by one, and further ones only each time their number has
-# doubled: a flood would fill the disk. All of them are counted.
+# So many warnings of one kind are logged one by one; further ones only each time their number has
+# doubled, because a flood would fill the disk. All of them are counted.
 _LOGGED_ONE_BY_ONE = 100
 
 
@@ -55,12 +55,16 @@ _DROPPING_PAUSE_SECONDS = 0.002
 DROPPED_LINES = "lines of stderr or of the log, beyond a thousand a second"
 
 
-# Shared by all that have no line waiting, and never filled: an empty deque has 760 bytes.
+# Shared by all sessions without a waiting line; it stays empty. An empty deque takes 760 bytes.
 _NOTHING_WAITS: deque[tuple[str, int, str]] = deque()
 
 
 class Diagnostics:
-    """The observations of one session."""
+    """Stderr, stray output and dropped messages of one session.
+
+    noise    stray and log lines since the last `take_noise`
+    redacts  whether the child's output must not appear in logs and errors
+    """
 
     __slots__ = (
         "_bus",
@@ -100,14 +104,15 @@ class Diagnostics:
         self._used = 0  # lines passed on in this tick
         self._unlogged = 0  # lines dropped in this tick
         self._tick_timer: asyncio.TimerHandle | None = None
-        # From the text of a failed call to the permission that it lacked, or "". None: no sandbox.
+        # Takes the error text of a failed call; returns help that names the sandbox permission that
+        # it probably lacked, or "". None without a sandbox.
         self.suggest_grant: Callable[[str], str] | None = None
         os.set_blocking(child.stderr, False)
         loop.add_reader(child.stderr, self._on_stderr)
 
     @property
     def counts(self) -> Counter[str]:
-        """What was dropped, by name."""
+        """How often something was dropped, by what it was."""
         return Counter() if self._counts is None else self._counts
 
     def _on_stderr(self) -> None:
@@ -137,7 +142,7 @@ class Diagnostics:
         return dropped
 
     def drain_stderr(self) -> None:
-        """Read what is in the stderr pipe now: it explains what just happened."""
+        """Read what is in the stderr pipe now, so that an error made now can show it."""
         bytes_left = _LAST_STDERR_BYTES
         while bytes_left > 0 and self._child.stderr >= 0:
             try:
@@ -150,7 +155,7 @@ class Diagnostics:
             bytes_left -= len(data)
 
     def close(self) -> None:
-        """The child is gone: read the rest of stderr, and stop watching it."""
+        """Read the rest of stderr, and stop watching it, because the child has exited."""
         self.drain_stderr()
         if self._tail is not None:
             self._tail.end()
@@ -162,7 +167,8 @@ class Diagnostics:
         self.log("stderr", self._stderr_level, text)
 
     def log(self, source: str, level: int, text: str) -> None:
-        """Pass on a line of the extension's own, for a person: now, or when its turn comes."""
+        """Pass on a log line of the extension, now or when the rate limit allows it. `source` is
+        "stderr", "stdout" or "log"; `level` is one of the logging module."""
         if self._tick_timer is None:
             self._used = 0
             self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
@@ -208,7 +214,7 @@ class Diagnostics:
             self._pass_on("stderr", logging.WARNING, f"dropped: {DROPPED_LINES} ({times} so far)")
 
     def take_noise(self) -> int:
-        """Return how many lines of noise were handled since the last call."""
+        """Return how many stray and log lines came since the last call."""
         noise, self.noise = self.noise, 0
         return noise
 
@@ -219,30 +225,30 @@ class Diagnostics:
             _log.log(level, "[%s] %s", self.extension, text)
 
     def stray(self, data: bytes, why: str) -> None:
-        """Log output that is no message: usually a print that should go to stderr."""
+        """Count and log output that is no message, usually a print that should go to stderr."""
         self.noise += 1
         if not self.count(STRAY):
             return
         text = data[:SHOWN_BYTES].rstrip(b"\r").decode("utf-8", "replace")
-        shown = "" if self.redacts else f": {text}"
-        self.log("stdout", logging.WARNING, f"stray output on stdout ({why}){shown}")
+        details = "" if self.redacts else f": {text}"
+        self.log("stdout", logging.WARNING, f"stray output on stdout ({why}){details}")
         if self.redacts:
             self.log("stdout", logging.DEBUG, f"the stray output: {text}")
 
     def count(self, what: str, warning: str = "", content: Any = None) -> bool:
-        """Count something that was dropped, and log the warning, with the content if that may be
-        shown. Return False if this kind has been logged often enough."""
+        """Count something that was dropped, and log the warning, with the content unless output is
+        redacted. Return False if so many of this kind came that this one is not logged."""
         if self._counts is None:
             self._counts = Counter()
         times = self._counts[what] = self._counts[what] + 1
         if Dropped in self._bus.kinds:
             self._bus.publish(Dropped(self.extension, what, times))
-        is_news = times <= _LOGGED_ONE_BY_ONE or not times & (times - 1)
-        if warning and is_news:
-            is_shown = content is not None and not self.redacts
-            shown = f": {jsontext.display_text(content)[:SHOWN_BYTES]}" if is_shown else ""
-            self.log("stdout", logging.WARNING, f"{warning}{shown}")
-        return is_news
+        is_logged = times <= _LOGGED_ONE_BY_ONE or not times & (times - 1)  # or a power of two
+        if warning and is_logged:
+            has_content = content is not None and not self.redacts
+            details = f": {jsontext.display_text(content)[:SHOWN_BYTES]}" if has_content else ""
+            self.log("stdout", logging.WARNING, f"{warning}{details}")
+        return is_logged
 
     def count_and_log(self, what: str) -> None:
         """Count something that was dropped, and log the 1st, 2nd, 4th, 8th … of its kind."""
@@ -253,17 +259,17 @@ class Diagnostics:
 
     @property
     def exit(self) -> str:
-        """How the child ended, in words; "" while it runs."""
+        """How the child ended, as text such as "exited with 1"; "" while it runs."""
         return str(self._child.see_exit() or "")
 
     def add_advice(self, error: CallFailed) -> None:
-        """Name the sandbox in the help of a failed call, if it is the likely cause."""
+        """Replace the help of a failed call if the sandbox is the likely cause of the failure."""
         if self.suggest_grant is not None:
             error.help = self.suggest_grant(error.error_message) or error.help
 
     def evidence_since(self, started_at: float, offending: bytes = b"") -> Evidence:
-        """Return the evidence for an error of a call that began at this time of the loop. Stderr
-        that is older is marked as such."""
+        """Return the evidence for an error of a call that began at this loop time. Older lines of
+        stderr are marked as such. `offending` are the bytes that were wrong."""
         self.drain_stderr()
         evidence = self.evidence(offending)
         if self._tail is not None:
@@ -271,7 +277,7 @@ class Diagnostics:
         return evidence
 
     def evidence(self, offending: bytes = b"") -> Evidence:
-        """Return the present observations as evidence for an error."""
+        """Return the evidence for an error made now. `offending` are the bytes that were wrong."""
         if self.redacts:
             offending = b""
         return Evidence(

@@ -1,8 +1,8 @@
 """Performs the effects of a conversation, except the most common one: completed calls.
 
 These are events of streams, requests to the host, notifications, subscriptions and counts of
-dropped messages. The objects for them are made when they are first needed, because most sessions
-need few of them and a host may have hundreds of sessions.
+dropped messages. The objects that handle them are created lazily, because most sessions need few of
+them and a host may have hundreds of sessions.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ from exthost.spec import Limits
 
 
 class SessionPort(Protocol):
-    """What the performer needs of its session."""
+    """The part of the session that the performer uses."""
 
     limits: Limits
     wire_id: str
@@ -95,7 +95,7 @@ class EffectPerformer:
         self._inbound: InboundRequests | None = None
         self._notifications: Notifications | None = None
         self._subscriptions: Subscriptions | None = None
-        # Holds messages back while the child waits for an answer, in dialects that need it.
+        # In dialects that need it: holds messages back while the child waits for an answer.
         self.hold: OutboundHold | None = None
         if self._dialect.traits.quiet_while_asked:
             self.hold = OutboundHold(owner.hold, owner.release)
@@ -105,7 +105,7 @@ class EffectPerformer:
         _PERFORM[type(effect)](self, effect)
 
     def cancel(self) -> None:
-        """The session is over: stop serving requests and renewing subscriptions."""
+        """Stop handling requests and renewing subscriptions, because the session has ended."""
         if self._inbound is not None:
             self._inbound.cancel()
         if self._subscriptions is not None:
@@ -142,7 +142,7 @@ class EffectPerformer:
             self._session.pause_for(stream)
 
     def _others_wait(self, stream: StreamQueue) -> bool:
-        # A waiting call may be the consumer's own, made inside its `async for`.
+        # The consumer of the stream may itself wait for a call, inside its `async for` loop.
         return self._owner.has_waiting or self._conversation.others_wait(stream)
 
     def _perform_stream_accepted(self, effect: StreamAccepted) -> None:
@@ -189,7 +189,7 @@ class EffectPerformer:
         self._notifications.handle(effect)
 
     def _extend_deadline(self, call: Call) -> None:
-        """Give a call with progress more time, unless its caller has set a timeout."""
+        """Give a call that reports progress more time, unless its caller has set a timeout."""
         factor = self._dialect.traits.progress_multiplier
         if factor > 1 and call.timeout == self._session.limits.call:
             call.extend_deadline(self._owner.now(), factor * call.timeout)

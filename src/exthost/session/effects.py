@@ -1,8 +1,8 @@
 """Effects: the values by which a conversation tells its session what to do.
 
 The session performs them at once and in order. The most common effect is a plain list of `(call,
-value)`: calls that one read completed, in the order of their replies. Another effect between two
-replies begins a new list.
+value)` pairs: the calls that one read completed, in the order of their replies. If another effect
+comes between two replies, the second reply is in a new list.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -18,7 +18,7 @@ from exthost.session.stream_queue import StreamQueue
 Completions: TypeAlias = list[tuple[Call, Any]]
 
 Frame: TypeAlias = bytes | tuple[bytes, ...]
-"""The bytes of one message; a large one in parts."""
+"""The framed bytes of one message; those of a large message in parts, to save a copy."""
 
 
 class Failed(NamedTuple):
@@ -119,12 +119,13 @@ class End(NamedTuple):
     """The conversation is over."""
 
     cause: EndCause
-    # The process did nothing wrong, but cannot serve another call.
+    # True if the process did nothing wrong, but can take no other call.
     retired: bool = False
 
 
 class Interrupt(NamedTuple):
-    """An interrupt came while a read was decoded: raise it after the other effects."""
+    """Raise this exception (KeyboardInterrupt, for example) after the effects before it. It came
+    while a read was decoded."""
 
     exception: BaseException
 

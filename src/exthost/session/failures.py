@@ -1,8 +1,8 @@
-"""Why a session ended, and the errors for a child or a consumer that broke a rule.
+"""Why a session ended (`EndCause`), and the errors for broken rules of the protocol or of streams.
 
-An `EndCause` is data. An error is made of it later and separately for each call, because more may
-be known by then (the exit status, the last lines of stderr), and because each error names its own
-call. Whether the conversation continues is decided where the fault is found, not here.
+An `EndCause` is a value. Its `error` method makes an error for each call that was in flight, later
+than the end: by then the exit status and the last lines of stderr may be known, and each error
+names its own call.
 """
 
 from dataclasses import replace
@@ -18,15 +18,15 @@ from exthost.errors import (
 from exthost.messages import Noise
 from exthost.wire.framing import Broken
 
-# How many bytes of something that is not a message a person needs to recognise it.
+# How many bytes of output that is not a message are shown, so that a person recognises it.
 SHOWN_BYTES = 200
 
 _SEE_STDERR = "what it wrote to stderr tells more"
 
 
 class Observations(Protocol):
-    """What is known of the child. `exit` says in words how it ended, or is "" while it runs. If
-    `redacts` is true, the child's output must not be shown."""
+    """What is known of the child. `exit` is a text that says how it ended, or "" while it runs.
+    `redacts`: the child's output must not appear in errors."""
 
     extension: str
     redacts: bool
@@ -41,18 +41,18 @@ class Observations(Protocol):
 
 
 class Died(NamedTuple):
-    """Its process has exited, perhaps in the middle of a frame."""
+    """The process has exited, perhaps in the middle of a frame (`broken`)."""
 
     broken: Broken | None = None
 
     def error(self, seen: Observations, method: str) -> ExthostError:
         during = f" while {method} was under way" if method else ""
-        message = f"it ended{during}: {seen.exit}{_inside(self.broken)}"
+        message = f"it ended{during}: {seen.exit}{_describe_broken(self.broken)}"
         return _gone(seen, "X1001", message, _SEE_STDERR, self.broken)
 
 
 class ClosedPipe(NamedTuple):
-    """It closed a pipe. It may have exited since, or still run."""
+    """The process closed its stdin or stdout. It may have exited since, or still run."""
 
     name: str
     broken: Broken | None = None
@@ -61,13 +61,16 @@ class ClosedPipe(NamedTuple):
         if seen.exit:
             return Died(self.broken).error(seen, method)
         consequence = f", so {method} is lost" if method else ""
-        message = f"it closed its {self.name} and still runs{consequence}{_inside(self.broken)}"
+        message = (
+            f"it closed its {self.name} and still runs{consequence}{_describe_broken(self.broken)}"
+        )
         help = "an extension keeps its pipes for as long as it lives"
         return _gone(seen, "X1002", message, help, self.broken)
 
 
 class GivenUp(NamedTuple):
-    """A call was given up. In its dialect a late reply could not be distinguished from the next."""
+    """The host ended the process because a call was given up: in its positional dialect a late
+    reply could not be told from the next one."""
 
     dialect: str
     call: str
@@ -82,7 +85,7 @@ class GivenUp(NamedTuple):
 
 
 class Retired(NamedTuple):
-    """An operation left the process in a state in which no other operation can begin."""
+    """The host ended the process because an operation left it unable to begin another one."""
 
     dialect: str
     call: str
@@ -95,7 +98,7 @@ class Retired(NamedTuple):
 
 
 class Stalled(NamedTuple):
-    """It does not read its stdin."""
+    """The process has not read its stdin for too long."""
 
     seconds: float
 
@@ -106,7 +109,7 @@ class Stalled(NamedTuple):
 
 
 class ClosedByHost(NamedTuple):
-    """The host ended it."""
+    """The host ended the process, by a stop or a restart."""
 
     def error(self, seen: Observations, method: str) -> ExthostError:
         message = f"it was closed while {method} was under way" if method else "it was closed"
@@ -114,7 +117,7 @@ class ClosedByHost(NamedTuple):
 
 
 class Violated(NamedTuple):
-    """It broke the rules of its dialect."""
+    """The process broke a rule of its dialect."""
 
     violation: ProtocolViolation
 
@@ -136,7 +139,8 @@ EndCause: TypeAlias = (
 )
 
 
-def _inside(broken: Broken | None) -> str:
+def _describe_broken(broken: Broken | None) -> str:
+    """Return the part of a message that says in the middle of what the output ended."""
     return f"; {broken.why}" if broken is not None else ""
 
 
@@ -153,7 +157,7 @@ def _gone(
 
 
 def unreadable_output_error(broken: Broken, dialect: str) -> ProtocolViolation:
-    """Return the error for bytes after which the next frame cannot be found."""
+    """Return the error for output in which the next frame cannot be found."""
     return ProtocolViolation(
         "X0601",
         f"its output cannot be read any further: {broken.why}",
@@ -183,7 +187,7 @@ def reply_too_long_error(why: str, method: str, head: bytes) -> ProtocolViolatio
 
 
 def not_understood_error(exception: Exception) -> ProtocolViolation:
-    """Return the error for an exception in the dialect's code that read the child's output."""
+    """Return the error for an exception in the dialect's code, raised by the child's output."""
     return ProtocolViolation(
         "X0604",
         f"what it wrote could not be understood: {exception!r}",
@@ -223,7 +227,8 @@ def used_after_fork_error() -> UsageError:
 
 
 def copy_error(error: ExthostError) -> ExthostError:
-    """Return a copy for one caller. An error that is raised twice would collect both tracebacks."""
+    """Return a copy for one caller. An error object that is raised twice would collect the
+    tracebacks of both callers."""
     copy = type(error).__new__(type(error))
     copy.__dict__.update(error.__dict__)
     copy.args = error.args
@@ -239,12 +244,13 @@ def failed_twice_error(first: ExthostError, second: ExthostError) -> ExthostErro
 
 
 def with_evidence(error: ExthostError, seen: Observations) -> ExthostError:
-    """Add what is known of the child to an error that was made without it."""
+    """Add the evidence about the child (command line, exit status, last stderr lines) to an error
+    that was made without it."""
     if not error.evidence.argv:
-        own = error.evidence
-        bytes = "" if seen.redacts else own.bytes
+        partial = error.evidence
+        bytes = "" if seen.redacts else partial.bytes
         error.evidence = replace(
-            seen.evidence(), bytes=bytes, details=own.details, answer=own.answer
+            seen.evidence(), bytes=bytes, details=partial.details, answer=partial.answer
         )
     error.extension = error.extension or seen.extension
     return error

@@ -1,7 +1,7 @@
-"""The handshake with a fresh process, and a clear error when it fails.
+"""Runs the handshake with a fresh process, and makes the error if it fails.
 
-Every failure ends in HandshakeFailed with the evidence: the exit status, the last lines of stderr
-and, where the first bytes show it, that the program speaks another dialect.
+Every failure is a HandshakeFailed with evidence (command line, exit status, last stderr lines). If
+the first bytes of the output look like another dialect's framing, the error says so.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ from exthost.offer import Offer
 from exthost.session.output_diagnosis import Diagnosis, diagnose_output
 from exthost.session.session import Session
 
-# What env says of the program that a first line such as `#!/usr/bin/env python3` names.
+# The message of `env` if the interpreter in a line such as `#!/usr/bin/env python3` does not exist.
 _MISSING_INTERPRETER = re.compile(r"\benv: \W?([\w.+-]+?)\W?: No such file or directory")
 
-# A child that has sent what cannot be used is silent for this long: it waits for us.
+# A child that is silent for this long after output that cannot be used probably waits for the host.
 _QUIET_SECONDS = 1.0
 
 
 class HandshakeProgress(NamedTuple):
-    """The progress of a handshake, seen from outside: how many bytes the child has not read yet,
-    and the first bytes of its output."""
+    """The visible progress of a handshake: how many bytes the child has not read yet, and the first
+    bytes of its output."""
 
     unread_bytes: int
     first_output: bytes
@@ -56,16 +56,16 @@ async def shake_hands(
     return offer
 
 
-async def greet(session: Session, steps: Exchanges) -> None:
-    """Run the exchanges that the dialect needs after the handshake, before any call."""
+async def run_initial_steps(session: Session, steps: Exchanges) -> None:
+    """Run the requests that a facet needs after the handshake, before any call."""
     await _run(session, "what follows the handshake", steps, _ignore)
 
 
 def _help_for_exit(session: Session) -> str:
     evidence = session.diagnostics.evidence()
-    if (found := _MISSING_INTERPRETER.search("\n".join(evidence.stderr))) is not None:
+    if (match := _MISSING_INTERPRETER.search("\n".join(evidence.stderr))) is not None:
         return (
-            f"the first line of the script names {found[1]}, which is not on PATH: install it, or "
+            f"the first line of the script names {match[1]}, which is not on PATH: install it, or "
             "correct that line"
         )
     if any("\\r" in line and "No such file" in line for line in evidence.stderr):
@@ -98,7 +98,7 @@ async def _run(
         session.internal.cancel(call)
         error.evidence = replace(session.diagnostics.evidence(), bytes=error.evidence.bytes)
         error.extension = session.diagnostics.extension
-        _explain_half_read(session, error)
+        _explain_missing_result(session, error)
         raise
     except ExthostError as error:
         raise _failed(session, error) from None
@@ -109,11 +109,12 @@ async def _run(
 
 
 async def _wait(session: Session, future: "asyncio.Future[Any]") -> None:
-    """Wait for the end of a handshake. Raises HandshakeFailed when the child has sent something
-    that is no reply and is silent since then: the rest of its time would be spent in vain.
+    """Wait for the end of a handshake. Raises HandshakeFailed early if the child has sent something
+    that is no reply and is silent since then, because waiting longer would not help.
 
-    The future itself is awaited: with any other way of waiting, a child that replies and exits
-    would be seen to exit before its reply is used."""
+    The future itself is awaited, and not a task or `asyncio.wait`: these take one more event-loop
+    iteration, in which a child that replies and exits would be taken for one that did not reply.
+    """
     silence = _Silence(session, future)
     try:
         await future
@@ -126,28 +127,28 @@ async def _wait(session: Session, future: "asyncio.Future[Any]") -> None:
 
 
 class _Silence:
-    """Looks at the output of a child whenever that has not changed for a while, and cancels the
-    handshake if there is a `fault` in it."""
+    """Checks the output of a child whenever it has not changed for `_QUIET_SECONDS`. If the output
+    has a fault, sets `fault` and cancels the handshake."""
 
-    __slots__ = ("_future", "_seen", "_session", "fault", "timer")
+    __slots__ = ("_future", "_last_output", "_session", "fault", "timer")
 
     def __init__(self, session: Session, future: "asyncio.Future[Any]") -> None:
         self._session = session
         self._future = future
-        self._seen = b""
+        self._last_output = b""
         self.fault: HandshakeFailed | None = None
         self._start_timer()
 
     def _start_timer(self) -> None:
-        self.timer = asyncio.get_running_loop().call_later(_QUIET_SECONDS, self._look)
+        self.timer = asyncio.get_running_loop().call_later(_QUIET_SECONDS, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         session = self._session
-        first = session.first_output
-        is_quiet = bool(first) and first == self._seen
-        self._seen = first
+        output = session.first_output
+        is_quiet = bool(output) and output == self._last_output
+        self._last_output = output
         diagnosis = None
-        if is_quiet and not _speaks_another(session) and _is_meant_as_reply(session):
+        if is_quiet and not _detect_other_dialect(session) and _is_meant_as_reply(session):
             diagnosis = _diagnose(session)
         if diagnosis is None or self._future.done():
             self._start_timer()
@@ -162,8 +163,8 @@ class _Silence:
 
 
 def _is_meant_as_reply(session: Session) -> bool:
-    """Return whether the output is a reply with a fault, and not what a program prints while it
-    starts. In a framing with lengths nothing else has a frame."""
+    """Return whether the output is a faulty reply, and not text that a program prints while it
+    starts. In a framing with lengths, text does not form a frame, so any frame is a reply."""
     first = session.first_output
     has_lengths = session.dialect.framing(1024).suffix is None
     return has_lengths or b'"id"' in first or b"'id'" in first
@@ -174,19 +175,20 @@ def _diagnose(session: Session, *, was_read: bool = False) -> Diagnosis | None:
     return diagnose_output(session.dialect, session.first_output, ids, was_read=was_read)
 
 
-def _explain_half_read(session: Session, error: HandshakeFailed) -> None:
-    """Add what the child really sent, if a reply was read as null that has neither result nor
-    error."""
+def _explain_missing_result(session: Session, error: HandshakeFailed) -> None:
+    """Add what the child really sent to the error, if a reply had neither a result nor an error and
+    was therefore read as the result null."""
     if (diagnosis := _diagnose(session, was_read=True)) is not None:
         error.message = f"{error.message}; {diagnosis.message}"
         error.help = diagnosis.help
-        shown = diagnosis.data.decode("utf-8", "backslashreplace")
-        error.evidence = replace(error.evidence, bytes=shown)
+        offending = diagnosis.data.decode("utf-8", "backslashreplace")
+        error.evidence = replace(error.evidence, bytes=offending)
 
 
 def start_timeout_error(session: Session, seconds: float) -> HandshakeFailed:
-    """Return the error of a handshake that took longer than the whole start may take. The host has
-    killed the process since, which is no evidence."""
+    """Return the error of a handshake that was not done within the limit of the whole start
+    (`limits.start`). The evidence has no exit status, because the host itself has killed the
+    process."""
     error = _failed(session, CallTimeout("X0801", ""), seconds)
     if error.code == "X0504":
         error.code = "X0507"
@@ -197,8 +199,8 @@ def start_timeout_error(session: Session, seconds: float) -> HandshakeFailed:
     return error
 
 
-def _speaks_another(session: Session) -> Sniffed | None:
-    """Return what the first output looks like, if that is another dialect's framing."""
+def _detect_other_dialect(session: Session) -> Sniffed | None:
+    """Return what the first output looks like, if it is the framing of another dialect."""
     sniffed = sniff(session.first_output)
     if sniffed is None or sniffed.framing is session.dialect.framing:
         return None
@@ -226,7 +228,7 @@ def _failed(session: Session, error: ExthostError, seconds: float | None = None)
         code, message, help = "X0502", f"it refused the handshake: {error.message}", error.help
     else:
         code, message, help = "X0505", f"it broke the handshake: {error.message}", error.help
-    sniffed = _speaks_another(session)
+    sniffed = _detect_other_dialect(session)
     if sniffed is not None:
         code = "X0506"
         dialects = ", ".join(sniffed.dialects)

@@ -1,8 +1,9 @@
-"""Requests of the child to the host. Each is served by a task of its own, so reading never waits.
+"""Handles requests of the child to the host. Each has its own task, so that reading never waits.
 
-An `OutboundHold` begins when a request is accepted. It ends when that request, and those that came
-before the first answer, are answered. Later requests do not prolong it: a child that keeps sending
-requests must not block all other messages.
+In dialects that need it, other messages to the child are held back while it waits for an answer
+(`OutboundHold`). A hold begins when a request is accepted. It ends when that request, and all that
+came before the first answer, are answered. Later requests do not prolong it, because a child that
+keeps sending requests must not block all other messages.
 """
 
 import asyncio
@@ -16,31 +17,32 @@ from exthost.session.outbound_hold import OutboundHold
 
 _log = logging.getLogger("exthost.session")
 
-# Requests that may be served at the same time; more are refused.
+# The number of requests that are handled at the same time; more are answered with an error.
 AT_ONCE = 256
 
 Handler: TypeAlias = Callable[[Any], Awaitable[Any]]
-"""Returns the result for the params. Raises CallFailed to answer with a certain error."""
+"""Takes the params of a request and returns its result. Raises CallFailed to answer with an
+error."""
 
 OnAnswer: TypeAlias = Callable[[Reply | Failure], None]
 
 
 class Counts(Protocol):
-    """Where dropped requests are counted."""
+    """Counts dropped requests, by what they were."""
 
     def count(self, what: str) -> object: ...
 
 
 class InboundRequests:
-    """The requests of one child that are being served."""
+    """The requests of one child that are being handled."""
 
     __slots__ = (
         "_counts",
         "_handlers",
         "_held_for",
         "_hold",
+        "_hold_is_growing",
         "_loop",
-        "_more_are_held_for",
         "_refuse",
         "_send",
         "_tasks",
@@ -62,12 +64,12 @@ class InboundRequests:
         self._counts = counts
         self._loop = loop
         self._hold = hold
-        self._held_for: set[Any] = set()  # the requests that must be answered before the rest
-        self._more_are_held_for = True
+        self._held_for: set[Any] = set()  # the keys of the requests whose answers end the hold
+        self._hold_is_growing = True
         self._tasks: dict[Any, asyncio.Task[None]] = {}
 
     def serve(self, request: Request) -> None:
-        """Serve a request, or refuse it at once if it has no handler."""
+        """Start to handle a request, or refuse it at once if it has no handler."""
         handler = self._handlers.get(request.method)
         if handler is None:
             self._send(self._refuse(request))
@@ -82,7 +84,8 @@ class InboundRequests:
             self._tasks[key] = self._loop.create_task(self._serve(handler, request))
 
     def ask(self, request: Request, on_answer: OnAnswer) -> None:
-        """Serve a request that came inside a reply; `on_answer` is called later, never at once."""
+        """Handle a request that came inside a reply. `on_answer` is called in a later event-loop
+        iteration."""
         handler = self._handlers.get(request.method)
         if handler is None:
             self._loop.call_soon(on_answer, self._refuse(request))
@@ -113,16 +116,16 @@ class InboundRequests:
     def _hold_for(self, key: Any, hold: OutboundHold) -> None:
         if not self._held_for:
             self._held_for.add(key)
-            self._more_are_held_for = True
+            self._hold_is_growing = True
             hold.begin()
-        elif self._more_are_held_for:
+        elif self._hold_is_growing:
             self._held_for.add(key)
 
     def _done(self, request: Request) -> None:
-        """Forget a request that was answered or whose child is gone."""
+        """Forget a request that was answered, or whose child has ended."""
         key = _key(request.id)
         self._tasks.pop(key, None)
-        self._more_are_held_for = False
+        self._hold_is_growing = False
         if self._held_for == {key}:
             self._end_hold()
         self._held_for.discard(key)
@@ -133,7 +136,7 @@ class InboundRequests:
             self._hold.end()
 
     def cancel(self) -> None:
-        """Stop serving requests: the child is gone."""
+        """Cancel all handlers, because the child has ended."""
         for task in list(self._tasks.values()):
             task.cancel()
         self._end_hold()  # a task that is cancelled before its first step never runs `_done`
@@ -151,6 +154,6 @@ async def _answer(handler: Handler, request: Request) -> Reply | Failure:
 
 
 def _key(id: Any) -> Any:
-    """Return a dict key for an id. Children may use a list or `true`, and some dialects accept
-    that."""
+    """Return a dict key for a request id. Some dialects accept ids that are not hashable, such as a
+    list, or that equal another id, such as `true`."""
     return id if type(id) in (int, str) else ("odd", repr(id))
