@@ -27,7 +27,7 @@ from exthost.errors import (
 from exthost.events import Bus, CallEnded, CallStarted
 from exthost.extension.extension import Extension
 from exthost.host.audit import Audit
-from exthost.session.stream_queue import STREAM_EVENTS_MOST
+from exthost.session.stream_queue import MAX_STREAM_EVENTS
 from exthost.spec import Breaker, Limits, Spec
 from tests.extensions.clock import Clock
 from tests.extensions.driving import closing, pid_of, until
@@ -36,7 +36,7 @@ from tests.toys.askback import DIALECT
 CHILD = Path(__file__).parents[1] / "toys" / "askback_child.py"
 
 # More than a stream may have unread while somebody else waits, and some reads more.
-OVERRUN = 3 * STREAM_EVENTS_MOST
+OVERRUN = 3 * MAX_STREAM_EVENTS
 
 
 # Longer than any machine takes; tests move the clock past it.

@@ -14,7 +14,7 @@ from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViola
 from exthost.events import Bus, Exited, LogLine
 from exthost.extension.extension import Extension
 from exthost.session.inbound import Handler
-from exthost.session.stream_queue import STREAM_BYTES_MOST, STREAM_EVENTS, STREAM_EVENTS_MOST
+from exthost.session.stream_queue import MAX_STREAM_BYTES, MAX_STREAM_EVENTS, STREAM_EVENTS
 from exthost.spec import Limits, Spec
 from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES
 from exthost.wire.lines import Lines
@@ -459,7 +459,7 @@ async def test_an_acknowledgement_over_the_size_limit_fails_the_opening_and_ends
 @pytest.mark.both_loops
 @pytest.mark.parametrize(
     ("pad", "total", "most"),
-    [(1000, 5000, STREAM_EVENTS), (200_000, 300, STREAM_BYTES_MOST // 200_000)],
+    [(1000, 5000, STREAM_EVENTS), (200_000, 300, MAX_STREAM_BYTES // 200_000)],
     ids=["by number", "by size"],
 )
 async def test_a_child_whose_stream_is_not_read_is_left_unread_until_it_is(
@@ -536,7 +536,7 @@ async def test_a_stream_that_is_never_read_while_others_wait_is_overrun_alone() 
             async for event in slow:
                 events.append(event)  # noqa: PERF401
         assert overrun.value.code == "X1306"
-        assert events == list(range(STREAM_EVENTS_MOST))
+        assert events == list(range(MAX_STREAM_EVENTS))
         assert await ext.call("echo", 1) == 1
         # It was told to stop, once.
         cancels = await told_by(ext, "watch.cancel")

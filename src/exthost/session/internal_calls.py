@@ -1,6 +1,6 @@
 """Requests that the host makes for itself: cancellations, the handshake, a new list of the tools.
 
-They are sent like every call, but are neither counted nor published.
+They are sent like every call, but are neither counted in `ext.stats` nor published as events.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from exthost.session.replies import DELIVER, GeneratorReply
 _UNAWAITED_SECONDS = 30.0
 
 
-class Starter(Protocol):
-    """What internal calls need of their session."""
+class CallSender(Protocol):
+    """The part of the session that internal calls use."""
 
     def start(self, call: Call) -> None: ...
     def send(self, message: Message) -> None: ...
@@ -31,7 +31,7 @@ class InternalCalls:
 
     __slots__ = ("_hold", "_owner", "_session")
 
-    def __init__(self, session: Starter, owner: CallOwner, hold: OutboundHold | None) -> None:
+    def __init__(self, session: CallSender, owner: CallOwner, hold: OutboundHold | None) -> None:
         self._session = session
         self._owner = owner
         self._hold = hold
@@ -43,6 +43,7 @@ class InternalCalls:
             self._session.send(message)
             return None
         future: asyncio.Future[Any] = self._owner.loop.create_future()
+        # Marks the exception as retrieved: asyncio would log that nobody looked at it.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         call = FutureCall(
             message.method, message.params, DELIVER, _UNAWAITED_SECONDS, self._owner.now(), future
@@ -73,6 +74,7 @@ class InternalCalls:
         self._owner.cancel(call)
 
     def _start(self, call: Call) -> bool:
+        """Send a call. Return False if it cannot be sent."""
         try:
             self._session.start(call)
         except ExthostError:

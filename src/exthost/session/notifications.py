@@ -1,7 +1,8 @@
-"""Handles the notifications of a child: log lines, events, progress, a changed offer.
+"""Handles the notifications of a child: log lines, events, progress reports, changed tools.
 
-The dialect decodes a notification; this module passes the result on to the log, the bus and the
-caller whose call made progress. Events of streams do not come here.
+The dialect decodes a notification to a meaning (`dialects/meanings.py`); this module passes it on
+to the log, the event bus or the caller whose call made progress. Events of streams do not come
+here.
 """
 
 import logging
@@ -19,8 +20,8 @@ _log = logging.getLogger("exthost.session")
 class Notifications:
     """Passes on the notifications of one session.
 
-    `extend_deadline` gives a call that reports progress more time, in dialects that want this.
-    `on_stale` requests the offer again.
+    `extend_deadline` gives a call that reports progress more time, in dialects that allow this.
+    `on_stale` requests the tools again, because they have changed.
     """
 
     __slots__ = ("_bus", "_diagnostics", "_extend_deadline", "_on_stale", "_wire_id")
@@ -56,7 +57,7 @@ class Notifications:
             case Unusable(why):
                 self._diagnostics.count_and_log(why)
             case Progress():
-                self._progress(meaning, call)
+                self._handle_progress(meaning, call)
             case OfferStale():
                 self._on_stale()
         if Noticed in self._bus.kinds:
@@ -64,12 +65,13 @@ class Notifications:
             self._bus.publish(Noticed(extension, notification.method, notification.params))
 
     def _publish(self, kind: str, version: int, payload: object) -> None:
-        """Publish an event under the extension's id in this host, not the one on the wire."""
+        """Publish an event under the extension's id in this host, which may differ from its id on
+        the wire."""
         if ExtensionEvent in self._bus.kinds:
             extension = self._diagnostics.extension
             self._bus.publish(ExtensionEvent(extension, kind, version, payload))
 
-    def _progress(self, progress: Progress, call: Call | None) -> None:
+    def _handle_progress(self, progress: Progress, call: Call | None) -> None:
         if call is None:
             self._diagnostics.count("progress of no call")
             return

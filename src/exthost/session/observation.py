@@ -1,10 +1,10 @@
-"""An observer of one conversation: it sees each message in either direction, and changes nothing.
+"""Lets an observer see each message of one conversation, in both directions. Traces use it.
 
-A conversation without an observer does no work for this: starting an observation replaces the
-functions by which the conversation encodes a call and decodes a frame, and ending it puts them
-back. Only the rarer ways of sending check for an observer.
+A conversation without an observer pays nothing: starting an observation replaces the functions by
+which the conversation encodes a call and decodes a frame, and ending it restores them. Only the
+rarer ways of sending (notifications, further requests of an operation) check for an observer.
 
-An observer that raises would break the conversation, so its errors are logged and dropped.
+Exceptions of an observer are logged and dropped, because they would break the conversation.
 """
 
 import logging
@@ -26,21 +26,22 @@ Received: TypeAlias = Incoming | Skipped | Broken
 
 
 class MessageObserver(Protocol):
-    """Looks at the messages of one conversation.
+    """Sees the messages of one conversation.
 
-    `call` is the call that a message belongs to, where that is known. `sent` may be called on any
-    thread that calls the extension; the other method is called on the loop's thread.
+    `call` is the call that a message belongs to, or None if that is not known. `sent` is called on
+    the thread that calls the extension, `received` on the loop's thread.
     """
 
     def sent(self, frame: bytes, method: str, call: Call | None) -> None:
-        """A frame is about to be written; `method` is that of a request."""
+        """Handle a frame that is about to be written. `method` is "" unless it is a request."""
 
     def received(self, message: Received, size: int, call: Call | None) -> None:
-        """A frame of `size` bytes was decoded, or bytes that are no frame were skipped."""
+        """Handle a message that was decoded from a frame of `size` bytes, or bytes that are not a
+        frame."""
 
 
 class Observation:
-    """One observer at one conversation, until `end`."""
+    """The observation of one conversation by one observer, until `end`."""
 
     __slots__ = (
         "_conversation", "_decode", "_decode_replies", "_observer", "_pass_on", "_send",
@@ -52,7 +53,7 @@ class Observation:
         observer: MessageObserver,
         pass_on: Callable[[list[Item]], None],
     ) -> None:
-        """`pass_on` handles what was read."""
+        """`pass_on` is the session's own function that handles the frames of a read."""
         self._pass_on = pass_on
         self._conversation = conversation
         self._observer = observer
@@ -73,18 +74,19 @@ class Observation:
         conversation.requests.on_sent = None
 
     def send(self, call: Call) -> Frame:
-        """Do what `Conversation.send` does, and show the frame."""
+        """Do what `Conversation.send` does, and report the frame to the observer."""
         frame = self._send(call)
         handler = call.on_reply
-        method = handler.request(call.params)[0] if handler.words_request else call.method
+        method = handler.request(call.params)[0] if handler.makes_request else call.method
         self._on_sent(frame, method, call)
         return frame
 
     def on_items(self, items: list[Item]) -> None:
-        """Show what of one read is not decoded, and pass it all on."""
+        """Report the items of one read that are not frames, and pass on all items. The frames are
+        reported when they are decoded."""
         for item in items:
             if isinstance(item, Skipped | Broken):
-                self._show(item, item.size if isinstance(item, Skipped) else 0, None)
+                self._report(item, item.size if isinstance(item, Skipped) else 0, None)
         self._pass_on(items)
 
     def _on_sent(self, frame: Frame, method: str, call: Call | None) -> None:
@@ -99,36 +101,36 @@ class Observation:
         message = self._decode(frame)
         if isinstance(message, Batch):
             for part in message.messages:
-                self._show(part, size, self._call_of(part))
+                self._report(part, size, self._find_call(part))
         else:
-            self._show(message, size, self._call_of(message))
+            self._report(message, size, self._find_call(message))
         return message
 
-    def _show(self, message: Received, size: int, call: Call | None) -> None:
+    def _report(self, message: Received, size: int, call: Call | None) -> None:
         try:
             self._observer.received(message, size, call)
         except Exception:
             _log.exception("an observer of messages failed")
 
-    def _call_of(self, message: Incoming) -> Call | None:
-        """Return the call that a message of the child belongs to, before that is handled."""
+    def _find_call(self, message: Incoming) -> Call | None:
+        """Return the call that a message of the child belongs to, before the message is handled."""
         pending = self._conversation.pending
         if type(message) is Notification:
-            return self._call_of_notification(message)
+            return self._find_call_of_notification(message)
         if type(message) is tuple or (isinstance(message, tuple) and hasattr(message, "id")):
             if hasattr(message, "method"):  # a request of the child
                 return None
             id: Any = message[0]
-            if id is None:  # by order: the call that has waited longest
+            if id is None:  # a positional dialect: the reply is for the call that waited longest
                 return next(iter(pending.values()), None)
             return pending.get(id)
         return None
 
-    def _call_of_notification(self, notification: Notification) -> Call | None:
+    def _find_call_of_notification(self, notification: Notification) -> Call | None:
         method, params = notification
         for stream in self._conversation.streams():
             member = stream.kind.notifications.get(method, "")
-            if member is None or (member and _member(params, member) == stream.key):
+            if member is None or (member and _get_field(params, member) == stream.key):
                 call: Call = stream.call
                 return call
         read = self._conversation.dialect.notifications.get(method)
@@ -138,5 +140,5 @@ class Observation:
         return None
 
 
-def _member(params: Any, name: str) -> Any:
+def _get_field(params: Any, name: str) -> Any:
     return params.get(name) if isinstance(params, dict) else None

@@ -1,8 +1,8 @@
-"""Operations of more than one request: the generators that dialects write, run step by step.
+"""Runs operations of several requests, which dialects write as generators.
 
-A generator yields what is to be sent, receives the replies, and its return value ends the call.
-Other messages of the child are handled as usual meanwhile. An exception in the dialect's code fails
-only that call.
+A generator yields steps (`dialects/steps.py`), such as a request to send, and receives the replies.
+Its return value ends the call. Between its steps, other messages of the child are handled as usual.
+An exception in the dialect's code fails only that call.
 """
 
 import logging
@@ -29,7 +29,8 @@ from exthost.session.requests import RequestTable
 
 _log = logging.getLogger("exthost.session")
 
-# Shared by all conversations in which no call has waited. It stays empty.
+# Shared by all conversations in which no call waits for a notification, to save memory. Stays
+# empty.
 _NO_WAITS: dict[Any, tuple[Call, WaitFor]] = {}
 
 
@@ -45,7 +46,8 @@ class Operations:
         self.waits = _NO_WAITS  # calls that wait for a notification
 
     def run(self, call: Call, received: Any, effects: list[Effect]) -> None:
-        """Send a value into the generator of a call, and take the steps that it yields."""
+        """Send a value into the generator of a call, and take the steps that it yields, until it
+        waits or ends. The effects of the steps are appended to `effects`."""
         handler = call.on_reply
         assert isinstance(handler, GeneratorReply)
         try:
@@ -69,7 +71,8 @@ class Operations:
     def _waits_after(
         self, call: Call, handler: GeneratorReply, step: Step, effects: list[Effect]
     ) -> bool:
-        """Take one step. Return True if the generator now waits for a reply."""
+        """Take one step. Return True if the generator must now wait: for a reply, a notification or
+        the host."""
         requests = self._requests
         match step:
             case Request(method, params, id):
@@ -125,26 +128,27 @@ class Operations:
                 effects.append(failure)
 
     def _open_waits(self) -> dict[Any, tuple[Call, WaitFor]]:
-        """Return the calls that still wait; those that timed out or were given up are dropped."""
+        """Return the calls that still wait for a notification, by id. Calls that timed out or were
+        given up are removed."""
         pending = self._requests.pending
         self.waits = {id: wait for id, wait in self.waits.items() if pending.get(id) is wait[0]}
         return dict(self.waits)
 
     def subscribe(self, subscription: Subscribe, effects: list[Effect]) -> None:
-        """Send a request that stays open; a reply ends it."""
+        """Send a request that stays open until the child replies."""
         id, frame = self._requests.subscribe(subscription)
         effects.append(Subscribed(id, subscription))
         effects.append(Write(frame))
 
     def failed(self, call: Call, error: Exception) -> Failed:
-        """Return the effect of an exception in the dialect's code that read a reply."""
+        """Return the effect of an exception that the dialect's code raised for a reply."""
         if isinstance(error, ExthostError):
             return Failed(call, error)
         _log.error("the %s dialect could not read a reply", self._dialect.name, exc_info=error)
         return Failed(call, failures.not_understood_error(error))
 
     def _retire(self, call: Call, handler: GeneratorReply, effects: list[Effect]) -> None:
-        """End the process if the call left it unusable. This must come before the end of the call,
-        because that frees its place for the next call."""
+        """End the process if the call left it unusable. This effect must come before the one that
+        ends the call, because the next call may be sent as soon as this call has ended."""
         if handler.retires_process:
             effects.append(End(failures.Retired(self._dialect.name, call.method), retired=True))

@@ -1,7 +1,7 @@
-"""Why the output of a child is not what its dialect expects, for the error of a failed handshake.
+"""Explains why the output of a child is not what its dialect expects, for a failed handshake.
 
-Holds the first bytes of the output to the rules of the dialect, as `exthost check` does. Pure, and
-used only after something went wrong: it imports what it needs then.
+Checks the first bytes of the output against the rules of the dialect, as `exthost check` does.
+Pure. It is used only after a failure, so the modules that it needs are imported lazily.
 """
 
 from typing import NamedTuple
@@ -13,11 +13,11 @@ from exthost.messages import Noise
 from exthost.process.stdout_reader import FIRST_BYTES
 from exthost.wire.framing import Broken, Skipped
 
-# Rules whose breach does not keep a reply from being read.
+# Rules that a reply may break and still be read.
 _HARMLESS = frozenset({"stdout-noise", "byte-order-mark", "version-member", "error-form"})
 
-# Rules that say what happened to a reply that was read as null.
-_HALF_READ = frozenset({"reply-form"})
+# The rules that a reply breaks which has neither result nor error, and is read as the result null.
+_MISSING_RESULT = frozenset({"reply-form"})
 
 
 class Diagnosis(NamedTuple):
@@ -31,10 +31,10 @@ class Diagnosis(NamedTuple):
 def diagnose_output(
     dialect: Dialect, output: bytes, ids: range, *, was_read: bool = False
 ) -> Diagnosis | None:
-    """Return the fault in the first output of a child that keeps the handshake from going on.
+    """Return the fault in the first output of a child that makes the handshake fail, or None.
 
-    `ids` are those of the requests that were sent. `was_read`: the replies could be read, and what
-    they say is the fault.
+    `ids` are those of the requests that were sent. `was_read`: the replies could be read, so only a
+    reply without a result is searched for.
     """
     from exthost.dialects.find import find_conformance
     from exthost.dialects.message_audit import MessageAudit, Problem, explain_violation
@@ -53,7 +53,7 @@ def diagnose_output(
         if isinstance(item, Skipped | Broken):
             problems.append(audit.check_item(item))
             continue
-        if dialect.traits.positional:  # only the requests say what a frame is
+        if dialect.traits.positional:  # a reply cannot be decoded without its request
             continue
         try:
             incoming = codec.decode(item)
@@ -62,12 +62,11 @@ def diagnose_output(
             incoming = Noise(b"", "")
         problems += audit.check_frame(item, incoming)
     broken = framing.end()
-    # Of a long output only the beginning is known: its last frame may well have ended.
+    # Of a long output only the beginning was kept, so its last frame may have been complete.
     if broken is not None and not problems and len(output) < FIRST_BYTES:
         problems.append(Problem("frame", _unfinished(broken, framing.suffix), broken.head))
-    wanted = _HALF_READ if was_read else None
     for problem in problems:
-        if problem.rule in wanted if wanted is not None else problem.rule not in _HARMLESS:
+        if problem.rule in _MISSING_RESULT if was_read else problem.rule not in _HARMLESS:
             rule = find_rule(problem.rule, conformance)
             message = rule.text[:-1] if dialect.traits.redact else problem.message
             return Diagnosis(message, rule.fix, b"" if dialect.traits.redact else problem.data)

@@ -1,4 +1,4 @@
-"""The phases of a conversation, and the table of moves between them."""
+"""The phases of a conversation, and the table of the changes between them."""
 
 from enum import Enum
 
@@ -12,6 +12,7 @@ class Phase(Enum):
     CLOSED = "closed"
 
 
+# The next phase, by the present phase and an event.
 PHASES = {
     (Phase.HANDSHAKE, "open"): Phase.OPEN,
     (Phase.HANDSHAKE, "drain"): Phase.DRAINING,

@@ -1,8 +1,8 @@
-"""The process of a session: its exit, the end of its pipes, and how the host ends it.
+"""Watches the process of a session for its exit and the end of its pipes, and shuts it down.
 
-The exit and the end of a pipe are seen in either order, or one without the other. The first of them
-starts a short grace period for the other; then `on_end` is called, once. The shutdown steps run
-here. After `release` there is no zombie and no open descriptor.
+The exit and the end of a pipe come in either order, or one without the other. The first of them
+starts a short grace period for the other; then `on_end` is called. The shutdown steps of the
+dialect run here. After `release` there is no zombie process and no open file descriptor.
 """
 
 import asyncio
@@ -29,20 +29,20 @@ __all__ = [
 
 _log = logging.getLogger("exthost.session")
 
-# After the exit: how long to wait for the child's last output from a pipe that another process
-# still has open.
+# How long to wait after the exit for the last output, if another process still has the pipe open.
 LAST_OUTPUT_SECONDS = 0.25
 
-# After the end of a pipe: how long to wait for the exit. A process that exits closes its pipes
-# first, and on a busy machine the rest may take a while.
+# How long to wait for the exit after the end of a pipe. A process that exits closes its pipes
+# first, and on a busy machine the exit may take a while.
 EXIT_SECONDS = 2.0
 
 Send = Callable[[Request | Notification], "asyncio.Future[None] | None"]
-"""Sends a message; the future, if there is one, is done when the reply or an error came."""
+"""Sends a message. For a request, returns a future that is done when the reply or an error came."""
 
 
 def scale_steps(steps: tuple[ShutdownStep, ...], seconds: float | None) -> tuple[ShutdownStep, ...]:
-    """Return shutdown steps that wait this long in all, each its share; None: as they are."""
+    """Return the steps with their waiting times scaled so that the sum is `seconds`; None leaves
+    them unchanged."""
     total = sum(step.wait for step in steps if not isinstance(step, Write))
     if seconds is None or not total:
         return steps
@@ -91,34 +91,34 @@ class ProcessLifetime:
         self._on_end = on_end
         self._on_exit = on_exit
         self._grace: asyncio.TimerHandle | None = None
-        loop.add_reader(child.exit_fd, self._exit_seen)
+        loop.add_reader(child.exit_fd, self._on_exit_seen)
 
-    def _exit_seen(self) -> None:
+    def _on_exit_seen(self) -> None:
         """Handle the exit of the process; its last output may still be in the pipes."""
         self._loop.remove_reader(self.child.exit_fd)
         status = self.child.see_exit()
         if Exited in self._bus.kinds:
-            self._diagnostics.drain_stderr()  # its last lines come before the news of its end
+            self._diagnostics.drain_stderr()  # its last lines must be published before its exit
             self._diagnostics.flush()
             pid, node = self.child.pid, self.child.node
             self._bus.publish(Exited(self._diagnostics.extension, pid, str(status), node))
         if not self.exited.done():
             self.exited.set_result(None)
-        self._over_within(LAST_OUTPUT_SECONDS, Died())
+        self._end_within(LAST_OUTPUT_SECONDS, Died())
         self._on_exit()
 
     def pipe_closed(self, cause: EndCause) -> None:
         """Handle the end of a pipe: the session ends with the exit, or after the grace period."""
         if not self.exited.done():
-            self._over_within(EXIT_SECONDS, cause)
+            self._end_within(EXIT_SECONDS, cause)
 
-    def _over_within(self, seconds: float, cause: EndCause) -> None:
+    def _end_within(self, seconds: float, cause: EndCause) -> None:
         if self._grace is not None:
             self._grace.cancel()
         self._grace = self._loop.call_later(seconds, self._on_end, cause)
 
     def release_after_exit(self) -> None:
-        """Release the process as soon as it has exited: the session is over."""
+        """Release the process as soon as it has exited, because the session has ended."""
         if self._grace is not None:
             self._grace.cancel()
         if self.exited.done():
@@ -127,6 +127,7 @@ class ProcessLifetime:
             self.exited.add_done_callback(lambda _: self.release())
 
     def release(self) -> None:
+        """Reap the process and close its pipes."""
         if self.released.done():
             return
         self._diagnostics.close()
@@ -141,7 +142,7 @@ class ProcessLifetime:
         if not await run_steps(steps, self):
             _log.error("%s: its process survived SIGKILL", self._diagnostics.extension)
 
-    # The methods that the shutdown steps use.
+    # The methods by which `run_steps` performs the shutdown steps.
 
     async def say(self, message: Request | Notification, wait: float) -> None:
         answered = self._send(message)

@@ -1,10 +1,11 @@
-"""Reply handlers: the object of each call that says what happens with its reply.
+"""Reply handlers: each call has one, which decides what happens with its reply.
 
-    DELIVER            return the result unchanged
-    MapResult          return the result as a function maps it
-    OneRequestOrMoreReply     map it, or continue with a generator if the reply asks for more
-    GeneratorReply     send the reply into a generator, whose next step is sent to the child
-    StreamReply        the reply acknowledges or ends a stream
+    DELIVER                the result ends the call, unchanged
+    MapResult              the result ends the call, mapped by a function
+    OneRequestOrMoreReply  the mapped result ends the call, unless the reply requires more requests;
+                           the call then continues with a generator
+    GeneratorReply         the reply is sent into a generator, which yields what to send next
+    StreamReply            the reply acknowledges or ends a stream
 
 A handler returns the value that ends the call, or raises an ExthostError if the call failed. It
 does no I/O and never waits.
@@ -20,7 +21,7 @@ from exthost.session.stream_queue import StreamQueue
 
 
 class Continue(NamedTuple):
-    """The generator has not ended: the conversation takes this step next."""
+    """The generator has not ended, and this is its next step."""
 
     step: Step
 
@@ -28,17 +29,18 @@ class Continue(NamedTuple):
 class ReplyHandler:
     """Delivers the result unchanged. Subclasses override what they do differently."""
 
-    __slots__ = ("is_simple", "words_request")
+    __slots__ = ("is_simple", "makes_request")
 
     # The stream that the call opens, if it opens one.
     stream: StreamQueue | None = None
 
-    def __init__(self, *, is_simple: bool = True, words_request: bool = False) -> None:
+    def __init__(self, *, is_simple: bool = True, makes_request: bool = False) -> None:
         """`is_simple`: the call is a single request whose result needs only `on_result`.
-        `words_request`: `request` makes the request; otherwise the method and params of the call
-        are sent. Every call reads both; in the instance they are found faster than in the class."""
+        `makes_request`: the method `request` makes the request; otherwise the method and params of
+        the call are sent. Every call reads both attributes; instance attributes are found faster
+        than class attributes."""
         self.is_simple = is_simple
-        self.words_request = words_request
+        self.makes_request = makes_request
 
     def request(self, params: Any) -> tuple[str, Any]:
         """Return the method and the params that are sent, from the params of the call."""
@@ -70,12 +72,13 @@ class MapResult(ReplyHandler):
 
 
 class OneRequestOrMoreReply(ReplyHandler):
-    """Handles an operation whose first reply is usually its only one."""
+    """Handles the first reply of an operation that usually needs one request, and sometimes
+    more."""
 
     __slots__ = ("_finish", "_request")
 
     def __init__(self, operation: OneRequestOrMore) -> None:
-        super().__init__(words_request=True)
+        super().__init__(makes_request=True)
         self._request, self._finish = operation
 
     def request(self, params: Any) -> tuple[str, Any]:
@@ -97,9 +100,9 @@ class GeneratorReply(ReplyHandler):
     def __init__(self, steps: Exchanges, *, limits_each_request: bool = False) -> None:
         super().__init__(is_simple=False)
         self._steps = steps
-        self.limits_each_request = limits_each_request  # the timeout is not for the whole call
-        self.is_optional = False  # the request in flight may stay without a reply
-        self.retires_process = False  # the process can serve no other call afterwards
+        self.limits_each_request = limits_each_request  # the timeout applies to each request
+        self.is_optional = False  # the call continues even if the request in flight gets no reply
+        self.retires_process = False  # the process can take no other call afterwards
 
     def advance(self, received: Received) -> Any:
         """Send this into the generator; return its next step, or the value of the call."""
@@ -109,12 +112,12 @@ class GeneratorReply(ReplyHandler):
             return done.value
 
     def close(self) -> None:
-        """End the generator: its call was given up."""
+        """End the generator, because its call was given up."""
         self._steps.close()
 
 
 class Switch(NamedTuple):
-    """The call continues with another handler, which starts now."""
+    """The call continues with this handler, whose generator is started now."""
 
     handler: GeneratorReply
 

@@ -1,7 +1,7 @@
-"""The requests of one conversation that wait for their replies: numbered, encoded, remembered.
+"""Numbers and encodes the requests of one conversation, and keeps those that wait for a reply.
 
-An id is never used twice in a conversation. A request that cannot be encoded or is too large for a
-frame is not remembered.
+An id is never used twice in a conversation. A request that cannot be encoded, or is too large for a
+frame, raises an error and is not kept.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,17 @@ from exthost.session.call import Call
 from exthost.session.effects import Frame
 from exthost.wire.framing import Framing
 
-# A larger payload is written separately from the rest of its frame, to save a copy.
+# A payload larger than this is not joined with the rest of its frame, to save a copy.
 _JOIN_BYTES = 64 * 1024
 
 
 class RequestTable:
-    """Calls by the id of the request that each of them waits for."""
+    """The requests without a reply.
+
+    pending        the calls, by the id of the request in flight, oldest first
+    subscriptions  requests that stay open, by id; None if there was none
+    next_id        the id of the next request
+    """
 
     __slots__ = (
         "_codec",
@@ -41,22 +46,23 @@ class RequestTable:
         self._suffix = framing.suffix
         self._join_bytes = min(_JOIN_BYTES, max_message)
         self.next_id = first_id
-        # Called with a frame, its method and its call, before it is written. Not by `send`.
+        # Set by an observer: called with a frame, its method and its call before it is written.
+        # `send` does not call it, because the observer replaces `send` itself.
         self.on_sent: Callable[[Frame, str, Call | None], None] | None = None
         self.pending: dict[Any, Call] = {}
         self.subscriptions: dict[Any, Subscribe] | None = None
 
     def send(self, call: Call) -> Frame:
-        """Number the request of a call, remember the call, and return the frame. Raises UsageError
-        if the request cannot be sent."""
+        """Number the request of a call, keep the call, and return the frame. Raises UsageError if
+        the request cannot be encoded."""
         handler, id = call.on_reply, self.next_id
-        if handler.words_request:
+        if handler.makes_request:
             payload = self._encode_request(*handler.request(call.params), id)
         else:
             payload = self._encode_request(call.method, call.params, id)
         if len(payload) > self._join_bytes:
-            frame: Frame = self._parts(payload)
-        elif self._suffix is not None:  # the framing's `wrap`, without the call
+            frame: Frame = self._split_frame(payload)
+        elif self._suffix is not None:  # inlined `wrap` of the framing
             frame = payload + self._suffix
         else:
             frame = self._framing.wrap(payload)
@@ -66,13 +72,14 @@ class RequestTable:
         return frame
 
     def send_step(self, call: Call, method: str, params: Any, id: Id | None) -> Frame:
-        """Send a further request of a call; the id, if there is one, is the dialect's own."""
+        """Return the frame of a further request of a call. `id` is one that the dialect chose, or
+        None."""
         number = self.next_id if id is None else id
         payload = self._encode_request(method, params, number)
         frame = (
             self._framing.wrap(payload)
             if len(payload) <= self._join_bytes
-            else self._parts(payload)
+            else self._split_frame(payload)
         )
         if id is None:
             self.next_id += 1
@@ -82,7 +89,8 @@ class RequestTable:
             self.on_sent(frame, method, call)
         return frame
 
-    def _parts(self, payload: bytes) -> Frame:
+    def _split_frame(self, payload: bytes) -> Frame:
+        """Return the frame of a large payload in three parts, without copying the payload."""
         try:
             before, after = self._framing.frame_parts(len(payload))
         except UsageError:
@@ -91,14 +99,14 @@ class RequestTable:
         return before, payload, after
 
     def encode(self, message: Message) -> Frame:
-        """Return the frame of a message that waits for no reply."""
+        """Return the frame of a message that has no reply."""
         frame = self._framing.wrap(self._codec.encode(message))
         if self.on_sent is not None:
             self.on_sent(frame, "", None)
         return frame
 
     def subscribe(self, subscription: Subscribe) -> tuple[Id, Frame]:
-        """Number and remember a request that stays open; return its id and its frame."""
+        """Number and keep a request that stays open; return its id and its frame."""
         request, id = subscription.request, self.next_id
         frame = self._framing.wrap(self._encode_request(request.method, request.params, id))
         self.next_id = id + 1
@@ -110,7 +118,8 @@ class RequestTable:
         return id, frame
 
     def hold(self, call: Call) -> Any:
-        """Remember a call that waits for the host itself, under an id that no child can send."""
+        """Keep a call that waits for the host or for a notification, and not for a reply. Its id is
+        a tuple, which no child can send."""
         id: Any = (self.next_id,)
         self.next_id += 1
         call.id = id
@@ -118,7 +127,7 @@ class RequestTable:
         return id
 
     def forget(self, call: Call) -> bool:
-        """Forget a call. Return True if it was waiting."""
+        """Remove a call. Return True if it was waiting for a reply."""
         return call.id is not None and self.pending.pop(call.id, None) is not None
 
     def take_oldest(self, before: int) -> Call | None:

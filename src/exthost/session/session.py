@@ -1,7 +1,8 @@
-"""One live session with one child: the thin driver around the pure conversation.
+"""One live session with one child process: does the I/O for the pure `Conversation`.
 
-It reads the child's stdout, passes the bytes to the conversation, and performs the effects. It
-writes the frames that the conversation encodes. The rules of the protocol are not here.
+It reads the child's stdout, passes the frames to the conversation, and performs the effects that
+the conversation returns. It writes the frames that the conversation encodes. It knows no rules of
+the protocol.
 
     start → Conversation.send → StdinWriter        read → Conversation.receive → effects → perform
 
@@ -9,7 +10,8 @@ writes the frames that the conversation encodes. The rules of the protocol are n
 the rules, stopped reading, or was closed by the host. All its calls end at that moment.
 
 **Threads.** Everything runs on the loop's thread, except `start` of a simple call, which the
-blocking API runs on its callers' threads: `lock` guards the numbering and the write.
+blocking API runs on its callers' threads. Therefore `lock` guards the numbering of requests and the
+write.
 """
 
 import asyncio
@@ -43,8 +45,8 @@ from exthost.session.stream_queue import StreamQueue
 from exthost.spec import Limits
 from exthost.wire.framing import Item
 
-# While more than this waits for room in the pipe, we do not read: a child that sends requests and
-# does not read the answers would otherwise fill our memory with answers.
+# While more than this waits for room in the stdin pipe, stdout is not read. Otherwise a child that
+# sends requests and does not read the answers would fill the host's memory.
 _MAX_UNWRITTEN_BYTES = 1024 * 1024
 
 
@@ -80,10 +82,10 @@ class Session:
         self.limits = limits
         self.wire_id = wire_id or owner.extension
         self.handlers: Mapping[str, Handler] = {} if handlers is None else handlers
-        self.on_stale: Callable[[], None] | None = None  # called when the offer has changed
-        self.cause: EndCause | None = None
-        self.retired = False  # ended because it could serve no other call, not because of a fault
-        self.is_batched = False  # more calls follow in this tick: gather the frames into one write
+        self.on_stale: Callable[[], None] | None = None  # called when the tools have changed
+        self.cause: EndCause | None = None  # why the session ended; None while it lives
+        self.retired = False  # ended because it could take no other call, without a fault
+        self.is_batched = False  # more calls follow in this iteration: join them in one write
         self.lost_calls = 0  # how many calls were in flight when it ended
         self.ended: asyncio.Future[None] = loop.create_future()
         self.lock = threading.Lock()
@@ -121,7 +123,7 @@ class Session:
             owner.bus,
             loop,
             on_end=self.end,
-            on_exit=self._reader.finish,  # also what back-pressure left unread
+            on_exit=self._reader.finish,  # reads also what back-pressure left in the pipe
         )
         self._performer = EffectPerformer(self, owner, self.conversation, self.diagnostics)
         self.internal = InternalCalls(self, owner, self._performer.hold)
@@ -150,7 +152,7 @@ class Session:
         self.conversation.requests.next_id = id
 
     def observe(self, observer: MessageObserver) -> Callable[[], None]:
-        """Show each message to one observer; return a function that ends this."""
+        """Let an observer see each message; return a function that ends the observation."""
         observation = Observation(self.conversation, observer, self._on_items)
         self._send, self._reader.on_items = observation.send, observation.on_items
 
@@ -165,7 +167,7 @@ class Session:
         self._reader.resume()
 
     def with_evidence(self, error: ExthostError) -> ExthostError:
-        """Add the evidence about the child to a violation that has none."""
+        """Return the error. A protocol violation without evidence about the child gets it."""
         if isinstance(error, ProtocolViolation) and not error.evidence.argv:
             self.diagnostics.drain_stderr()
             failures.with_evidence(error, self.diagnostics)
@@ -183,10 +185,10 @@ class Session:
     # -- sending -----------------------------------------------------------------------------
 
     def start(self, call: Call) -> None:
-        """Send a call; its outcome goes to the owner. Raises if the call cannot be sent.
+        """Send a call; the owner gets its outcome. Raises if the call cannot be sent.
 
-        A request is written at once. If only one thread uses the session, and others are in flight
-        or more calls follow (`is_batched`), the frames of a tick are gathered into one write.
+        A single call is written at once. If only one thread uses the session, and other calls are
+        in flight or will follow (`is_batched`), the frames of one iteration are written together.
         """
         if self.cause is not None:
             raise self.closed_error(call.method)
@@ -206,7 +208,7 @@ class Session:
                 self._writer.gather(frame)
             else:
                 self._write_frame(frame)
-        if not self._reader.is_reading:  # back-pressure of a stream must not hold up this call
+        if not self._reader.is_reading:  # paused for a slow stream; this call needs its reply
             self.loop.call_soon_threadsafe(self._reader.resume)
 
     def write(self, frame: Frame) -> None:
@@ -222,8 +224,8 @@ class Session:
             self._writer.write_parts(*frame)
 
     def _read_before_sending(self, method: str) -> None:
-        """Read before the request is sent, in dialects without ids: output that the child has
-        already written belongs to something else, and must not match this request."""
+        """Read before a request is sent, in positional dialects: output that the child has written
+        before cannot be the reply to this request, and must not match it."""
         if not self.pending and self._reader.is_reading and get_ident() == self.thread:
             wakes = self._owner.wakes
             wakes.in_task = True  # the loop resumes callers later: no task runs inside another
@@ -235,7 +237,7 @@ class Session:
                 raise self.closed_error(method)
 
     def send(self, message: Message) -> None:
-        """Send a message that waits for no reply: a notification, or our answer to a request."""
+        """Send a message that has no reply: a notification, or an answer to the child's request."""
         hold = self._performer.hold if type(message) is Notification else None
         if hold is not None and hold.keep(partial(self.send, message)):
             return
@@ -255,17 +257,17 @@ class Session:
             self.loop.create_task(resume())
 
     async def drained(self) -> None:
-        """Wait until the child has read everything that was sent so far, or is gone."""
+        """Wait until the child has read everything that was sent so far, or has ended."""
         await self._writer.drained()
 
     # -- giving up ---------------------------------------------------------------------------
 
     def abandon(self, call: Call, why: str) -> None:
-        """Give up a call, and cancel it at the child if its dialect can."""
+        """Give up a call, and send a cancellation if the dialect has one."""
         self.perform(self.conversation.abandon(call, why))
 
     def leave_stream(self, stream: StreamQueue, why: str) -> None:
-        """Cancel a stream that nobody reads any more."""
+        """Cancel a stream whose consumer has left."""
         self.perform(self.conversation.leave(stream, why))
 
     def continue_without_reply(self, call: Call) -> None:
@@ -313,8 +315,8 @@ class Session:
         return self.conversation.is_idle
 
     async def until_idle(self) -> None:
-        """Wait until nothing is in flight, or the session is over. Its owner must send it no
-        further call."""
+        """Wait until nothing is in flight, or the session has ended. The owner must send no further
+        call through it."""
         while not (self.ended.done() or self.is_idle):
             if self._idle_waiter is None:
                 self._idle_waiter = self.loop.create_future()
@@ -348,7 +350,7 @@ class Session:
         self.retired = retired
         self.diagnostics.drain_stderr()
         self._reader.close()
-        if self._closing is not None:  # the host ends it, whatever was noticed first
+        if self._closing is not None:  # the host ends the process, so its exit is no fault
             cause = failures.ClosedByHost()
         with self.lock:
             self.cause = cause
@@ -367,16 +369,16 @@ class Session:
         self.lifetime.kill()
 
     async def kill_and_wait(self) -> None:
-        """Abort, and wait for the process to exit. This also works in a loop that is being closed,
-        where the task that `close` makes would be cancelled or left over."""
+        """Abort, and wait for the process to exit. Works also in a loop that is being closed, in
+        which the task that `close` creates would be cancelled."""
         self.abort()
         await self.lifetime.exits_within(KILL_SECONDS)
         if self._closing is not None:
             await asyncio.wait([self._closing], timeout=KILL_SECONDS)
 
     async def close(self) -> None:
-        """End the process by the steps of its dialect. Any task may close a session, at any time
-        and more than once; a closer that is cancelled does not leave the work half done."""
+        """End the process by the shutdown steps of its dialect. Any task may close a session, at
+        any time and more than once. If that task is cancelled, the shutdown still continues."""
         if self._closing is None:
             self._closing = self.loop.create_task(self._close())
         await asyncio.shield(self._closing)
@@ -394,6 +396,6 @@ class Session:
             await self.lifetime.released
 
     def closed_error(self, method: str) -> ExthostError:
-        """Return the error of a call that this session can no longer serve."""
+        """Return the error of a call of `method` for which this session ended too early."""
         cause = self.cause if self.cause is not None else failures.ClosedByHost()
         return cause.error(self.diagnostics, method)

@@ -1,8 +1,8 @@
 """The consumer's end of a stream: `async with ext.stream(…) as events: async for event in events`.
 
 Events come in the order in which they were sent. Iteration ends with the stream; `result` is then
-the reply or the last event, as the dialect has it. A stream that failed raises its error once,
-after its last event. Leaving early cancels the stream.
+the reply or the last event, depending on the dialect. A stream that failed raises its error once,
+after its last event. Leaving the block early cancels the stream.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class EventStream(StreamQueue):
         super().__init__(kind, key)
         self.result: Any = None
         self.error: ExthostError | None = None
-        # Set while reading of the child is paused because this queue is full.
+        # Not None while the child's output is not read because this queue is full.
         self.resume_reading: Callable[[], None] | None = None
         self._open = open
         self._close = close
@@ -51,7 +51,7 @@ class EventStream(StreamQueue):
         self._open(self)
         try:
             await self._opened
-        except asyncio.CancelledError:  # perhaps as the acknowledgement came: then it is open
+        except asyncio.CancelledError:  # the stream may be open, if it was just acknowledged
             self._leave()
             raise
         if self.error is not None and not self.acknowledged:
@@ -100,11 +100,11 @@ class EventStream(StreamQueue):
         self._wake(self._waiter)
 
     def acknowledge(self) -> None:
-        """The child has accepted the stream."""
+        """Let `async with` continue, because the child has accepted the stream."""
         self._wake(self._opened)
 
     def finish(self, result: Any) -> None:
-        """No more events will come; those queued are still delivered."""
+        """End the stream with a result. The events in the queue are still delivered."""
         if not self.ended:
             self.ended = True
             self.result = result
@@ -112,6 +112,7 @@ class EventStream(StreamQueue):
             self._wake(self._waiter)
 
     def fail(self, error: ExthostError) -> None:
+        """End the stream with an error, which is raised after the events in the queue."""
         if not self.ended:
             self.ended = True
             self.error = error
@@ -129,9 +130,12 @@ class EventStream(StreamQueue):
 
 
 class StreamCall(Call):
-    """The call that opens a stream. It ends when the stream ends. `timeout` is the limit of the
-    first reply; after an acknowledgement the stream may take `whole_seconds`, or any time. These
-    are counted from the call, or with `from_acknowledgement` from there."""
+    """The call that opens a stream. It ends when the stream ends.
+
+    `timeout` limits the time until the reply. After an acknowledgement, `whole_seconds` limits the
+    whole stream, from the beginning of the call, or with `from_acknowledgement` from the
+    acknowledgement; None means no limit.
+    """
 
     def __init__(
         self,
@@ -152,7 +156,7 @@ class StreamCall(Call):
         stream.call = self
 
     def acknowledged(self, now: float) -> None:
-        """The child has accepted the stream: from now on the limit of the whole stream holds."""
+        """Set the deadline of the whole stream, because the child has accepted the stream."""
         if self._whole_seconds is None:
             self.deadline = math.inf
         else:

@@ -1,8 +1,8 @@
-"""The queue of one stream: the events that its consumer has not read yet, and their limit.
+"""The queue of one stream: the events that its consumer has not read yet, with a limit.
 
-A slow consumer must not delay others. While nothing else of the session is awaited, a full queue
-pauses the reading of that child. While something else is awaited, the queue may grow to a larger
-limit; beyond that, only this stream ends, as overrun.
+A slow consumer must not delay other callers of the same process. If no other call or stream waits
+for the child, a full queue pauses the reading of its output (back-pressure). Otherwise the queue
+may grow to a larger limit; beyond that limit this stream fails, and only this one.
 """
 
 from collections import deque
@@ -12,12 +12,12 @@ from typing import Any
 
 from exthost.dialects.streams import StreamKind
 
-# A full queue: at this length the child's output stays unread, if nothing else waits for it.
+# At this length the queue is full: reading pauses, if nothing else waits for the child's output.
 STREAM_EVENTS = 256
 
-# If something else does wait, the queue may grow to this before its stream is ended.
-STREAM_EVENTS_MOST = 4096
-STREAM_BYTES_MOST = 16 * 2**20
+# If something else waits, the queue may grow to this before its stream fails.
+MAX_STREAM_EVENTS = 4096
+MAX_STREAM_BYTES = 16 * 2**20
 
 
 class Room(Enum):
@@ -43,24 +43,25 @@ class StreamQueue:
         self.call: Any = None  # the call that opens it
         self.events: deque[tuple[Any, int]] = deque()
         self.bytes = 0
-        self.acknowledged = False  # the reply came, and the stream goes on
-        self.delivered = False  # the consumer has seen an event: the call cannot be sent again
+        self.acknowledged = False  # the reply came, and more events follow
+        self.delivered = False  # the consumer has got an event, so the call must not be sent again
         self.ended = False
         # The last event, if it came before the acknowledgement.
         self.ended_by: tuple[Any] | None = None
 
     @property
     def is_full(self) -> bool:
-        return len(self.events) >= STREAM_EVENTS or self.bytes > STREAM_BYTES_MOST
+        return len(self.events) >= STREAM_EVENTS or self.bytes > MAX_STREAM_BYTES
 
     def room(self, size: int, others_wait: Callable[[], bool]) -> Room:
-        """Return what to do with one more event of `size` bytes. The first event is always kept:
-        it is within the size limit of messages."""
-        count, weight = len(self.events), self.bytes + size
-        if count + 1 < STREAM_EVENTS and (weight <= STREAM_BYTES_MOST or not count):
+        """Return what to do with one more event of `size` bytes. The first event is always kept,
+        since the size limit of messages applies to it. `others_wait` returns whether another call
+        or stream waits for the child."""
+        count, new_bytes = len(self.events), self.bytes + size
+        if count + 1 < STREAM_EVENTS and (new_bytes <= MAX_STREAM_BYTES or not count):
             return Room.KEEP
         if not others_wait():
             return Room.PAUSE
-        if count < STREAM_EVENTS_MOST and weight <= STREAM_BYTES_MOST:
+        if count < MAX_STREAM_EVENTS and new_bytes <= MAX_STREAM_BYTES:
             return Room.KEEP
         return Room.OVERRUN

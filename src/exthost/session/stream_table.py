@@ -1,4 +1,4 @@
-"""The open streams of one conversation: finds the streams of events and replies.
+"""The open streams of one conversation: finds the streams that an event or reply belongs to.
 
 An event belongs to the streams that were opened for its method and, in dialects that name streams,
 for the key in its params. A stream ends with its reply, or with a last event after a reply that
@@ -30,13 +30,14 @@ _log = logging.getLogger("exthost.session")
 class StreamTable:
     """The open streams, by the notifications that carry their events."""
 
-    __slots__ = ("_members", "_streams")
+    __slots__ = ("_key_fields", "_streams")
 
     def __init__(self, kinds: Iterable[StreamKind]) -> None:
-        # The notifications that are events, and the member of their params that names the stream.
-        self._members: dict[str, str | None] = {}
+        # The notifications that are events, by method, and the field of their params that names the
+        # stream; None if the events carry no name.
+        self._key_fields: dict[str, str | None] = {}
         for kind in kinds:
-            self._members.update(kind.notifications)
+            self._key_fields.update(kind.notifications)
         self._streams: dict[tuple[str, Any], list[StreamQueue]] = {}
 
     def open(self, stream: StreamQueue) -> None:
@@ -59,9 +60,9 @@ class StreamTable:
 
     def find(self, method: str, params: Any) -> tuple[StreamQueue, ...] | None:
         """Return the open streams that this notification is for; None if it is not an event."""
-        if method not in self._members:
+        if method not in self._key_fields:
             return None
-        member = self._members[method]
+        member = self._key_fields[method]
         key = None
         if member is not None:
             key = params.get(member) if isinstance(params, dict) else None
@@ -144,7 +145,8 @@ class StreamTable:
             effects.append([(call, stream.ended_by[0])])
 
     def leave(self, stream: StreamQueue, why: str, effects: list[Effect]) -> None:
-        """Close a stream that nobody reads, and cancel it at the child if its dialect can."""
+        """Close a stream whose consumer has left, and send a cancellation if the dialect has
+        one."""
         if self.close(stream) and stream.kind.cancel is not None:
             message = stream.kind.cancel(stream.params, why)
             if message is not None:

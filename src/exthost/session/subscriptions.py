@@ -1,8 +1,9 @@
-"""Requests that stay open as long as their session, such as a subscription.
+"""Subscriptions: requests that stay open for the whole session. Sends them again when they end.
 
-A reply ends the subscription. If it is not an error, the request is sent again after a pause, as
-often in a row as there are pauses. A subscription that lasted longer than the longest pause starts
-a new row. An error ends the subscription for good, with a warning in the log.
+The child ends a subscription by a reply. If the reply is not an error, the request is sent again
+after a pause. `pauses` of the subscription has the length of each pause; when all are used, the
+subscription is given up. One that lasted longer than the longest pause begins with the first pause
+again. An error ends the subscription for good. In both cases a warning is logged.
 """
 
 import asyncio
@@ -18,12 +19,12 @@ _log = logging.getLogger("exthost.session")
 
 class _Open(NamedTuple):
     subscription: Subscribe
-    attempt: int  # how often it was sent again in this row
+    attempt: int  # how many pauses were used before it was sent
     since: float
 
 
 class Subscriptions:
-    """The subscriptions of one session. `send` sends one; `on_stale` requests the offer again."""
+    """The subscriptions of one session. `send` sends one; `on_stale` requests the tools again."""
 
     __slots__ = ("_attempt", "_extension", "_loop", "_on_stale", "_open", "_send", "_timers")
 
@@ -73,7 +74,7 @@ class Subscriptions:
         finally:
             self._attempt = 0
         if subscription.refetch_offer:
-            self._on_stale()  # a change in the meantime was not reported
+            self._on_stale()  # a change during the pause was not reported
 
     def _warn(self, subscription: Subscribe, why: str) -> None:
         _log.warning(
@@ -84,7 +85,7 @@ class Subscriptions:
         )
 
     def cancel(self) -> None:
-        """Send no subscription again: the session is over."""
+        """Send no subscription again, because the session has ended."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
