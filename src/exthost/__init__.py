@@ -1,7 +1,7 @@
 """exthost: one host for extensions that run as child processes, whichever dialect they speak.
 
-These are all the names a user needs; each is imported when it is first asked for, so that
-`exthost --help` does not pay for asyncio.
+`__all__` has the public names. Each is imported lazily, at its first use, so that `exthost --help`
+does not have to import asyncio.
 """
 
 import importlib
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from exthost.sync.sync_host import SyncHost as SyncHost
     from exthost.tool_result import ToolResult as ToolResult
 
+# The module that defines each public name.
 _HOMES = {
     "Bus": "exthost.events",
     "Extension": "exthost.extension.extension",
@@ -46,15 +47,15 @@ __all__ = ["__version__", *_HOMES]
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'exthost' has no attribute {name!r}{_place_of(name)}")
+        raise AttributeError(f"module 'exthost' has no attribute {name!r}{_suggest_module(name)}")
     module = importlib.import_module(home)
     value = module if name == home.rpartition(".")[2] else getattr(module, name)
     globals()[name] = value
     return value
 
 
-def _place_of(name: str) -> str:
-    """Return where a name of the public modules is, for the error of who looks for it here."""
+def _suggest_module(name: str) -> str:
+    """Return the end of an error message: the public module that has this name, or ""."""
     for home in ("exthost.errors", "exthost.events"):
         value = getattr(importlib.import_module(home), name, None)
         if getattr(value, "__module__", "") == home:

@@ -1,4 +1,7 @@
-"""One extension without a host and without files, in a dialect that is known."""
+"""Runs one extension without a host, a config or a manifest, in a given dialect.
+
+`detection.py` does the same for a dialect that is not known; `connect` uses both.
+"""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -27,26 +30,31 @@ from exthost.trace.traffic import Traffic
 def connection_spec(
     command: Sequence[str], dialect: str | None, settings: ExtensionSettings
 ) -> Spec:
-    """Return what `connect` runs. Without a dialect, that of the result means nothing."""
+    """Return the spec of what `connect` runs. If `dialect` is None, the dialect of the spec is only
+    a placeholder."""
     if isinstance(command, str) or not command:
         raise UsageError(
             "X1310",
             "a command is a list of words, not a string: there is no shell",
             help='write ["python3", "ext.py"]',
         )
-    words = [str(word) for word in command]
+    argv = [str(argument) for argument in command]
     entry = {
         **settings,
-        "name": settings.get("name") or command_id(words),
+        "name": settings.get("name") or command_id(argv),
         "dialect": dialect or DEFAULT_DIALECT,
-        "source": {"type": "process", "command": words[0], "args": words[1:]},
+        "source": {"type": "process", "command": argv[0], "args": argv[1:]},
     }
     return read_named_manifest(spec_from_mapping(entry))
 
 
 class Connection(OpenedByWith):
-    """One extension without a host, for the length of an `async with` block. It may make the same
-    requests as with a host. A class and not a generator: a program may hold hundreds of them."""
+    """One extension without a host, for the length of an `async with` block. It may send the same
+    requests to the host as in a host.
+
+    This is a class and not an `asynccontextmanager`, which takes more memory: a program may have
+    hundreds of connections.
+    """
 
     __slots__ = (
         "_api",
@@ -72,8 +80,10 @@ class Connection(OpenedByWith):
         spawn: Callable[[LaunchPlan, str], Child] = Child,
         traffic: Traffic | None = None,
     ) -> None:
-        """`shared`: other threads call the extension, as `sync_connect` lets them. `traffic` has
-        the messages of the extension."""
+        """`events`: the bus for the extension's events. `environ`: the host's environment
+        variables; None means those of this process. `shared`: the extension is called from several
+        threads, as `sync_connect` allows. `spawn`: executes the launch plan. `traffic`: records the
+        messages."""
         self._spec = spec
         self._events = events
         self._handlers = handlers
@@ -97,7 +107,7 @@ class Connection(OpenedByWith):
         await self._close()
 
     def handshake_progress(self) -> HandshakeProgress | None:
-        """Return how far the process has come that is being started; None if none runs yet."""
+        """Return the progress of the handshake that is under way; None if no process runs yet."""
         sessions = [] if self._extension is None else self._extension.queue.live_sessions
         return progress_of(sessions[-1]) if sessions else None
 
@@ -135,8 +145,9 @@ class Connection(OpenedByWith):
                 await self._api.close()
 
 
-def command_id(words: Sequence[str]) -> str:
-    """Return the id of a bare command: its last word that is a file, or the program, no suffix."""
-    # Not pathlib, which takes longer to look than the system does.
-    files = [word for word in words if os.path.isfile(word)]  # noqa: PTH113
-    return Path(files[-1] if files else words[0]).stem or words[0]
+def command_id(argv: Sequence[str]) -> str:
+    """Return the id of an extension that is a bare command: the name, without its suffix, of the
+    last argument that is a file, or else of the program."""
+    # Not pathlib, whose overhead is larger than the system call.
+    files = [argument for argument in argv if os.path.isfile(argument)]  # noqa: PTH113
+    return Path(files[-1] if files else argv[0]).stem or argv[0]

@@ -1,14 +1,14 @@
 """Detects the dialect of a command by trying handshakes.
 
-The dialects are tried in order, the likeliest first, each with a process of its own. The process
-that completes its handshake is the one that is used. A try ends when
+The dialects are tried in order, the likeliest first, each with a new process of the command. The
+first process that completes its handshake is used. A try fails when
 
-- the handshake fails, or the program dies; - the program has read what was sent and then writes
-nothing new for the `seconds` of that dialect.
+- the handshake fails, or the program exits;
+- the program has read what was sent, and then writes nothing new for the `seconds` of that dialect.
 
 A program that has not read its input yet is still starting. That time counts only towards the limit
-of the whole search, so a slow program is detected at its first try. If the program was silent in
-every dialect, those are tried once more with a longer limit.
+of the whole search, so a program that starts slowly does not fail its first try. After the last
+dialect, those in which the program was silent are tried once more, with a longer limit of silence.
 """
 
 import asyncio
@@ -34,18 +34,19 @@ __all__ = ["Attempt", "DetectedConnection", "detection_order"]
 # The default limit of the whole search.
 SEARCH_SECONDS = 30.0
 
-# The limits of the process are this much longer, because the error of the search says more.
-_LATER_SECONDS = 10.0
+# The time limits of the start are this much longer than the rest of the search, so that the search
+# times out first: its error says more.
+_EXTRA_SECONDS = 10.0
 
-# How often the progress of a try is checked: no event reports it.
+# How often the progress of a try is polled.
 _POLL_SECONDS = 0.05
 
 # In the second round, the limit of silence is this many times as long.
-_MORE_PATIENCE = 4
+_SECOND_ROUND_FACTOR = 4
 
 
 class Attempt(NamedTuple):
-    """A dialect that was tried, and why the program does not speak it."""
+    """A dialect that was tried, and the message of the error (`answer`)."""
 
     dialect: str
     answer: str
@@ -69,8 +70,9 @@ class DetectedConnection(OpenedByWith):
         seconds: float | None = None,
         traffic: Traffic | None = None,
     ) -> None:
-        """`seconds` limits the whole search. `traffic` records the messages of every try. The
-        dialect of `spec` is ignored."""
+        """`seconds` limits the whole search; None means SEARCH_SECONDS. `traffic` records the
+        messages of every try. The dialect of `spec` is ignored. The other parameters are those of
+        `Connection`."""
         self._spec = spec
         self._events = events
         self._handlers = handlers
@@ -85,33 +87,35 @@ class DetectedConnection(OpenedByWith):
     async def __aenter__(self) -> Extension:
         candidates = detection_order(Path(self._spec.argv[0]).name)
         ends_at = time.monotonic() + self._seconds
-        for factor in (1, _MORE_PATIENCE):
+        for factor in (1, _SECOND_ROUND_FACTOR):
             silent = []
             for name, seconds in candidates:
-                left = ends_at - time.monotonic()
-                if left <= 0:
+                seconds_left = ends_at - time.monotonic()
+                if seconds_left <= 0:
                     break
                 try:
-                    return await self._try(name, seconds * factor, left)
+                    return await self._try(name, seconds * factor, seconds_left)
                 except HandshakeFailed as error:
                     self._errors.append(error)
                     self.attempts.append(Attempt(name, error.message))
                     if isinstance(error, _Silence):
                         silent.append((name, seconds))
             candidates = silent
-        raise self._not_found()
+        raise self._not_detected_error()
 
     async def __aexit__(self, *_: object) -> None:
         if self._connection is not None:
             await self._connection.__aexit__()
 
-    async def _try(self, dialect: str, patience: float, left: float) -> Extension:
+    async def _try(self, dialect: str, max_silence: float, seconds_left: float) -> Extension:
+        """Start the command in one dialect. `max_silence` is the limit of silence, `seconds_left`
+        the rest of the search, both in seconds."""
         limits = self._spec.limits
-        after = left + _LATER_SECONDS
+        seconds = seconds_left + _EXTRA_SECONDS
         limits = replace(
             limits,
-            start=min(after, limits.start or after),
-            handshake=min(after, limits.handshake or after),
+            start=min(seconds, limits.start or seconds),
+            handshake=min(seconds, limits.handshake or seconds),
         )
         connection = Connection(
             replace(self._spec, dialect=dialect, limits=limits),
@@ -123,7 +127,7 @@ class DetectedConnection(OpenedByWith):
         )
         opening = asyncio.ensure_future(connection.__aenter__())
         try:
-            extension = await self._opened(opening, connection, patience, left)
+            extension = await self._wait_opened(opening, connection, max_silence, seconds_left)
         except BaseException:
             opening.cancel()  # closes what the attempt has started
             await asyncio.wait([opening])
@@ -131,31 +135,31 @@ class DetectedConnection(OpenedByWith):
         self._connection = connection
         return extension
 
-    async def _opened(
+    async def _wait_opened(
         self,
         opening: "asyncio.Future[Extension]",
         connection: Connection,
-        patience: float,
-        left: float,
+        max_silence: float,
+        seconds_left: float,
     ) -> Extension:
-        began = quiet_since = time.monotonic()
-        before: object = None
+        began = silent_since = time.monotonic()
+        last_progress: object = None
         while True:
             done, _ = await asyncio.wait([opening], timeout=_POLL_SECONDS)
             if done:
                 return opening.result()
             now = time.monotonic()
             progress = connection.handshake_progress()
-            if progress is None or progress.unread_bytes or progress != before:
-                quiet_since, before = now, progress
-            if now - began >= left:
-                raise _too_slow(self._seconds, connection)
-            if now - quiet_since >= patience:
+            if progress is None or progress.unread_bytes or progress != last_progress:
+                silent_since, last_progress = now, progress
+            if now - began >= seconds_left:
+                raise _too_slow_error(self._seconds, connection)
+            if now - silent_since >= max_silence:
                 raise _Silence(
-                    "X0504", f"it read the opening and did not shake hands in {patience:g} s"
+                    "X0504", f"it read the opening and did not shake hands in {max_silence:g} s"
                 )
 
-    def _not_found(self) -> HandshakeFailed:
+    def _not_detected_error(self) -> HandshakeFailed:
         id = command_id(self._spec.argv)
         evidence = self._errors[-1].evidence if self._errors else NO_EVIDENCE
         if self._errors and all(error.process_ended for error in self._errors):
@@ -177,7 +181,7 @@ class DetectedConnection(OpenedByWith):
         )
 
 
-def _too_slow(seconds: float, connection: Connection) -> HandshakeFailed:
+def _too_slow_error(seconds: float, connection: Connection) -> HandshakeFailed:
     progress = connection.handshake_progress()
     has_read = progress is not None and not progress.unread_bytes
     what = "it did not shake hands" if has_read else "it did not even read its input"
@@ -185,17 +189,23 @@ def _too_slow(seconds: float, connection: Connection) -> HandshakeFailed:
 
 
 def detection_order(program: str) -> list[tuple[str, float]]:
-    """Return the dialects to try for a program of this name, and the seconds of silence that end
-    each try. Dialects whose manifest format claims the name are first, then the order is by rank.
+    """Return the dialects to try for a program of this name, and the seconds of silence after which
+    each try fails. First come the dialects whose executables have names of this form, then all
+    others by their rank.
     """
-    known = {
+    by_name = {
         format.dialect
         for format in find.load_manifest_formats()
         if format.executable and format.matches(os.path.basename(program), "")  # noqa: PTH119
     }
-    tried = [
-        (package.name not in known, package.detection.rank, package.name, package.detection.seconds)
+    candidates = [
+        (
+            package.name not in by_name,
+            package.detection.rank,
+            package.name,
+            package.detection.seconds,
+        )
         for package in find.iter_packages()
         if package.detection is not None
     ]
-    return [(name, seconds) for _, _, name, seconds in sorted(tried)]
+    return [(name, seconds) for _, _, name, seconds in sorted(candidates)]

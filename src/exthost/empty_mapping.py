@@ -1,4 +1,4 @@
-"""The empty mapping that values share as a default. It is read-only."""
+"""A read-only empty mapping, which values share as the default of their fields."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,5 +8,6 @@ EMPTY_MAPPING: Mapping[str, Any] = MappingProxyType({})
 
 
 def empty_mapping() -> Mapping[str, Any]:
-    """Return the empty mapping: a default that a dataclass accepts."""
+    """Return the empty mapping. Dataclasses use this as a `default_factory`, because they refuse a
+    mapping as a default."""
     return EMPTY_MAPPING

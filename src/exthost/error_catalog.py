@@ -16,7 +16,7 @@ from exthost.errors import ExthostError, UsageError
 
 __all__ = ["ErrorEntry", "ErrorTable", "load", "read_table"]
 
-# code → (kind, title, meaning, fix)
+# By error code: a mapping with the keys kind, title, meaning and fix.
 ErrorTable = Mapping[str, Mapping[str, str]]
 
 
@@ -35,37 +35,37 @@ def read_table(package: str) -> ErrorTable:
     return tomllib.loads(text)
 
 
-def load(*more: ErrorTable) -> dict[str, ErrorEntry]:
-    """Return every entry by its code: those of exthost, then those of each further table.
+def load(*dialect_tables: ErrorTable) -> dict[str, ErrorEntry]:
+    """Return every entry by its code: those of exthost, then those of the dialects' tables.
 
     Raises UsageError if a table has a code of another table, an incomplete entry, or a kind that
     does not exist.
     """
-    entries = dict(_built_in())
-    for table in more:
+    entries = dict(_load_built_in())
+    for table in dialect_tables:
         for code, fields in table.items():
             if code in entries:
-                raise _unusable(code, "this code has an explanation already")
-            entries[code] = _entry(code, fields)
+                raise _unusable_entry_error(code, "this code has an explanation already")
+            entries[code] = _parse_entry(code, fields)
     return entries
 
 
 @cache
-def _built_in() -> Mapping[str, ErrorEntry]:
-    return {code: _entry(code, fields) for code, fields in read_table("exthost").items()}
+def _load_built_in() -> Mapping[str, ErrorEntry]:
+    return {code: _parse_entry(code, fields) for code, fields in read_table("exthost").items()}
 
 
-def _entry(code: str, fields: Mapping[str, str]) -> ErrorEntry:
+def _parse_entry(code: str, fields: Mapping[str, str]) -> ErrorEntry:
     names = set(ErrorEntry._fields)
     if set(fields) != names or not all(isinstance(text, str) and text for text in fields.values()):
-        raise _unusable(code, f"an entry has the texts {', '.join(ErrorEntry._fields)}")
+        raise _unusable_entry_error(code, f"an entry has the texts {', '.join(ErrorEntry._fields)}")
     kind = getattr(errors, fields["kind"], None)
     if not (isinstance(kind, type) and issubclass(kind, ExthostError)):
-        raise _unusable(code, f"there is no kind of error {fields['kind']!r}")
+        raise _unusable_entry_error(code, f"there is no kind of error {fields['kind']!r}")
     return ErrorEntry(**fields)
 
 
-def _unusable(code: str, why: str) -> UsageError:
+def _unusable_entry_error(code: str, why: str) -> UsageError:
     return UsageError(
         "X1390",
         f"the explanation of error {code} cannot be used: {why}",

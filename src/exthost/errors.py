@@ -1,9 +1,9 @@
-"""Every error that a user can get: one shallow tree, divided by whose fault it is.
+"""Every error that a user can get. The classes are divided by whose fault the error is.
 
 Each error has a stable code (`exthost explain CODE` explains it; the texts are in `errors.toml`),
 the id of its extension, one line of help that says what to do next, and evidence: the last lines of
-stderr, how the process ended, what was run and where, which bytes were wrong. Errors of other
-libraries are translated to these once, where they enter.
+stderr, how the process ended, what was run and where, which bytes were wrong. Exceptions of other
+libraries are translated to these where exthost calls those libraries.
 """
 
 from dataclasses import asdict, dataclass
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The facts behind an error. Every member is optional; an empty one is not shown."""
+    """The facts behind an error. Every field is optional; an empty one is not printed."""
 
     argv: tuple[str, ...] = ()
     cwd: str = ""
@@ -44,7 +44,7 @@ class Evidence:
     answer: Any = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the members that are not empty, for JSON."""
+        """Return the fields that are not empty, for JSON."""
         return {
             name: value
             for name, value in asdict(self).items()
@@ -52,11 +52,13 @@ class Evidence:
         }
 
 
+# The evidence of an error about which nothing is known but its message.
 NO_EVIDENCE = Evidence()
 
 
-def _shortened(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the first line and the last ones, if there are many: the first has the reason."""
+def _shorten(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """Return all lines if they are few, else the first and the last ones. The first line often has
+    the reason."""
     return lines if len(lines) <= 6 else (lines[0], "…", *lines[-5:])
 
 
@@ -98,11 +100,11 @@ class ExthostError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Support pickling, so that an error can be sent to another process."""
-        return _revived, (type(self), self.args, self.__dict__)
+        return _unpickle, (type(self), self.args, self.__dict__)
 
     @property
     def headline(self) -> str:
-        """The message with the name of its extension, which the message itself calls "it"."""
+        """The message with the name of the extension, since messages say only "it"."""
         if self.extension:
             return f"{self.extension}: {self.message}"
         for word, noun in (("it ", "the extension "), ("its ", "the extension's ")):
@@ -111,20 +113,20 @@ class ExthostError(Exception):
         return self.message
 
     def __str__(self) -> str:
-        """The error as text that can be printed: control characters, which a child may have sent,
-        are escaped."""
+        """Return the error as text for a terminal. Control characters, which the extension may have
+        sent, are escaped."""
         lines = [f"{self.headline} [{self.code}]"]
         if self.help:
             lines.append(f"  help: {self.help}")
         if self.evidence.exit:
             lines.append(f"  exit: {self.evidence.exit}")
-        lines += [f"  stderr: {line}" for line in _shortened(self.evidence.stderr)]
+        lines += [f"  stderr: {line}" for line in _shorten(self.evidence.stderr)]
         return escape_controls("\n".join(lines))
 
 
 def escape_controls(text: str) -> str:
-    """Return the text of a child with its control characters escaped, so that it can neither move
-    the cursor nor change the title of a terminal. Tabs and line ends stay."""
+    """Return the text with its control characters escaped, so that text from an extension can
+    neither move the cursor nor change the title of a terminal. Tabs and newlines stay."""
     if text.isprintable():
         return text
     return "".join(
@@ -135,12 +137,12 @@ def escape_controls(text: str) -> str:
     )
 
 
-def _revived(
-    kind: type[ExthostError], arguments: tuple[Any, ...], members: dict[str, Any]
+def _unpickle(
+    error_class: type[ExthostError], args: tuple[Any, ...], attributes: dict[str, Any]
 ) -> ExthostError:
-    error = kind.__new__(kind, *arguments)
-    error.args = arguments  # an OSError is not given them by its __new__
-    error.__dict__.update(members)
+    error = error_class.__new__(error_class, *args)
+    error.args = args  # OSError.__new__ does not set them
+    error.__dict__.update(attributes)
     return error
 
 
@@ -238,11 +240,11 @@ class CallFailed(ExthostError):
         self.data = data
 
     def as_dict(self) -> dict[str, Any]:
-        members = super().as_dict()
-        members["evidence"] |= {
+        data = super().as_dict()
+        data["evidence"] |= {
             "answer": {"code": self.error_code, "message": self.error_message, "data": self.data}
         }
-        return members
+        return data
 
 
 class CallTimeout(ExthostError, TimeoutError):

@@ -1,4 +1,5 @@
-"""The event loop of the blocking API and of the verbs that serve: no caller chooses it."""
+"""Makes the event loop where no caller chooses one: for the blocking API and for the commands that
+run a host or a gateway."""
 
 import asyncio
 import importlib

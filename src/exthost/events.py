@@ -1,7 +1,7 @@
 """Events as values, and the bus that delivers them to subscribers.
 
 The host itself does not depend on the bus: logs, metrics, the command line and traces only observe.
-An event without a subscriber is not made: a hot path checks `bus.kinds` first.
+An event without a subscriber is not created: code on a hot path checks `bus.kinds` first.
 
 A listener is a plain function. It is called on the loop's thread at the moment of the event. If it
 raises, the error is logged and the listener stays subscribed.

@@ -1,4 +1,4 @@
-"""What is executed for an extension: a `LaunchPlan`, and the wrapper and limits around it."""
+"""The `LaunchPlan` of an extension: the command to execute, and its sandbox wrapper and limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Ceiling(NamedTuple):
 
 
 class ExpectedPath(NamedTuple):
-    """A path, and the device and inode of the file or folder that must be there."""
+    """A path, and the device and inode numbers that the file or folder there must have."""
 
     path: str
     device: int
@@ -44,7 +44,8 @@ class Wrapper:
              program
     filter   the seccomp filter, b"" for none
     private_mounts  file systems in memory that only the program sees
-    paths    what the program is shown: `init` executes it only if each path leads to this file
+    paths    the files that are visible in the sandbox: `init` executes the program only if each
+             path still leads to the expected file
     """
 
     options: tuple[str, ...]

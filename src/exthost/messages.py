@@ -1,11 +1,12 @@
-"""The four messages that every dialect is translated to, and the value for bytes that are not one.
+"""The four types of message, the same in every dialect, and `Noise` for bytes that are not a
+message.
 
-Has only the neutral form: no bytes, no dialect, no rules about ids. A codec translates frames to
-messages and back; a session sends and receives them.
+These are values only: no bytes, no dialect, no rules about ids. The codec of a dialect translates
+frames to messages and back; a session sends and receives them.
 
 Messages are named tuples and not dataclasses, because each call makes two of them and a frozen
-dataclass takes three times as long to make. One consequence surprises: messages of different types
-with equal members compare equal, so tests compare the type as well.
+dataclass takes three times as long to make. As a consequence, messages of different types with
+equal fields compare equal, so tests compare the type as well.
 """
 
 from typing import Any, NamedTuple, TypeAlias

@@ -1,8 +1,8 @@
-"""Names: the name under which the host registers a tool, and the known name nearest to a wrong one.
+"""Makes the name under which the host registers a tool, and finds the name that was misspelt.
 
-Pure; registry, config, command line and errors use it. It does not know the registry, so it cannot
-see that a name is taken: the registry keeps the first tool and warns. Never fails: every pair of
-strings has a registered name.
+Pure. It does not know the registry, so it cannot see that a name is taken; in that case the
+registry keeps the first tool and warns. No function raises: every pair of strings has a registered
+name.
 """
 
 import hashlib
@@ -15,15 +15,15 @@ from typing import Final
 MAX_NAME_BYTES: Final = 64
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_DIGITS: Final = 6
-# "ext_" + "_" + "_" + the hash digits: the part of a cut name that is neither id nor tool.
+# The bytes of a cut name that are neither id nor tool: "ext_", two "_" and the hash digits.
 _FRAME_BYTES: Final = 12
 # The longest id that leaves room for the hash: 64 - len("ext_") - len("_") - 6.
 _MAX_ID_BYTES: Final = 53
-# A word is nearly another if no more than one in this many of its characters must be changed.
+# A name counts as misspelt if at most one in this many of its characters is wrong.
 _CHARACTERS_PER_MISTAKE: Final = 3
-# The shortest word that counts as the beginning or the end of another.
+# The shortest text that counts as the beginning or the end of a name.
 _MIN_PART: Final = 3
-# No name that a person types is longer.
+# Only so many characters are compared, because the cost is quadratic; typed names are shorter.
 _MAX_COMPARED: Final = 100
 
 

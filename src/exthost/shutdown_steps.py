@@ -1,4 +1,5 @@
-"""The steps by which a dialect ends a process, in order. SIGKILL follows if they do not end it."""
+"""The steps by which a dialect shuts a process down. If all of them fail, the host sends
+SIGKILL."""
 
 from typing import NamedTuple, TypeAlias
 

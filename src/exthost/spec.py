@@ -1,7 +1,7 @@
-"""How an extension is configured: a `Spec`, and the groups of settings in it.
+"""The `Spec` of an extension: how it is configured, with its groups of settings.
 
-All values are frozen. No default here belongs to one dialect. `None` in a setting means that it is
-not set: the dialect's own default then applies (see `Limits.over`).
+All values are frozen. `None` in a setting means that it is not set; the dialect's own default then
+applies (`_Settings.over`). No default in this module is meant for one dialect only.
 """
 
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ class _Settings:
     @cache  # noqa: B019 - values, few and small: hundreds of extensions share theirs
     def over(self, defaults: Self) -> Self:
         """Return these settings, with the value of `defaults` for each that is not set."""
-        own = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
-        return replace(defaults, **own)
+        set_here = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
+        return replace(defaults, **set_here)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

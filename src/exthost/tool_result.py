@@ -1,8 +1,8 @@
 """The result of a tool call, in one shape for every dialect.
 
-A `ToolResult` keeps the dialect's own result and the dialect's `ResultReader`. It reads text, data
-and content blocks only when they are asked for, because one is made for each call and most callers
-read one of the three. Whether the tool failed is read once.
+A `ToolResult` keeps the dialect's own result and the dialect's `ResultReader`. It extracts text,
+data and content blocks lazily, because one is made for each call and most callers use one of the
+three. Whether the tool failed is determined once.
 
 A tool fails in two ways: its extension sends an error reply, or its result is marked as an error.
 Both become a `CallFailed`, or a `ToolResult` whose `is_error` is true. A call that did not happen

@@ -1,8 +1,7 @@
 """One live session with one child process: does the I/O for the pure `Conversation`.
 
 It reads the child's stdout, passes the frames to the conversation, and performs the effects that
-the conversation returns. It writes the frames that the conversation encodes. It knows no rules of
-the protocol.
+the conversation returns. It writes the frames that the conversation encodes.
 
     start → Conversation.send → StdinWriter        read → Conversation.receive → effects → perform
 

@@ -1,9 +1,9 @@
-"""Hides secrets in what is recorded. Pure.
+"""Replaces secrets in trace records by `***`. Pure.
 
-Two rules. A text that holds the value of a variable that looks like a secret, or that the
-extension gets as one, has that value replaced. A text under a name such as `authorization`,
-`api_key` or `password` is replaced whole. A secret that an extension makes up itself under a name
-of its own is not recognised.
+There are two rules. The value of an environment variable that looks like a secret, or that is
+configured as a secret of the extension, is replaced wherever it occurs in a text. The whole text
+under a JSON field such as `authorization`, `api_key` or `password` is replaced. A secret that the
+extension itself creates, under a field name that does not look like one, is not recognised.
 """
 
 import re
@@ -17,12 +17,12 @@ __all__ = ["HIDDEN", "SecretFilter", "find_secrets", "is_secret_name"]
 
 HIDDEN = "***"
 
-# A shorter value is in half of all texts, and no secret.
+# A shorter value is not treated as a secret: it would occur in many texts by chance.
 _SHORTEST = 6
 
 _NAMES = frozenset({"authorization", "token", "apikey", "cookie", "setcookie", "bearer", "pat"})
 
-# Names that end like a secret, and name no secret.
+# Field names that look like those of secrets, but are not.
 _HARMLESS = frozenset({"progresstoken", "nextpagetoken", "pagetoken"})
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -43,7 +43,7 @@ class SecretFilter:
     __slots__ = ("_values",)
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        # The longest first: one may be a part of another.
+        # The longest first, because one secret may be a part of another.
         known = {value for value in values if len(value) >= _SHORTEST}
         self._values = tuple(sorted(known, key=len, reverse=True))
 

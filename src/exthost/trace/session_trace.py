@@ -1,8 +1,8 @@
 """Makes records of the messages of one session.
 
-What the host sends is read as the child reads it: by the framing and the codec of the other role,
-since a codec may add to a message what its dialect wants in each. What the child sends comes
-decoded from the conversation.
+A frame that the host sends is decoded with the codec of the extension's role, so that the record
+shows what the extension receives: the host's codec may add fields to each message. Messages of the
+child come decoded from the conversation.
 """
 
 from collections.abc import Callable

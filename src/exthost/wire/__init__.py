@@ -1,4 +1,5 @@
-"""Bytes ↔ frames, and JSON text ↔ values. Does no I/O, uses no clock, knows no dialect.
+"""Framings, which turn bytes into frames and back, and the JSON encoder and decoder. Pure: does no
+I/O, uses no clock, knows no dialect.
 
 In reading order:
 
@@ -6,5 +7,5 @@ In reading order:
     lines      a frame is one line
     headers    a frame is a block of headers with Content-Length, and a body
     prefixed   a frame is a 32-bit length and a body
-    jsontext   JSON text ↔ values
+    jsontext   decodes and encodes JSON text
 """

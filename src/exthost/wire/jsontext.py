@@ -1,4 +1,4 @@
-"""JSON text ↔ values.
+"""Decodes JSON text to values, and encodes values to JSON text.
 
 This is the only module that imports msgspec. It uses the standard library's json in two cases: for
 text that msgspec rejects although other programs write it (Node escapes lone surrogates), and for
