@@ -1,8 +1,8 @@
-"""A trace that is written to a file, or to a descriptor, by a thread of its own.
+"""Writes a trace to a file or a file descriptor, in a separate thread.
 
-The host hands over each record and goes on: encoding and writing are the thread's work. If the
-file takes less than the extensions send, records wait up to a limit and are then dropped; a record
-in the file says how many.
+The event loop only appends each record to a queue; the thread encodes and writes it. If writing is
+slower than the traffic, records wait up to a limit. Beyond it they are dropped, and a record in the
+file says how many.
 """
 
 import logging
@@ -21,11 +21,11 @@ __all__ = ["TraceFile"]
 
 _log = logging.getLogger("exthost.trace")
 
-# What may wait to be written.
+# The limits of the queue.
 MAX_WAITING_RECORDS = 100_000
 MAX_WAITING_BYTES = 64 * 2**20
 
-# It holds what extensions are sent: only the owner may read it.
+# Messages may contain private data, so only the owner may read the file.
 _MODE = 0o600
 
 DROPPED_RECORDS = "records of the trace: they came faster than they were taken"
@@ -51,7 +51,7 @@ class TraceFile:
         self._thread.start()
 
     def __call__(self, record: TraceRecord) -> None:
-        """Write a record soon."""
+        """Append a record to the queue of the thread, or count it as dropped."""
         with self._changed:
             is_full = self._bytes > MAX_WAITING_BYTES or len(self._waiting) >= MAX_WAITING_RECORDS
             self._last_extension = record.extension

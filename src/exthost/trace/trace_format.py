@@ -6,7 +6,8 @@ header comes before the first record of each further extension. Every other line
     {"format": "exthost-trace", "version": 1, "extension": "text", "dialect": "morphir"}
     {"time": 1763235230.1, "extension": "text", "kind": "request", "direction": "sent", …}
 
-A line that cannot be read is an error and is never skipped: what follows it could not be trusted.
+A line that cannot be read is an error and is not skipped, because the rest of a damaged file cannot
+be trusted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +33,8 @@ class LineMaker:
         self._written: dict[str, str] = {}
 
     def lines(self, record: TraceRecord) -> bytes:
-        """Return the line of a record, after a header if one is due."""
+        """Return the line of a record, with a header before it if its extension has none yet or has
+        changed its dialect."""
         line = record_line(record)
         extension = record.extension
         dialect = self._dialects.get(extension, "")

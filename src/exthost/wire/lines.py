@@ -45,7 +45,7 @@ class Lines:
         # This many bytes show that a line is too long, and are enough to report its beginning.
         self._enough = max(cap + 1, EVIDENCE_BYTES)
         self._fresh = True  # no byte has come yet: a byte-order mark is possible
-        # the beginning of an incomplete line; None between lines
+        # The beginning of an incomplete line; None between lines
         self._open: bytearray | None = None
         self._discarding = False  # inside an over-long line that has been reported
         self._memory: Memory = None  # the read buffer for a long line
