@@ -7,7 +7,7 @@ import pytest
 
 from exthost.cli.stream_display import StreamDisplay
 from exthost.dialects.streams import ProgressBar
-from exthost.dialects.synaps.stream_events import shown
+from exthost.dialects.synaps.stream_events import render_event
 from exthost.dialects.synaps.types import Output, TaskDone, TaskStart, TaskUpdate, Text
 
 
@@ -29,7 +29,7 @@ EVENTS = (
 
 def watched(monkeypatch: pytest.MonkeyPatch, stderr: io.StringIO, *events: object) -> str:
     monkeypatch.setattr(sys, "stderr", stderr)
-    with StreamDisplay(shown) as display:
+    with StreamDisplay(render_event) as display:
         for event in events:
             display.show(event)
     return stderr.getvalue()

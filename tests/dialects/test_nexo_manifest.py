@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from exthost.dialects.manifest_format import Accepted, ManifestFile, Rejected
 from exthost.dialects.nexo.dialect import DIALECT
 from exthost.dialects.nexo.manifest import RESERVED_IDS, Manifest, read
-from exthost.dialects.nexo.mcp_servers import expanded
+from exthost.dialects.nexo.mcp_servers import replace_placeholders
 from exthost.errors import ManifestError, Refused
 from exthost.launch.plan import admit
 from exthost.spec import HostEnvRef, Requires, Spec
@@ -347,14 +347,14 @@ def test_mcp_servers_are_kept_and_their_placeholders_can_be_filled_in() -> None:
     )
     assert (files.log_level, files.context_passthrough) == ("debug", True)
     facts = {"root": "/x/w", "extension": "weather", "version": "1.2.3", "host_version": "9.0.0"}
-    filled = expanded(files, **facts)
+    filled = replace_placeholders(files, **facts)
     assert (filled.command, filled.args, dict(filled.env), filled.cwd) == (
         "/x/w/files",
         ("--id", "weather@1.2.3"),
         {"HOST": "9.0.0"},
         "/x/w",
     )
-    assert expanded(far, **facts).url == "https://h/weather"
+    assert replace_placeholders(far, **facts).url == "https://h/weather"
     assert "headers" not in repr(far)  # they hold secrets
 
 

@@ -1,4 +1,4 @@
-"""cigen's six exchanges, and the codecs that match frames to exchanges by their order."""
+"""cigen's six pairs of request and result, and the codecs, which match frames to them by order."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from google.protobuf.message import Message as Proto
 
 from exthost.dialects.cigen.proto import plugin_pb2 as messages
-from exthost.dialects.cigen.proto.mapping import decoded, mistyped, to_message
+from exthost.dialects.cigen.proto.mapping import decode_message, find_mistyped_field, to_message
 from exthost.dialects.codec import Role
 from exthost.errors import Evidence, ProtocolViolation, UsageError
 from exthost.messages import Id, Incoming, Message, Reply, Request
@@ -18,12 +18,13 @@ __all__ = ["EXCHANGES", "codec"]
 
 
 class Exchange(NamedTuple):
-    """The types of a request and its result. The name of the method is ours; the wire has none."""
+    """The message classes of a request and its result."""
 
     request: type[Proto]
     result: type[Proto]
 
 
+# Method → classes. The method names are exthost's; the messages do not contain them.
 EXCHANGES: Mapping[str, Exchange] = MappingProxyType(
     {
         "hello": Exchange(messages.Hello, messages.PluginInfo),
@@ -36,12 +37,12 @@ EXCHANGES: Mapping[str, Exchange] = MappingProxyType(
 )
 
 
-_REQUESTED = tuple(name for name in EXCHANGES if name != "hello")
+_CALLABLE_METHODS = tuple(name for name in EXCHANGES if name != "hello")
 
 
 class HostCodec:
-    """The host's end. It remembers the methods of its requests, because only they determine the
-    type of a result."""
+    """The codec of the host. It remembers the methods of its requests, because the type of a result
+    follows only from the method of its request."""
 
     __slots__ = ("_methods",)
 
@@ -63,7 +64,7 @@ class HostCodec:
         raise UsageError(
             "X1304",
             "a cigen host says nothing but its six requests",
-            help=f"call one of {', '.join(_REQUESTED)}",
+            help=f"call one of {', '.join(_CALLABLE_METHODS)}",
         )
 
     def decode(self, frame: Bytes) -> Incoming:
@@ -76,16 +77,16 @@ class HostCodec:
             )
         method = self._methods.popleft()
         check = _check_plan if method == "plan" else None
-        return Reply(None, decoded(EXCHANGES[method].result, frame, check=check))
+        return Reply(None, decode_message(EXCHANGES[method].result, frame, check=check))
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return None
 
 
 def _check_plan(result: Proto) -> None:
-    """Raise ProtocolViolation if this is not a PlanResult. A plugin without plans reads a
-    PlanRequest as a GenerateRequest, and its result would decode as a plan."""
-    if where := mistyped(result):
+    """Raise ProtocolViolation if this is not a PlanResult. A plugin that expects no Plan decodes a
+    PlanRequest as a GenerateRequest, and its GenerateResult decodes as a PlanResult."""
+    if where := find_mistyped_field(result):
         raise ProtocolViolation(
             "X0622",
             f"its answer to the plan is no PlanResult: {where} is another kind of value",
@@ -95,8 +96,8 @@ def _check_plan(result: Proto) -> None:
 
 
 class GuestCodec:
-    """The plugin's end. After Hello it expects Plan and Generate in turn, as existing plugins do,
-    unless `expect` names another method."""
+    """The codec of a plugin. After Hello it expects Plan and Generate alternately, as existing
+    plugins do, unless `expect` names another method."""
 
     __slots__ = ("_current", "_next")
 
@@ -121,7 +122,7 @@ class GuestCodec:
     def decode(self, frame: Bytes) -> Incoming:
         self._current = self._next
         self._next = "generate" if self._current == "plan" else "plan"
-        return Request(self._current, decoded(EXCHANGES[self._current].request, frame))
+        return Request(self._current, decode_message(EXCHANGES[self._current].request, frame))
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
         return None

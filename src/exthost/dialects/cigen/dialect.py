@@ -3,15 +3,14 @@
     Hello → PluginInfo, then any number of (PlanRequest → PlanResult, GenerateRequest →
     GenerateResult); DetectRequest, ValidateRequest and PreflightRequest if a plugin has them
 
-Only the order of messages says what they are, and a message of the wrong type usually decodes
-without an error. So the order must never break: one call at a time with all of its exchanges; a
-codec that remembers its requests; and a process is ended if a reply was abandoned, or if a plan was
-not followed by its Generate.
+The type of a message follows only from the order of messages, and a message of the wrong type
+usually decodes without an error. Therefore the order must never be broken: one call with all of its
+exchanges runs at a time; the codec remembers its requests; and the process is ended if a reply was
+abandoned, or if no Generate followed a Plan.
 
-Callers use JSON (protobuf's own mapping, with the names of the .proto, enum names, base64 and
-defaults), so that methods are called as in any other dialect. `ext.typed` takes and returns the
-generated messages. `generate` is two exchanges, because plugins return an empty result to a
-Generate without a Plan before it.
+Callers pass JSON, as in any other dialect (`proto.mapping` converts it). The facet `ext.typed`
+takes and returns the generated messages. The method `generate` consists of two exchanges, because
+plugins return an empty result to a Generate that no Plan preceded.
 
 Only this module and the modules that it imports import protobuf; the package's `__init__` does not.
 """
@@ -28,7 +27,7 @@ from exthost.dialects.caller import Caller
 from exthost.dialects.calls import FileFragment, ToolCall
 from exthost.dialects.cigen import messages
 from exthost.dialects.cigen.codec import EXCHANGES, codec
-from exthost.dialects.cigen.proto.mapping import fields, to_message, unfit
+from exthost.dialects.cigen.proto.mapping import fields, invalid_params_error, to_message
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.options import FLAG, TEXT, some_of
 from exthost.dialects.steps import (
@@ -51,11 +50,11 @@ __all__ = ["DIALECT", "Typed"]
 
 PROTOCOL = 1
 
-# The protocol's 10 MB, taken as MiB. Both ends check it.
-_MOST_BYTES = 10 * 2**20
+# The protocol's limit of 10 MB, read as MiB. Both ends check it.
+_MAX_MESSAGE_BYTES = 10 * 2**20
 
-# The methods by name, with descriptions. The wire has no names for them.
-_ABOUT: Mapping[str, str] = MappingProxyType(
+# Method → description. The messages do not contain these names.
+_DESCRIPTIONS: Mapping[str, str] = MappingProxyType(
     {
         "plan": "The resources it would generate",
         "generate": "Plan, then the files as fragments",
@@ -94,22 +93,22 @@ def _handshake(context: HandshakeContext) -> Handshake:
         )
     capabilities = tuple(info["capabilities"])
     _check_capabilities(capabilities, options.get("capability"))
-    # A provider lists all providers including itself, and several are used together.
+    # A plugin may list all providers in `conflicts_with`, itself included; that is no conflict.
     warnings = [
         f"it says that it conflicts with {conflict}"
         for conflict in info["conflicts_with"]
         if not any(capability_fits(conflict, own) for own in capabilities)
     ]
-    request = options.get("methods", ())
-    planning = options.get("plan") is not False
-    known = {"plan", "generate"} if planning else {"generate"}
+    configured = options.get("methods", ())
+    has_plan = options.get("plan") is not False
+    always = {"plan", "generate"} if has_plan else {"generate"}
     methods = [
         name
         for name in _METHODS
-        if name in known or name in request or _announced(name, capabilities)
+        if name in always or name in configured or _is_announced(name, capabilities)
     ]
     return Offer(
-        tools=tuple(Tool(name, _ABOUT[name]) for name in methods),
+        tools=tuple(Tool(name, _DESCRIPTIONS[name]) for name in methods),
         version=info["version"],
         name=info["name"],
         warnings=tuple(warnings),
@@ -117,7 +116,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
         extra=MappingProxyType(
             {
                 "protocol": info["protocol"],
-                "plan": planning,
+                "plan": has_plan,
                 "requires": info["requires"],
                 "conflicts_with": info["conflicts_with"],
                 "metadata": info["metadata"],
@@ -127,7 +126,8 @@ def _handshake(context: HandshakeContext) -> Handshake:
 
 
 def _is_text(value: str) -> bool:
-    """Return whether this is UTF-8, as protobuf requires. A variable may have any bytes."""
+    """Return whether a text can be encoded as UTF-8, as protobuf requires. An environment variable
+    may contain any bytes."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -151,7 +151,7 @@ def _check_capabilities(offered: tuple[str, ...], wanted: Any) -> None:
         )
 
 
-def _announced(method: str, capabilities: tuple[str, ...]) -> bool:
+def _is_announced(method: str, capabilities: tuple[str, ...]) -> bool:
     """Return whether the capabilities name this method: `detect:node` and `hook:detect` both do."""
     return any(method in capability.split(":") for capability in capabilities)
 
@@ -159,8 +159,8 @@ def _announced(method: str, capabilities: tuple[str, ...]) -> bool:
 # -- the methods -----------------------------------------------------------------------------
 
 
-def _ask(method: str) -> Callable[[Any], Exchanges]:
-    """Return the operation of one exchange."""
+def _single_exchange(method: str) -> Callable[[Any], Exchanges]:
+    """Return the operation of a method that is one request and one reply."""
 
     def steps(params: Any) -> Exchanges:
         offer = yield GetOffer()
@@ -173,32 +173,36 @@ def _ask(method: str) -> Callable[[Any], Exchanges]:
             )
         response = yield Request(method, params)
         if method == "plan" and offer.extra["plan"]:
-            yield RetireProcess()  # it now expects a Generate, and would read the next Plan as one
-        return _checked(method, response)
+            yield RetireProcess()  # it would decode the next message as a GenerateRequest
+        return _check_diagnostics(method, response)
 
     return steps
 
 
 def _generate(params: Any) -> Exchanges:
-    """Plan, then generate from the plan. The member `plan` of the params is ours: it has the fields
-    that only the PlanRequest gets (capabilities, flags, repo)."""
+    """Send a Plan, then a Generate with the resources of the plan.
+
+    The field `plan` of the params is not part of the protocol: it contains the fields of the
+    PlanRequest that a GenerateRequest does not have (capabilities, flags, repo).
+    """
     offer = yield GetOffer()
     assert isinstance(offer, Offer)
     request_fields = fields(messages.GenerateRequest, params)
     request = {
         name: value for name, value in request_fields.items() if value is not None
     }  # null: not set
-    for_plan = fields(messages.PlanRequest, request.pop("plan", None))
+    plan_fields = fields(messages.PlanRequest, request.pop("plan", None))
     earlier: list[Any] = []
     if offer.extra["plan"]:
         shared = {name: request[name] for name in ("facts", "schema") if name in request}
-        # Check before the plan is sent: a call with bad params must send nothing. The members that
-        # the plan has as well, nearly all of the data, are checked when the plan is encoded.
-        checked = {name: request[name] for name in request if for_plan or name not in shared}
+        # Check the params before the plan is sent, because a call with invalid params must send
+        # nothing. The fields that the plan shares are nearly all of the data; they are checked when
+        # the plan is encoded.
+        checked = {name: request[name] for name in request if plan_fields or name not in shared}
         to_message(messages.GenerateRequest, checked)
-        response = yield Request("plan", shared | for_plan)
+        response = yield Request("plan", shared | plan_fields)
         try:
-            plan = _checked("plan", response)
+            plan = _check_diagnostics("plan", response)
         except CallFailed:
             yield RetireProcess()
             raise
@@ -206,12 +210,12 @@ def _generate(params: Any) -> Exchanges:
         request.setdefault("graph", plan["resources"])
     request.setdefault("target", offer.name.rpartition("/")[2])
     response = yield Request("generate", request)
-    return _checked("generate", response, earlier)
+    return _check_diagnostics("generate", response, earlier)
 
 
-def _checked(method: str, response: Received, earlier: Sequence[Any] = ()) -> Any:
-    """Return the result. Raises CallFailed if its diagnostics have an error. Diagnostics of
-    `earlier` exchanges of the call are put before its own."""
+def _check_diagnostics(method: str, response: Received, earlier: Sequence[Any] = ()) -> Any:
+    """Return the result of a reply. Raises CallFailed if its diagnostics contain an error.
+    `earlier` are the diagnostics of previous exchanges of the call; they are put first."""
     result = result_of(response, method)
     if "diagnostics" in result:
         result["diagnostics"] = [*earlier, *result["diagnostics"]]
@@ -221,11 +225,13 @@ def _checked(method: str, response: Received, earlier: Sequence[Any] = ()) -> An
             if diagnostic["level"] == "LEVEL_ERROR"
         ]
         if errors:
-            raise _failed(method, errors, result["diagnostics"])
+            raise _diagnostics_error(method, errors, result["diagnostics"])
     return result
 
 
-def _failed(method: str, errors: list[dict[str, Any]], diagnostics: list[Any]) -> CallFailed:
+def _diagnostics_error(
+    method: str, errors: list[dict[str, Any]], diagnostics: list[Any]
+) -> CallFailed:
     first = errors[0]
     text = ": ".join(part for part in (first["title"], first["message"]) if part)
     loc = first.get("loc") or {}
@@ -244,11 +250,11 @@ def _failed(method: str, errors: list[dict[str, Any]], diagnostics: list[Any]) -
 
 _METHODS: Mapping[str, Callable[[Any], Exchanges]] = MappingProxyType(
     {
-        "plan": _ask("plan"),
+        "plan": _single_exchange("plan"),
         "generate": _generate,
-        "detect": _ask("detect"),
-        "validate": _ask("validate"),
-        "preflight": _ask("preflight"),
+        "detect": _single_exchange("detect"),
+        "validate": _single_exchange("validate"),
+        "preflight": _single_exchange("preflight"),
     }
 )
 
@@ -267,7 +273,7 @@ def _files(result: Any) -> tuple[FileFragment, ...]:
         FileFragment(
             path=fragment["path"],
             content=fragment["content"],
-            # A strategy of a later schema counts as not set.
+            # An unknown strategy, of a later version of the schema, counts as not set.
             strategy=_STRATEGIES.get(fragment["strategy"], "replace"),  # type: ignore[arg-type]
             order=fragment["order"],
             format=fragment["format"],
@@ -289,7 +295,7 @@ class Typed:
             if isinstance(request, EXCHANGES[method].request):
                 result = await self._caller.call(method, request, timeout=timeout)
                 return to_message(EXCHANGES[method].result, result)
-        raise unfit("request", f"no method takes a {type(request).__name__}")
+        raise invalid_params_error("request", f"no method takes a {type(request).__name__}")
 
 
 DIALECT = Dialect(
@@ -313,12 +319,14 @@ DIALECT = Dialect(
     ),
     traits=Traits(
         # The protocol gives a reply 30 s.
-        limits=Limits(start=60, handshake=30, call=30, write=30, stop=10, max_message=_MOST_BYTES),
-        largest_message=_MOST_BYTES,
+        limits=Limits(
+            start=60, handshake=30, call=30, write=30, stop=10, max_message=_MAX_MESSAGE_BYTES
+        ),
+        largest_message=_MAX_MESSAGE_BYTES,
         positional=True,
         unique_name=True,
         restart=Restart(strategy="on-demand"),
-        # Close stdin, wait 5 s, kill: a plugin gets no signal that it could catch.
+        # After 5 s the process is killed, without a SIGTERM first.
         shutdown_steps=(CloseStdin(wait=5),),
     ),
 )

@@ -1,8 +1,7 @@
-"""cigen's plugins on disk: executables named `cigen-provider-*` or `cigen-lang-*`, without a
-manifest.
+"""Finds cigen's plugins on disk: executables named `cigen-provider-*` or `cigen-lang-*`.
 
-Before the handshake only the file name is known; it is the extension's id. The handshake brings the
-plugin's own name (`provider/github`) and its capabilities.
+They have no manifest. Before the handshake only the file name is known, and it is the extension's
+id. In the handshake the plugin announces its own name (`provider/github`) and its capabilities.
 """
 
 from exthost.dialects.manifest_format import Accepted, ManifestFile, ManifestFormat, Verdict

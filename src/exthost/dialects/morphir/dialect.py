@@ -1,10 +1,10 @@
-"""morphir: one JSON object a line, bare requests, errors that are plain strings.
+"""morphir: one JSON object per line, without `jsonrpc`; errors are plain strings.
 
 The host sends requests: `{"id", "method", "params"}`, always with params. The extension sends
 replies, `{"id", "result"}` or `{"id", "error": "text"}`, and notifications, `{"method", "params"}`;
-the protocol names one notification, `log`. The host sends no notifications. An extension sends no
-requests: a request that arrives is noise, so a program that echoes its input, such as `cat`, cannot
-complete the handshake.
+the protocol defines one notification, `log`. The host sends no notifications. An extension sends no
+requests: a request that arrives is ignored as noise. Therefore a program that only repeats its
+input, such as `cat`, cannot complete the handshake.
 """
 
 import logging
@@ -49,7 +49,7 @@ _LEVELS = {
 
 
 class HostCodec:
-    """The host's end: encodes requests; decodes replies and notifications."""
+    """The codec of the host: encodes requests, and decodes replies and notifications."""
 
     __slots__ = ()
 
@@ -94,7 +94,7 @@ class HostCodec:
 
 
 class GuestCodec:
-    """The extension's end, for the SDK, for scripted peers and for vectors."""
+    """The codec of an extension, for the SDK, for test extensions and for test vectors."""
 
     __slots__ = ()
 
@@ -138,7 +138,7 @@ def _handshake(context: HandshakeContext) -> Handshake:
     handshake_result((yield Request("initialize", context.config)))
     response = yield Request("capabilities", None)
     try:
-        listed = result_of(response, "capabilities")
+        capabilities = result_of(response, "capabilities")
     except CallFailed as refused:
         raise HandshakeFailed(
             "X0503",
@@ -146,22 +146,22 @@ def _handshake(context: HandshakeContext) -> Handshake:
             help="answer the method `capabilities` with a list of {name, description}",
         ) from None
     warnings: list[str] = []
-    tools = _tools(listed, warnings)
+    tools = _parse_tools(capabilities, warnings)
     return Offer(tools=tools, warnings=tuple(warnings))
 
 
-def _tools(listed: Any, warnings: list[str]) -> tuple[Tool, ...]:
+def _parse_tools(listed: Any, warnings: list[str]) -> tuple[Tool, ...]:
     if type(listed) is not list:
-        raise _bad_capabilities("it is not a list", listed)
+        raise _capabilities_error("it is not a list", listed)
     tools: dict[str, Tool] = {}
     for position, item in enumerate(listed):
         if type(item) is not dict:
-            raise _bad_capabilities(f"item {position} is not an object", item)
+            raise _capabilities_error(f"item {position} is not an object", item)
         name, description = item.get("name"), item.get("description")
         if type(name) is not str or not name:
-            raise _bad_capabilities(f"item {position} has no name", item)
+            raise _capabilities_error(f"item {position} has no name", item)
         if type(description) is not str:
-            raise _bad_capabilities(f"item {position} ({name}) has no description", item)
+            raise _capabilities_error(f"item {position} ({name}) has no description", item)
         if name in tools:
             warnings.append(f"it offers {name!r} twice; the first is used")
             continue
@@ -169,7 +169,7 @@ def _tools(listed: Any, warnings: list[str]) -> tuple[Tool, ...]:
     return tuple(tools.values())
 
 
-def _bad_capabilities(why: str, value: Any) -> HandshakeFailed:
+def _capabilities_error(why: str, value: Any) -> HandshakeFailed:
     return HandshakeFailed(
         "X0503",
         f"its answer to `capabilities` cannot be used: {why}",
@@ -178,7 +178,7 @@ def _bad_capabilities(why: str, value: Any) -> HandshakeFailed:
     )
 
 
-def _log(params: Any) -> Log | None:
+def _parse_log(params: Any) -> Log | None:
     if type(params) is not dict or "message" not in params:
         return None
     message = params["message"]
@@ -186,13 +186,13 @@ def _log(params: Any) -> Log | None:
     return Log(level, message if type(message) is str else jsontext.display_text(message))
 
 
-def _health(_: Any) -> Exchanges:
-    """Request the health: `{"status", "message"?}`. The method is optional: an extension without it
-    counts as healthy."""
+def _request_health(_: Any) -> Exchanges:
+    """Request the health and return `{"status", "message"?}`. The method is optional, so an
+    extension without it counts as healthy."""
     response = yield Request("health_check", None)
     answer = response.result if isinstance(response, Reply) else None
-    known = ("healthy", "degraded", "unhealthy")
-    if type(answer) is dict and answer.get("status") in known:
+    statuses = ("healthy", "degraded", "unhealthy")
+    if type(answer) is dict and answer.get("status") in statuses:
         return answer
     return {"status": "healthy"}
 
@@ -200,7 +200,7 @@ def _health(_: Any) -> Exchanges:
 _OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
         "call_tool": OneRequest(tool_as_method),
-        "health": _health,
+        "health": _request_health,
     }
 )
 
@@ -210,9 +210,9 @@ DIALECT = Dialect(
     codec=_codec,
     handshake=_handshake,
     operations=_OPERATIONS,
-    notifications=MappingProxyType({"log": _log}),
+    notifications=MappingProxyType({"log": _parse_log}),
     traits=Traits(
-        # The protocol's figures: 30 s for each request of the handshake and for a call.
+        # The protocol allows 30 s for each request of the handshake and for each call.
         limits=Limits(
             start=60,
             handshake=30,

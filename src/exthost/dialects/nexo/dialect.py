@@ -1,14 +1,14 @@
-"""nexo: JSON-RPC 2.0, one object a line, read leniently.
+"""nexo: JSON-RPC 2.0, one object per line. Messages are read leniently.
 
 The host sends `initialize` with id 0, then `tools/call`, `tools/list`, `hooks/<name>` and the
-methods that callers name. Their ids count from 1 for the life of the extension, also over restarts.
+methods that callers name. Their ids count up from 1, and a restarted process continues the count.
 The extension sends replies, notifications and requests; a request without a handler is refused.
-Both ends use the same messages, so one codec serves both roles.
+Both ends use the same messages, so one codec works for both roles.
 
-Existing extensions rely on these exceptions to JSON-RPC: if a reply has a result and an error, the
-result counts; a null result counts as no result; a reply with neither is a success with null; an
-error may have any shape. An extension that does not know `tools/call` gets a second request,
-`tools/<name>`, with the bare arguments.
+Existing extensions rely on these deviations from JSON-RPC: if a reply has a result and an error,
+the error is ignored; a null result counts as no result; a reply with neither is a success with the
+result null; an error may be any JSON value. If an extension does not know `tools/call`, the host
+sends a second request, `tools/<name>`, with the arguments as params.
 """
 
 from collections.abc import Callable, Mapping
@@ -39,7 +39,7 @@ _METHOD_NOT_FOUND = -32601
 
 
 class Codec(JsonRpc):
-    """JSON-RPC 2.0 with the id as the last member; the same at both ends."""
+    """A codec for JSON-RPC 2.0 that writes the id as the last field. Both ends use it."""
 
     __slots__ = ()
 
@@ -74,15 +74,15 @@ def _codec(role: Role) -> Codec:
 
 
 def _handshake(context: HandshakeContext) -> Handshake:
-    about = {"agent_version": context.host_version, "extension_id": context.extension}
-    answer = handshake_result((yield Request("initialize", about, id=0)))
+    params = {"agent_version": context.host_version, "extension_id": context.extension}
+    answer = handshake_result((yield Request("initialize", params, id=0)))
     if answer is None:
         answer = {}
     if type(answer) is not dict:
-        raise _bad_answer("it is not an object", answer)
+        raise _handshake_error("it is not an object", answer)
     warnings: list[str] = []
-    tools = _tools(answer.get("tools"), warnings)
-    hooks = _hooks(answer.get("hooks"), warnings)
+    tools = _parse_tools(answer.get("tools"), warnings)
+    hooks = _parse_hooks(answer.get("hooks"), warnings)
     version = answer.get("server_version")
     return Offer(
         tools=tools,
@@ -92,50 +92,50 @@ def _handshake(context: HandshakeContext) -> Handshake:
     )
 
 
-def _tools(listed: Any, warnings: list[str]) -> tuple[Tool, ...]:
+def _parse_tools(listed: Any, warnings: list[str]) -> tuple[Tool, ...]:
     if listed is None:
         return ()
     if type(listed) is not list:
-        raise _bad_answer("`tools` is not a list", listed)
+        raise _handshake_error("`tools` is not a list", listed)
     tools: dict[str, Tool] = {}
     for position, item in enumerate(listed):
-        tool = _tool(item, position)
+        tool = _parse_tool(item, position)
         if tool.name in tools:
             warnings.append(f"it offers {tool.name!r} twice; the first is used")
         tools.setdefault(tool.name, tool)
     return tuple(tools.values())
 
 
-def _tool(item: Any, position: int) -> Tool:
+def _parse_tool(item: Any, position: int) -> Tool:
     if type(item) is str:
         item = {"name": item}
     if type(item) is not dict:
-        raise _bad_answer(f"tool {position} is neither an object nor a name", item)
+        raise _handshake_error(f"tool {position} is neither an object nor a name", item)
     name, description = item.get("name"), item.get("description")
     if type(name) is not str or not name:
-        raise _bad_answer(f"tool {position} has no name", item)
+        raise _handshake_error(f"tool {position} has no name", item)
     if description is not None and type(description) is not str:
-        raise _bad_answer(f"the description of tool {position} ({name}) is not text", item)
+        raise _handshake_error(f"the description of tool {position} ({name}) is not text", item)
     schema = item.get("input_schema")
     return Tool(name, description or "", {} if schema is None else schema)
 
 
-def _hooks(listed: Any, warnings: list[str]) -> tuple[str, ...]:
+def _parse_hooks(listed: Any, warnings: list[str]) -> tuple[str, ...]:
     if listed is None:
         return ()
     if type(listed) is not list:
-        raise _bad_answer("`hooks` is not a list", listed)
-    known: dict[str, None] = {}
+        raise _handshake_error("`hooks` is not a list", listed)
+    hooks: dict[str, None] = {}  # an ordered set
     for item in listed:
         if type(item) is str and item in HOOKS:
-            known[item] = None
+            hooks[item] = None
         else:
             shown = item if type(item) is str else jsontext.display_text(item)
             warnings.append(f"it offers an unknown hook, which is never called: {shown[:80]}")
-    return tuple(known)
+    return tuple(hooks)
 
 
-def _bad_answer(why: str, value: Any) -> HandshakeFailed:
+def _handshake_error(why: str, value: Any) -> HandshakeFailed:
     return HandshakeFailed(
         "X0530",
         f"its answer to `initialize` cannot be used: {why}",
@@ -150,14 +150,14 @@ def _bad_answer(why: str, value: Any) -> HandshakeFailed:
 def _call_tool(call: ToolCall) -> Exchanges:
     arguments = call.arguments
     if type(arguments) is dict and _passes_context(call):
-        # A `_meta` of the caller is replaced: an extension must be able to trust it.
+        # This replaces a `_meta` of the caller, so that the extension can trust its contents.
         meta = {"agent_id": None, "session_id": None, **call.context}
         arguments = {**arguments, "_meta": meta}
     response = yield Request("tools/call", {"name": call.name, "arguments": arguments})
     if isinstance(response, Failure) and response.code == _METHOD_NOT_FOUND:
         again = yield Request(f"tools/{call.name}", arguments)
         if not isinstance(again, Failure) or again.code != _METHOD_NOT_FOUND:
-            response = again  # else the first error is the more useful one
+            response = again  # otherwise keep the first error, which is more useful
     return result_of(response, call.name)
 
 
@@ -165,7 +165,7 @@ def _passes_context(call: ToolCall) -> bool:
     spec = call.spec
     if spec is None:
         return False
-    # An extension without a manifest has the option instead.
+    # The option takes precedence over the manifest.
     option = spec.options.get("context_passthrough", getattr(spec.manifest, "passthrough", False))
     return option is True
 
@@ -173,7 +173,7 @@ def _passes_context(call: ToolCall) -> bool:
 def _list_tools(_: Any) -> Exchanges:
     result = result_of((yield Request("tools/list", {})), "tools/list")
     try:
-        return _tools(result.get("tools") if type(result) is dict else result, [])
+        return _parse_tools(result.get("tools") if type(result) is dict else result, [])
     except HandshakeFailed as bad:
         raise ProtocolViolation(
             "X0630",
@@ -183,16 +183,17 @@ def _list_tools(_: Any) -> Exchanges:
         ) from None
 
 
-# The hooks around a tool call. Other hooks are sent the caller's event as it is.
+# The hooks for tool calls. The other hooks receive the event of the caller unchanged.
 _TOOL_HOOKS = frozenset({"before_tool_call", "after_tool_call"})
 
-# What a hook answers if the program must not reply to the message a second time.
+# The field by which a hook says that the program must not reply to the message a second time.
 _DO_NOT_REPLY = "do_not_reply_again"
 _FINAL_REPLY = MappingProxyType({_DO_NOT_REPLY: True})
 
 
-# The members of an answer that are read, and what they may be. Null is the default.
-_HOOK_ANSWER: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
+# The fields of an answer, each with a function that accepts its valid values. Null is always valid
+# and means the default.
+_HOOK_ANSWER_FIELDS: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
     {
         "abort": lambda value: type(value) is bool,
         "reason": lambda value: type(value) is str,
@@ -204,31 +205,35 @@ _HOOK_ANSWER: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
 
 
 def _hook(call: HookCall) -> Exchanges:
-    """Run a hook. Raises ProtocolViolation for an invalid answer: an extension that says
-    `{"abort": "yes"}` has not let the event pass. One that does stop it is believed, whatever else
-    is wrong with its answer."""
+    """Run a hook. Raises ProtocolViolation for an invalid answer, because an extension that answers
+    `{"abort": "yes"}` did not mean to let the event pass. An answer that clearly stops the event is
+    accepted even if its other fields are invalid."""
     method = f"hooks/{call.name}"
-    answer = result_of((yield Request(method, _event(call))), method)
+    answer = result_of((yield Request(method, _make_event(call))), method)
     if answer is None:
         return HookAnswer()
     if type(answer) is not dict:
-        raise _bad_judgement("its answer to a hook is neither an object nor null", answer)
-    read = {name: answer.get(name) for name in _HOOK_ANSWER}
-    wrong = [n for n, fits in _HOOK_ANSWER.items() if read[n] is not None and not fits(read[n])]
-    if wrong and read["abort"] is not True and read["decision"] != "block":
-        raise _bad_judgement(f"its answer to a hook has a bad `{wrong[0]}`", answer)
-    given = {name: value for name, value in read.items() if name not in wrong}
+        raise _hook_answer_error("its answer to a hook is neither an object nor null", answer)
+    values = {name: answer.get(name) for name in _HOOK_ANSWER_FIELDS}
+    invalid = [
+        name
+        for name, fits in _HOOK_ANSWER_FIELDS.items()
+        if values[name] is not None and not fits(values[name])
+    ]
+    if invalid and values["abort"] is not True and values["decision"] != "block":
+        raise _hook_answer_error(f"its answer to a hook has a bad `{invalid[0]}`", answer)
+    valid = {name: value for name, value in values.items() if name not in invalid}
     return HookAnswer(
-        abort=given.get("abort") is True,
-        reason=given.get("reason") or "",
-        override=given.get("override") or {},
-        decision=given.get("decision"),
+        abort=valid.get("abort") is True,
+        reason=valid.get("reason") or "",
+        override=valid.get("override") or {},
+        decision=valid.get("decision"),
         replacement=answer.get("transformed_body"),
-        extra=_FINAL_REPLY if given.get(_DO_NOT_REPLY) is True else EMPTY_MAPPING,
+        extra=_FINAL_REPLY if valid.get(_DO_NOT_REPLY) is True else EMPTY_MAPPING,
     )
 
 
-def _bad_judgement(message: str, answer: Any) -> ProtocolViolation:
+def _hook_answer_error(message: str, answer: Any) -> ProtocolViolation:
     return ProtocolViolation(
         "X0631",
         message,
@@ -238,9 +243,10 @@ def _bad_judgement(message: str, answer: Any) -> ProtocolViolation:
     )
 
 
-def _event(call: HookCall) -> Mapping[str, Any]:
-    """Return the event as it is sent. The event of a tool call has the two ids of its context;
-    after the call it has both a result and the text of an error, or null for either."""
+def _make_event(call: HookCall) -> Mapping[str, Any]:
+    """Return the params of a hook request. The event of a tool call has `agent_id` and `session_id`
+    of its context. After the call it also has `result` and `error`, the text of the error; one of
+    them may be null."""
     if call.name not in _TOOL_HOOKS:
         return call.event
     event = dict(call.event)
@@ -253,8 +259,8 @@ def _event(call: HookCall) -> Mapping[str, Any]:
     return event
 
 
-def _progress(params: Any) -> Meaning:
-    """Read the progress of a call, which extensions made with exthost.sdk send."""
+def _parse_progress(params: Any) -> Meaning:
+    """Parse the progress of a call. Extensions that use exthost.sdk send it."""
     fields = params if type(params) is dict else EMPTY_MAPPING
     progress, total, message = (fields.get(name) for name in ("progress", "total", "message"))
     if type(progress) not in (int, float) or progress is None:
@@ -281,7 +287,7 @@ DIALECT = Dialect(
     codec=_codec,
     handshake=_handshake,
     operations=_OPERATIONS,
-    notifications=MappingProxyType({"tools/progress": _progress}),
+    notifications=MappingProxyType({"tools/progress": _parse_progress}),
     options=MappingProxyType(
         {"context_passthrough": FLAG.described("Whether a call's context is sent in `_meta`.")}
     ),
@@ -310,7 +316,7 @@ DIALECT = Dialect(
                 "NEXO_EXTENSION_STATE_ROOT": "state_folder",
             }
         ),
-        # A blank line is the empty message that announces the end; then stdin is closed.
+        # An empty line announces the shutdown; then stdin is closed.
         shutdown_steps=(Write(b"\n"), CloseStdin(wait=3)),
     ),
 )

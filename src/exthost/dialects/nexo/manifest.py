@@ -1,11 +1,10 @@
-"""`plugin.toml`, the manifest of a nexo extension: reading and checking.
+"""Parses and checks `plugin.toml`, the manifest of a nexo extension.
 
-Every key of the format is read here, and every other key is an error. Errors are collected, each
-with its line and key, and ordered as the format demands (`_ORDER`). Users see the first one, or all
-of them with `--all`.
+An unknown key is an error. All errors are collected, each with its line and key, and sorted in the
+order that the format prescribes (`_ORDER`). Users see the first one, or all of them with `--all`.
 
-A transport that is not a child process is valid: the extension is listed and never run. MCP servers
-that the manifest declares become extensions of their own (`mcp_servers`). A broken `.mcp.json`
+A transport other than a child process is valid: the extension is listed and never run. MCP servers
+that the manifest declares become extensions of their own (`mcp_servers`). An invalid `.mcp.json`
 beside the manifest is a warning, not an error.
 """
 
@@ -29,10 +28,10 @@ from exthost.dialects.manifest_format import (
 from exthost.dialects.nexo.mcp_servers import (
     JsonMistake,
     McpServer,
-    expanded,
+    make_spec,
     read_servers,
+    replace_placeholders,
     servers_from_json,
-    spec_of,
     url,
 )
 from exthost.documents.problems import WRONG_VALUE, Place, Problem, Problems, format_path
@@ -64,7 +63,7 @@ _ID = re.compile(r"[a-z][a-z0-9_-]*")
 _CAPABILITY = re.compile(r"[a-z][a-z0-9_]*")
 _MAX_NAME_CHARS = 64
 _MAX_DESCRIPTION_CHARS = 512
-_SIDECAR = ".mcp.json"
+_MCP_JSON = ".mcp.json"
 
 # Errors are shown in this order; errors at other keys come after them.
 _ORDER: tuple[KeyPath, ...] = (
@@ -80,7 +79,7 @@ _ORDER: tuple[KeyPath, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The contents of a plugin.toml that only nexo has."""
+    """The contents of a plugin.toml that only this dialect uses."""
 
     name: str = ""
     description: str = ""
@@ -98,7 +97,7 @@ class Manifest:
 
 def read(file: ManifestFile) -> Verdict:
     """Return the extension that this plugin.toml describes."""
-    document, source = _parsed(file)
+    document, source = _parse_file(file)
     problems = Problems(file.path, source)
     place = Place(problems)
     checked = read_table(document, place, _SECTIONS)
@@ -114,7 +113,7 @@ def read(file: ManifestFile) -> Verdict:
         return Rejected(_errors(file, problems, id))
     warnings: tuple[Remark, ...] = ()
     if "mcp_servers" not in document:
-        servers, warnings = _beside(file, id)
+        servers, warnings = _read_sidecar(file, id)
     capabilities, transport = checked["capabilities"], checked["transport"]
     requires = checked.get("requires") or {}
     context, meta = checked.get("context") or {}, checked.get("meta") or {}
@@ -144,15 +143,19 @@ def read(file: ManifestFile) -> Verdict:
             **{name: capabilities.get(name, ()) for name in _CAPABILITIES if name != "tools"},
         ),
     )
-    facts = {"root": file.folder, "extension": id, "version": spec.version}
+    variables = {"root": file.folder, "extension": id, "version": spec.version}
     also = tuple(
-        spec_of(expanded(server, host_version=__version__, **facts), file.folder, spec.requires)
+        make_spec(
+            replace_placeholders(server, host_version=__version__, **variables),
+            file.folder,
+            spec.requires,
+        )
         for server in servers
     )
     return Accepted(spec=spec, also=also, warnings=warnings)
 
 
-def _parsed(file: ManifestFile) -> tuple[dict[str, Any], str]:
+def _parse_file(file: ManifestFile) -> tuple[dict[str, Any], str]:
     try:
         source = file.data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -175,7 +178,7 @@ def _errors(file: ManifestFile, problems: Problems, id: str) -> tuple[ManifestEr
 
     def rank(problem: Problem) -> tuple[int, int]:
         for position, start in enumerate(_ORDER):
-            # A section that is missing or is not a table ranks as its first key.
+            # A section that is missing, or is not a table, is sorted as its first key.
             if problem.path[: len(start)] == start or problem.path == start[:1]:
                 return position, find_line(lines, problem.path)
         return len(_ORDER), find_line(lines, problem.path)
@@ -193,18 +196,18 @@ def _errors(file: ManifestFile, problems: Problems, id: str) -> tuple[ManifestEr
     )
 
 
-def _beside(file: ManifestFile, id: str) -> tuple[tuple[McpServer, ...], tuple[Remark, ...]]:
-    """Return the servers of the `.mcp.json` beside the manifest, and a warning if it is ignored."""
+def _read_sidecar(file: ManifestFile, id: str) -> tuple[tuple[McpServer, ...], tuple[Remark, ...]]:
+    """Return the servers of the `.mcp.json` beside the manifest, and a warning if it is invalid."""
     try:
-        data = file.read_sibling(_SIDECAR)
+        data = file.read_sibling(_MCP_JSON)
     except ManifestError as error:
-        return (), (Remark(f"it is left out: {error.message}", _SIDECAR),)
+        return (), (Remark(f"it is left out: {error.message}", _MCP_JSON),)
     if data is None:
         return (), ()
     try:
         return servers_from_json(data, id), ()
     except JsonMistake as mistake:
-        return (), (Remark(f"it is left out: {mistake}", _SIDECAR, mistake.line),)
+        return (), (Remark(f"it is left out: {mistake}", _MCP_JSON, mistake.line),)
 
 
 # -- sections --------------------------------------------------------------------------------
@@ -314,8 +317,8 @@ class _Transport:
     unrunnable: str = ""
 
 
-# The keys of each kind. The first one is required.
-_KINDS: Mapping[str, Mapping[str, Reader]] = {
+# The keys of each kind of transport. The first key is required.
+_TRANSPORT_KEYS: Mapping[str, Mapping[str, Reader]] = {
     "stdio": {"command": read_text, "args": read_any_text_list},
     "nats": {"subject_prefix": read_text},
     "http": {"url": url},
@@ -334,13 +337,13 @@ def _transport(value: Any, place: Place) -> _Transport | None:
     if named not in value:
         place.at("kind").add_problem(WRONG_VALUE, "is missing", 'add kind = "stdio"')
         return None
-    if not isinstance(checked, str) or checked not in _KINDS:
-        near = find_nearest(checked, _KINDS) if isinstance(checked, str) else ""
+    if not isinstance(checked, str) or checked not in _TRANSPORT_KEYS:
+        near = find_nearest(checked, _TRANSPORT_KEYS) if isinstance(checked, str) else ""
         guess = f'; did you mean "{near}"?' if near else ""
-        known = ", ".join(f'"{known_kind}"' for known_kind in _KINDS)
+        known = ", ".join(f'"{known_kind}"' for known_kind in _TRANSPORT_KEYS)
         place.at(named).add_problem(WRONG_VALUE, f"must be one of {known}{guess}")
         return None
-    keys = _KINDS[checked]
+    keys = _TRANSPORT_KEYS[checked]
     read = read_table({k: v for k, v in value.items() if k != named}, place, keys)
     needed = next(iter(keys))
     if needed not in value:
@@ -370,8 +373,8 @@ def _present_keys(keys: Mapping[str, Reader]) -> Reader:
     return read
 
 
-def _later(value: Any, place: Place) -> None:
-    """Ignore `mcp_servers`: `read` reads them later, because their names need the id."""
+def _ignore(value: Any, place: Place) -> None:
+    """Ignore `mcp_servers` here. `read` parses them later, because their names contain the id."""
 
 
 _SECTIONS: Mapping[str, Reader] = {
@@ -382,7 +385,7 @@ _SECTIONS: Mapping[str, Reader] = {
     "context": _present_keys({"passthrough": read_flag}),
     "meta": _present_keys({"author": read_text, "license": read_text}),
     "outbound_bindings": _bindings,
-    "mcp_servers": _later,
+    "mcp_servers": _ignore,
 }
 
 FORMAT = ManifestFormat(dialect="nexo", names=("plugin.toml",), read=read)

@@ -1,10 +1,11 @@
-"""MCP servers that a nexo manifest declares, or a `.mcp.json` beside it: reading and checking.
+"""Parses the MCP servers that a nexo manifest, or a `.mcp.json` beside it, declares.
 
-The result is values; another module runs the servers. Placeholders stay as written, because the
-host's version is known only at a start: `expanded` replaces them.
+Parsing returns `McpServer` values whose texts still contain placeholders such as
+`${EXTENSION_ROOT}`. `replace_placeholders` replaces them, and `make_spec` returns the extension of
+a server.
 
-An unknown key in a manifest is an error. In a `.mcp.json` it is ignored: that file is shared with
-other programs, which have their own keys.
+An unknown key in a manifest is an error. In a `.mcp.json` it is ignored, because other programs use
+the same file and have their own keys.
 """
 
 import json
@@ -35,10 +36,10 @@ from exthost.spec import Requires, Spec
 __all__ = [
     "JsonMistake",
     "McpServer",
-    "expanded",
+    "replace_placeholders",
     "read_servers",
     "servers_from_json",
-    "spec_of",
+    "make_spec",
     "url",
 ]
 
@@ -46,7 +47,7 @@ _MAX_NAME_CHARS = 32
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _URL = re.compile(r"https?://[^/\s]")
 
-# A URL that begins with a placeholder has its scheme in there.
+# A URL may begin with a placeholder, whose value then contains the scheme.
 _PLACEHOLDER = "${"
 
 _TRANSPORTS = ("stdio", "streamable_http", "sse", "auto")
@@ -57,7 +58,7 @@ _FOREIGN_NAMES = {"http": "streamable_http", "streamable-http": "streamable_http
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServer:
-    """One declared server. `key` is its name in the host: `{extension}.{name}`."""
+    """One declared server. `key` is its id in the host: `{extension}.{name}`."""
 
     name: str
     key: str
@@ -105,13 +106,13 @@ _READERS: Mapping[str, Reader] = {
     "context_passthrough": read_flag,
 }
 
-# The keys that only one kind of server may have.
+# The keys that only a server over stdio, or only a remote server, may have.
 _STDIO_ONLY = ("command", "args", "env", "cwd")
 _REMOTE_ONLY = ("url", "headers")
 
 
 def read_servers(value: Any, place: Place, extension: str) -> tuple[McpServer, ...]:
-    """The `mcp_servers` of a manifest; mistakes are noted at their place."""
+    """Return the `mcp_servers` of a manifest. Mistakes are recorded at their place."""
     if isinstance(value, Mapping):
         for name in value:
             if isinstance(name, str) and name.isprintable() and not _NAME.fullmatch(name):
@@ -131,7 +132,7 @@ def _servers(value: Any, place: Place, extension: str) -> tuple[McpServer, ...]:
 
 
 class JsonMistake(Exception):
-    """Why a `.mcp.json` is left out, and the line that shows it, if one does."""
+    """A `.mcp.json` is invalid, and therefore ignored. `line` is 0 if the line is unknown."""
 
     def __init__(self, why: str, line: int = 0) -> None:
         super().__init__(why)
@@ -139,8 +140,8 @@ class JsonMistake(Exception):
 
 
 def servers_from_json(data: bytes, extension: str) -> tuple[McpServer, ...]:
-    """The servers in a `.mcp.json`. Raises JsonMistake. Names of any form are taken there: other
-    programs read the file, too."""
+    """Return the servers in a `.mcp.json`. Raises JsonMistake. Names may have any form, because
+    other programs use the file, too."""
     try:
         source = data.decode("utf-8-sig")
         document = json.loads(source)
@@ -166,8 +167,8 @@ def servers_from_json(data: bytes, extension: str) -> tuple[McpServer, ...]:
 
 
 def _line_of(source: str, path: Sequence[Any]) -> int:
-    """The line on which the last key of this path that can be found stands, each key searched for
-    behind the one before it."""
+    """Return the line of the last key of this path that occurs in the source. Each key is searched
+    for after the previous one."""
     at = 0
     for key in path:
         found = source.find(json.dumps(key), at) if isinstance(key, str) else -1
@@ -194,7 +195,7 @@ def _renamed_keys(declared: Any) -> Any:
     return read
 
 
-def spec_of(server: McpServer, folder: str, requires: Requires) -> Spec:
+def make_spec(server: McpServer, folder: str, requires: Requires) -> Spec:
     """Return the spec of a server whose placeholders are replaced. It runs in `folder`, the base of
     a relative cwd, and requires what its manifest's extension requires."""
     remote = server.transport != "stdio"
@@ -245,11 +246,11 @@ def _server(name: Any, value: Any, place: Place, extension: str) -> McpServer | 
     return McpServer(name=name, key=f"{extension}.{name}", transport=transport, **declared)
 
 
-def expanded(
+def replace_placeholders(
     server: McpServer, *, root: str, extension: str, version: str, host_version: str
 ) -> McpServer:
     """Return the server with its placeholders replaced."""
-    facts = {
+    values = {
         "${EXTENSION_ROOT}": root,
         "${EXTENSION_ID}": extension,
         "${EXTENSION_VERSION}": version,
@@ -257,8 +258,8 @@ def expanded(
     }
 
     def fill(declared: str) -> str:
-        for placeholder, fact in facts.items():
-            declared = declared.replace(placeholder, fact)
+        for placeholder, value in values.items():
+            declared = declared.replace(placeholder, value)
         return declared
 
     def fill_all(declared: Mapping[str, str]) -> Mapping[str, str]:

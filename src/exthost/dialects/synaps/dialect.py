@@ -1,13 +1,13 @@
 """synaps: JSON-RPC 2.0 in Content-Length frames, with requests in both directions.
 
-A plugin replies to calls, and sends requests for memory and config to the host at any time, even
-during its own `initialize`. Many plugins are one plain loop that takes the next message for the
-reply to its request. So calls are sent one at a time, and while a request of the plugin is open,
-nothing else is sent to it (the trait `quiet_while_asked`).
+A plugin replies to calls, and may send requests for memory and config to the host at any time, even
+during its own `initialize`. Many plugins are one simple loop that takes the next message for the
+reply to their own request. Therefore calls are sent one at a time, and while a request of the
+plugin is open, nothing else is sent to it (the trait `quiet_while_asked`).
 
-The permissions of the manifest limit what a plugin may offer. Hooks come from the manifest; tools,
-providers and capabilities come from the handshake (`offer`). Providers and commands send events
-that belong to the call in flight; only the reply ends it.
+The permissions in the manifest limit what a plugin may announce. Hooks are declared in the
+manifest; tools, providers and capabilities are announced in the handshake (`offer`). Providers and
+commands send events that belong to the call in flight; only the reply ends such a call.
 """
 
 from collections.abc import Mapping
@@ -24,9 +24,9 @@ from exthost.dialects.steps import Exchanges, Handshake, OneRequest, handshake_r
 from exthost.dialects.streams import StreamKind
 from exthost.dialects.synaps import stream_events, types
 from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
-from exthost.dialects.synaps.host_requests import HOST_REQUESTS, granted
+from exthost.dialects.synaps.host_requests import HOST_REQUESTS, granted_permissions
 from exthost.dialects.synaps.manifest import HOOKS, PROTOCOL_VERSION, Manifest, Subscription
-from exthost.dialects.synaps.offer import offer
+from exthost.dialects.synaps.offer import make_offer
 from exthost.dialects.value_result import VALUE_RESULT, value_text
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Evidence, ProtocolViolation, UsageError
@@ -41,13 +41,13 @@ from exthost.wire.headers import Headers
 # The protocol's limit for the output of a tool in a hook.
 HOOK_OUTPUT_BYTES = 32 * 1024
 
-# Ids are unsigned 64-bit numbers; a message with another id is dropped.
-_IDS = 2**64
+# Ids are unsigned 64-bit numbers below this; a message with another id is dropped.
+_ID_LIMIT = 2**64
 
 
 def _not_json(frame: Bytes, why: str) -> Incoming:
-    """Raise ProtocolViolation: in a framing with lengths, a frame that is not JSON means that a
-    length is wrong."""
+    """Raise ProtocolViolation. A frame that is not JSON ends the session, because it usually means
+    that a Content-Length was wrong, and then all later frames are read wrongly."""
     head = bytes(frame[:EVIDENCE_BYTES]).decode("utf-8", "backslashreplace")
     raise ProtocolViolation(
         "X0650",
@@ -58,7 +58,7 @@ def _not_json(frame: Bytes, why: str) -> Incoming:
 
 
 class Codec(JsonRpc):
-    """JSON-RPC 2.0 with the id as the last member; the same at both ends."""
+    """A codec for JSON-RPC 2.0 that writes the id as the last field. Both ends use it."""
 
     __slots__ = ()
 
@@ -75,7 +75,7 @@ class Codec(JsonRpc):
             if method is None:
                 return noise(frame, "neither a method nor an id")
             return Notification(method, fields.get("params"))
-        if type(id) is not int or not 0 <= id < _IDS:
+        if type(id) is not int or not 0 <= id < _ID_LIMIT:
             return noise(frame, "its id is not a whole number")
         if method is not None:
             return Request(method, fields.get("params"), id)
@@ -114,17 +114,18 @@ def _handshake(context: HandshakeContext) -> Handshake:
     )
     answer = handshake_result(response, "initialize")
     manifest = context.manifest
-    known = manifest if isinstance(manifest, Manifest) else Manifest()
-    return offer(answer, granted(manifest, context.options), known.hooks, known.version)
+    parsed = manifest if isinstance(manifest, Manifest) else Manifest()
+    permissions = granted_permissions(manifest, context.options)
+    return make_offer(answer, permissions, parsed.hooks, parsed.version)
 
 
-def _tool_call(call: ToolCall) -> tuple[str, Any]:
+def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
     wire_name = call.tool.extra.get("wire_name") if call.tool is not None else None
     return "tool.call", {"name": wire_name or call.name, "input": call.arguments}
 
 
 def _has_text(result: Any) -> bool:
-    """Return whether a result is `{"content": "text"}`, which counts as that text."""
+    """Return whether a result is `{"content": "text"}`, which is read as that text."""
     return type(result) is dict and type(result.get("content")) is str
 
 
@@ -144,38 +145,43 @@ _RESULT = VALUE_RESULT._replace(text=_result_text, content=_result_content)
 
 def wants_hook(spec: Spec, hook: str, event: Mapping[str, Any]) -> bool:
     """Return whether one of the subscriptions of a plugin matches this event."""
-    subscribed = spec.manifest.subscriptions if isinstance(spec.manifest, Manifest) else ()
+    subscriptions = spec.manifest.subscriptions if isinstance(spec.manifest, Manifest) else ()
     return any(
-        subscription.hook == hook and _fits(subscription, event) for subscription in subscribed
+        subscription.hook == hook and _matches(subscription, event)
+        for subscription in subscriptions
     )
 
 
-def _fits(wanted: Subscription, event: Mapping[str, Any]) -> bool:
-    if wanted.tool is not None and wanted.tool not in (event.get("tool_name"), _runtime(event)):
+def _matches(subscription: Subscription, event: Mapping[str, Any]) -> bool:
+    if subscription.tool is not None and subscription.tool not in (
+        event.get("tool_name"),
+        _runtime_name(event),
+    ):
         return False
-    if wanted.equals is None and wanted.contains is None:
+    if subscription.equals is None and subscription.contains is None:
         return True
     text = jsontext.canonical(event.get("arguments"))
-    if wanted.equals is not None and jsontext.canonical(wanted.equals[0]) != text:
+    if subscription.equals is not None and jsontext.canonical(subscription.equals[0]) != text:
         return False
-    return wanted.contains is None or wanted.contains in text
+    return subscription.contains is None or subscription.contains in text
 
 
-def _runtime(event: Mapping[str, Any]) -> str | None:
+def _runtime_name(event: Mapping[str, Any]) -> str | None:
+    """Return the full name of the event's tool, `extension:tool`; None if the event has no tool."""
     extension, tool = event.get("extension_id"), event.get("tool")
     return f"{extension}:{tool}" if extension and tool else None
 
 
 def hook_event(call: HookCall) -> dict[str, Any]:
-    """Return the event as it is sent: nine members, null where there is no value."""
+    """Return the params of a hook request: all nine fields, null for those without a value."""
     event = call.event
     context = event.get("context", EMPTY_MAPPING)
     return {
         "kind": call.name,
         "tool_name": event.get("tool_name"),
-        "tool_runtime_name": _runtime(event),
+        "tool_runtime_name": _runtime_name(event),
         "tool_input": event.get("arguments"),
-        "tool_output": _output(event),
+        "tool_output": _format_output(event),
         "message": event.get("message"),
         "session_id": event.get("session_id", context.get("session_id")),
         "transcript": event.get("transcript"),
@@ -183,7 +189,7 @@ def hook_event(call: HookCall) -> dict[str, Any]:
     }
 
 
-def _output(event: Mapping[str, Any]) -> str | None:
+def _format_output(event: Mapping[str, Any]) -> str | None:
     if "error" in event:
         error = event["error"]
         message = error.get("message") if isinstance(error, Mapping) else error
@@ -201,25 +207,25 @@ def _output(event: Mapping[str, Any]) -> str | None:
     return f"{shortened}\n[cut: {len(data)} bytes in all]"
 
 
-def _hook(call: HookCall) -> Exchanges:
+def _run_hook(call: HookCall) -> Exchanges:
     answer = result_of((yield Request("hook.handle", hook_event(call))), "hook.handle")
     if answer is None or answer == {}:
         return HookAnswer()  # means "continue"
     fields = answer if type(answer) is dict else {}
     action = fields.get("action")
-    read = _ACTIONS[action](fields) if type(action) is str and action in _ACTIONS else None
-    if read is None and action == "modify":
-        # The hook wanted to change the input. To pass it unchanged would be wrong, so block.
-        read, action = (
+    hook_answer = _ACTIONS[action](fields) if type(action) is str and action in _ACTIONS else None
+    if hook_answer is None and action == "modify":
+        # The hook wanted to change the input. To let the unchanged input pass would be wrong.
+        hook_answer, action = (
             HookAnswer(abort=True, reason="its modify was malformed", final=True),
             "block",
         )
-    if read is None:
+    if hook_answer is None:
         raise ProtocolViolation(
             "X0651",
             "its answer to a hook cannot be read",
             help='answer with {"action": "continue"}, or another action with its member',
-            evidence=Evidence(bytes=_shown(answer)),
+            evidence=Evidence(bytes=_format_evidence(answer)),
         )
     allowed = HOOKS[call.name].actions if call.name in HOOKS else ("continue",)
     if action not in allowed:
@@ -228,10 +234,10 @@ def _hook(call: HookCall) -> Exchanges:
             f"the hook {call.name} cannot be answered with {action!r}",
             help=f"it may be answered with: {', '.join(allowed)}",
         )
-    return read
+    return hook_answer
 
 
-def _shown(value: Any) -> str:
+def _format_evidence(value: Any) -> str:
     try:
         return jsontext.encode(value).decode("utf-8", "replace")[:500]
     except UsageError:  # nested too deep to be encoded again
@@ -275,22 +281,22 @@ _ACTIONS = {
 # -- streams -----------------------------------------------------------------------------------
 
 
-def _completion(result: Any) -> types.Completion:
-    read = types.read_completion(result)
-    if read is None:
+def _parse_completion(result: Any) -> types.Completion:
+    completion = types.read_completion(result)
+    if completion is None:
         raise ProtocolViolation(
             "X0652",
             "its answer to provider.stream is not what the protocol says",
             help="answer with {content: […], stop_reason?, usage?}",
         )
-    return read
+    return completion
 
 
 _STREAMS = {
     "provider.stream": StreamKind(
         notifications=MappingProxyType({"provider.stream.event": None}),
-        decode=stream_events.provider_event,
-        result=_completion,
+        decode=stream_events.parse_provider_event,
+        result=_parse_completion,
     ),
     "command.invoke": StreamKind(
         notifications=MappingProxyType(
@@ -302,11 +308,12 @@ _STREAMS = {
                 "task.done": None,
             }
         ),
-        decode=stream_events.command_event,
+        decode=stream_events.parse_command_event,
         key="request_id",
     ),
 }
 
+# Time limits in seconds, by wire method or by the name of an operation.
 _METHOD_SECONDS = {
     "call_tool": 120,
     "tool.call": 120,
@@ -327,8 +334,8 @@ DIALECT = Dialect(
     framing=Headers,
     codec=_codec,
     handshake=_handshake,
-    # Not a generator: only a simple call is sent again if its process died.
-    operations=MappingProxyType({"call_tool": OneRequest(_tool_call), "hook": _hook}),
+    # call_tool is not a generator, because only a OneRequest can be sent again (the trait `retry`).
+    operations=MappingProxyType({"call_tool": OneRequest(_make_tool_request), "hook": _run_hook}),
     result_reader=_RESULT,
     streams=MappingProxyType(_STREAMS),
     notifications=MappingProxyType(
@@ -351,7 +358,7 @@ DIALECT = Dialect(
         }
     ),
     wants_hook=wants_hook,
-    render_event=stream_events.shown,
+    render_event=stream_events.render_event,
     options=MappingProxyType(
         {"permissions": TEXTS.described("What an extension without a manifest may ask for.")}
     ),

@@ -1,7 +1,8 @@
 """synaps' facets: `ext.providers`, `ext.commands`, `ext.settings`, `ext.info`, `ext.sidecar`.
 
-Each method sends one request of the protocol and reads the reply into a value of `types`. The
-tables in `dialect` say how a stream ends and what its events mean.
+A facet is an attribute that only extensions of one dialect have. Each of its methods sends one
+request of the protocol and returns the reply, most of them as a value of `types`. How streams end
+and how their events are parsed is defined in `dialect`.
 """
 
 import uuid
@@ -23,7 +24,8 @@ class _Facet:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def _fit(self, value: T | None, method: str) -> T:
+    def _require(self, value: T | None, method: str) -> T:
+        """Return the value. Raises ProtocolViolation for None, a reply that could not be parsed."""
         if value is None:
             raise ProtocolViolation(
                 "X0652",
@@ -62,7 +64,7 @@ class Providers(_Facet, ModelProvider):
         options = (system_prompt, tools, temperature, max_tokens, thinking_budget)
         params = self._params(model, messages, *options)
         answer = await self._caller.call(method, params, timeout=timeout)
-        completion = self._fit(types.read_completion(answer), method)
+        completion = self._require(types.read_completion(answer), method)
         if not completion.content:
             raise ProtocolViolation(
                 "X0653",
@@ -100,11 +102,11 @@ class Providers(_Facet, ModelProvider):
         max_tokens: int | None,
         thinking_budget: int,
     ) -> dict[str, Any]:
-        provider, found = self._find(model)
+        provider, model_info = self._find_model(model)
         return {
             "provider_id": provider.id,
-            "model_id": found.id,
-            "model": f"{self._caller.id}:{provider.id}:{found.id}",
+            "model_id": model_info.id,
+            "model": f"{self._caller.id}:{provider.id}:{model_info.id}",
             "messages": list(messages),
             "system_prompt": system_prompt,
             "tools": list(tools),
@@ -113,24 +115,24 @@ class Providers(_Facet, ModelProvider):
             "thinking_budget": thinking_budget,
         }
 
-    def _find(self, name: str) -> tuple[Provider, Model]:
+    def _find_model(self, name: str) -> tuple[Provider, Model]:
         name = name.removeprefix(f"{self._caller.id}:")
         models = {f"{p.id}:{model.id}": (p, model) for p in self.all for model in p.models}
-        same = [full for full in models if full == name or full.partition(":")[2] == name]
-        if len(same) == 1:
-            return models[same[0]]
+        matching = [full for full in models if full == name or full.partition(":")[2] == name]
+        if len(matching) == 1:
+            return models[matching[0]]
         near = nearest(name, models)
         known = ", ".join(models) or "none"
         raise NotFound(
             "X1250",
-            f"it has {len(same) or 'no'} models {name!r}",
+            f"it has {len(matching) or 'no'} models {name!r}",
             extension=self._caller.id,
-            help=f"did you mean {near!r}?" if near and not same else f"its models are: {known}",
+            help=f"did you mean {near!r}?" if near and not matching else f"its models are: {known}",
         )
 
 
 class Commands(_Facet):
-    """`ext.commands`: commands for people."""
+    """`ext.commands`: commands that the plugin has for users."""
 
     def invoke(
         self,
@@ -154,12 +156,12 @@ class Settings(_Facet):
     """`ext.settings`: the plugin's own editor for one of its settings."""
 
     async def open(self, category: str, field: str) -> Any:
-        """Open the editor of a setting, and return what it shows."""
+        """Open the editor of a setting, and return its contents."""
         params = {"category": category, "field": field}
         return await self._caller.call("settings.editor.open", params)
 
     async def key(self, category: str, field: str, key: str) -> Any:
-        """Pass on a key that was pressed, and return what the editor shows then."""
+        """Pass on a key that was pressed, and return the new contents of the editor."""
         params = {"key": key, "category": category, "field": field}
         return await self._caller.call("settings.editor.key", params)
 
@@ -173,9 +175,9 @@ class About(_Facet):
     """`ext.info`: what a plugin reports about itself."""
 
     async def get(self, *, timeout: float | None = None) -> types.Info:
-        """Return what the plugin tells about itself."""
+        """Return what the plugin reports about itself."""
         answer = await self._caller.call("info.get", None, timeout=timeout)
-        return self._fit(types.read_info(answer), "info.get")
+        return self._require(types.read_info(answer), "info.get")
 
 
 class Sidecar(_Facet):
@@ -184,4 +186,4 @@ class Sidecar(_Facet):
     async def spawn_args(self, *, timeout: float | None = None) -> types.SpawnArgs:
         """Return the arguments for its helper program."""
         answer = await self._caller.call("sidecar.spawn_args", None, timeout=timeout)
-        return self._fit(types.read_spawn_args(answer), "sidecar.spawn_args")
+        return self._require(types.read_spawn_args(answer), "sidecar.spawn_args")

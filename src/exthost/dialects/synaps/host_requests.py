@@ -1,9 +1,9 @@
-"""Requests of a synaps plugin to its host: memory and config, limited by its permissions.
+"""Parses the requests of a synaps plugin to its host: memory and config.
 
-Each method is a `HostRequest`. Params and permissions are checked here, in the order of
-docs/dialects/synaps.md; the result is an action that any host can run. A refusal is a CallFailed
-whose code the plugin sees: -32602 for a wrong parameter, a missing permission or the namespace of
-another plugin.
+Each method is a `HostRequest`. Its function checks the permissions of the plugin and the params, in
+the order of docs/dialects/synaps.md, and returns an action that is the same in every dialect. For a
+wrong parameter, a missing permission or the namespace of another plugin it raises CallFailed; the
+plugin receives the message with the JSON-RPC code -32602.
 """
 
 from collections.abc import Mapping
@@ -25,87 +25,89 @@ from exthost.spec import Spec
 
 _BAD_PARAMS = -32602
 _CONTENT_BYTES = 16 * 1024
-_KEY_SIGNS = "./ "
-_RESERVED = "tools.override"
+_FORBIDDEN_IN_KEYS = "./ "
+_RESERVED = "tools.override"  # a permission that is never granted
 
 
-def granted(manifest: Any, options: Mapping[str, Any]) -> frozenset[str]:
-    """Return the permissions of a plugin. A plugin that was started by its bare command has no
-    manifest: it has all permissions, or those of `options.permissions`."""
+def granted_permissions(manifest: Any, options: Mapping[str, Any]) -> frozenset[str]:
+    """Return the permissions of a plugin: those of its manifest. A plugin that was started as a
+    bare command has no manifest; it has those of `options.permissions`, by default all."""
     if isinstance(manifest, Manifest):
         return frozenset(manifest.permissions)
-    granted_names = options.get("permissions", PERMISSIONS)
+    names = options.get("permissions", PERMISSIONS)
     return frozenset(
-        permission
-        for permission in granted_names
-        if permission in PERMISSIONS and permission != _RESERVED
+        permission for permission in names if permission in PERMISSIONS and permission != _RESERVED
     )
 
 
-def _no(code: str, message: str) -> CallFailed:
+def _refusal_error(code: str, message: str) -> CallFailed:
     return CallFailed(code, message, error_code=_BAD_PARAMS, error_message=message)
 
 
-def _need(spec: Spec, permission: str) -> None:
-    if permission not in granted(spec.manifest, spec.options):
-        raise _no("X0752", f"permission denied: {permission} required")
+def _require_permission(spec: Spec, permission: str) -> None:
+    if permission not in granted_permissions(spec.manifest, spec.options):
+        raise _refusal_error("X0752", f"permission denied: {permission} required")
 
 
 def _text(params: Any, name: str) -> str:
     value = params.get(name) if type(params) is dict else None
     if type(value) is not str:
-        raise _no("X0751", f"missing or invalid parameter {name!r}: it must be text")
-    return _sound(value, name)
+        raise _refusal_error("X0751", f"missing or invalid parameter {name!r}: it must be text")
+    return _check_unicode(value, name)
 
 
-def _sound(value: str, name: str) -> str:
+def _check_unicode(value: str, name: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:  # a lone surrogate, which Node can send
-        raise _no("X0751", f"the parameter {name!r} is not valid Unicode") from None
+        raise _refusal_error("X0751", f"the parameter {name!r} is not valid Unicode") from None
     return value
 
 
-def _own_namespace(spec: Spec, params: Any) -> None:
+def _check_namespace(spec: Spec, params: Any) -> None:
     namespace = _text(params, "namespace")
     if namespace != spec.id:
         message = f"the namespace must be the extension's id {spec.id!r}, and is {namespace[:80]!r}"
-        raise _no("X0753", message)
+        raise _refusal_error("X0753", message)
 
 
 def _remember(spec: Spec, params: Any) -> Remember:
-    _need(spec, "memory.write")
-    _own_namespace(spec, params)
+    _require_permission(spec, "memory.write")
+    _check_namespace(spec, params)
     content = _text(params, "content")
     size = len(content.encode())
     if size > _CONTENT_BYTES:
-        raise _no("X0751", f"the content has {size} bytes, and {_CONTENT_BYTES} are allowed")
+        raise _refusal_error(
+            "X0751", f"the content has {size} bytes, and {_CONTENT_BYTES} are allowed"
+        )
     tags = params.get("tags")
     if tags is not None and (type(tags) is not list or any(type(tag) is not str for tag in tags)):
-        raise _no("X0751", "tags must be a list of text")
-    return Remember(content, tuple(_sound(tag, "tags") for tag in tags or ()), params.get("meta"))
+        raise _refusal_error("X0751", "tags must be a list of text")
+    return Remember(
+        content, tuple(_check_unicode(tag, "tags") for tag in tags or ()), params.get("meta")
+    )
 
 
 def _recall(spec: Spec, params: Any) -> Recall:
-    """Optional filters of the wrong type are ignored."""
-    _need(spec, "memory.read")
-    _own_namespace(spec, params)
-    limit = _count(params, "limit")
+    """Parse `memory.query`. A filter of the wrong type is ignored."""
+    _require_permission(spec, "memory.read")
+    _check_namespace(spec, params)
+    limit = _optional_count(params, "limit")
     return Recall(
-        _filter(params, "content_contains"),
-        _filter(params, "tag_prefix"),
-        _count(params, "since_ms"),
-        _count(params, "until_ms"),
+        _optional_text(params, "content_contains"),
+        _optional_text(params, "tag_prefix"),
+        _optional_count(params, "since_ms"),
+        _optional_count(params, "until_ms"),
         Recall().limit if limit is None else limit,
     )
 
 
-def _filter(params: dict[str, Any], name: str) -> str | None:
+def _optional_text(params: dict[str, Any], name: str) -> str | None:
     value = params.get(name)
-    return _sound(value, name) if type(value) is str else None
+    return _check_unicode(value, name) if type(value) is str else None
 
 
-def _count(params: dict[str, Any], name: str) -> int | None:
+def _optional_count(params: dict[str, Any], name: str) -> int | None:
     value = params.get(name)
     return value if type(value) is int and 0 <= value < 2**64 else None
 
@@ -113,9 +115,9 @@ def _count(params: dict[str, Any], name: str) -> int | None:
 def _key(params: Any) -> str:
     key = _text(params, "key").strip()
     if not key:
-        raise _no("X0751", "the config key is empty")
-    if any(sign in key for sign in _KEY_SIGNS):
-        raise _no("X0751", "a config key has no dots, slashes or spaces")
+        raise _refusal_error("X0751", "the config key is empty")
+    if any(char in key for char in _FORBIDDEN_IN_KEYS):
+        raise _refusal_error("X0751", "a config key has no dots, slashes or spaces")
     return key
 
 
@@ -124,25 +126,25 @@ def _read_config(spec: Spec, params: Any) -> ReadConfig:
 
 
 def _write_config(spec: Spec, params: Any) -> WriteConfig:
-    _need(spec, "config.write")
+    _require_permission(spec, "config.write")
     return WriteConfig(_key(params), _text(params, "value"))
 
 
 def _watch_config(spec: Spec, params: Any) -> WatchConfig:
-    _need(spec, "config.subscribe")
+    _require_permission(spec, "config.subscribe")
     keys = params.get("keys") if type(params) is dict else None
     if keys is None:
-        return WatchConfig(None, _changed)
+        return WatchConfig(None, _make_change_notification)
     if type(keys) is not list or any(type(key) is not str for key in keys):
-        raise _no("X0751", "keys must be a list of text")
-    return WatchConfig(tuple(key.strip() for key in keys), _changed)
+        raise _refusal_error("X0751", "keys must be a list of text")
+    return WatchConfig(tuple(key.strip() for key in keys), _make_change_notification)
 
 
-def _changed(key: str, value: str) -> Notification:
+def _make_change_notification(key: str, value: str) -> Notification:
     return Notification("config.changed", {"key": key, "value": value})
 
 
-def _records(spec: Spec, memories: Any) -> Any:
+def _make_query_result(spec: Spec, memories: Any) -> Any:
     return {
         "records": [
             {
@@ -157,16 +159,16 @@ def _records(spec: Spec, memories: Any) -> Any:
     }
 
 
-def _ok(spec: Spec, _: Any) -> Any:
+def _make_ok_result(spec: Spec, _: Any) -> Any:
     return {"ok": True}
 
 
 HOST_REQUESTS = MappingProxyType(
     {
         "memory.append": HostRequest(_remember, lambda _, at: {"ok": True, "timestamp_ms": at}),
-        "memory.query": HostRequest(_recall, _records),
+        "memory.query": HostRequest(_recall, _make_query_result),
         "config.get": HostRequest(_read_config, lambda _, value: {"value": value}),
-        "config.set": HostRequest(_write_config, _ok),
-        "config.subscribe": HostRequest(_watch_config, _ok),
+        "config.set": HostRequest(_write_config, _make_ok_result),
+        "config.subscribe": HostRequest(_watch_config, _make_ok_result),
     }
 )

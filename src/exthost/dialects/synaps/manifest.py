@@ -1,10 +1,9 @@
-"""synaps' manifest, `<plugin>/.synaps-plugin/plugin.json`: reading and checking its key
-`extension`.
+"""Parses and checks synaps' manifest, `<plugin>/.synaps-plugin/plugin.json`.
 
-Has the parsed `Manifest`, the table of hooks and the list of permissions, and refuses what can be
-refused without a process. The id is the name of the plugin's folder. A plugin.json without the key
-is a plugin of another kind and is ignored. Unknown keys are ignored as well, because other versions
-of the format have more.
+Only the key `extension` of the file is read; a plugin.json without it is a plugin of another kind
+and is ignored. Unknown keys are ignored as well, because other versions of the format have more.
+The id of the extension is the name of the plugin's folder. This module also has the tables of hooks
+and permissions.
 """
 
 import re
@@ -42,7 +41,7 @@ PERMISSIONS: Final = (
 # A known permission that is never granted.
 _RESERVED: Final = ("tools.override",)
 
-# Permissions for something to offer. A plugin needs one of them, or a hook.
+# Permissions that let a plugin act without a hook. A plugin needs one of them, or a hook.
 _ACTIVE: Final = (
     "tools.register",
     "providers.register",
@@ -56,7 +55,8 @@ _ACTIVE: Final = (
 
 
 class HookKind(NamedTuple):
-    """The permission that a hook needs, and the actions that its answer may have."""
+    """One hook: the permission that it needs, the actions that its answer may have, and whether it
+    is called for tool calls, so that a subscription may name a tool."""
 
     permission: str
     actions: tuple[str, ...] = ("continue",)
@@ -80,7 +80,8 @@ HOOKS: Final[Mapping[str, HookKind]] = MappingProxyType(
 # Hooks that cannot stop an event: their answers only continue it or add to it.
 ADVISORY_HOOKS: Final = tuple(name for name, kind in HOOKS.items() if "block" not in kind.actions)
 
-_KINDS: Final = ("string", "bool", "number")
+# The types of settings.
+_SETTING_TYPES: Final = ("string", "bool", "number")
 
 
 class Subscription(NamedTuple):
@@ -95,7 +96,7 @@ class Subscription(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The contents of a plugin.json that only synaps has."""
+    """The contents of a plugin.json that only this dialect uses."""
 
     permissions: tuple[str, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
@@ -112,14 +113,14 @@ class Manifest:
 
 def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
     """Return the extension in this plugin.json, or None if it has none. Raises ManifestError for
-    the first refusal that applies."""
-    document = _decoded(file)
+    the first mistake."""
+    document = _parse_json(file)
     if document.get("extension") is None:  # some programs write null for a key that they do not use
         return None
     table = _Table(document["extension"], file.path, file.folder_name)
     if table.whole("protocol_version", PROTOCOL_VERSION) != PROTOCOL_VERSION:
         message = table.values["protocol_version"]
-        raise table.wrong(
+        raise table.error(
             "X0251",
             f"it is written for protocol {message}, and this host speaks {PROTOCOL_VERSION}",
             "protocol_version",
@@ -128,20 +129,20 @@ def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
     if table.text("runtime") != "process":
         message = table.values["runtime"]
         help = 'only runtime = "process" is a child process'
-        raise table.wrong("X0251", f"its runtime {message!r} does not run here", "runtime", help)
+        raise table.error("X0251", f"its runtime {message!r} does not run here", "runtime", help)
     if not table.text("command").strip():
-        raise table.wrong("X0252", "its command is blank", "command", "name the program to run")
-    permissions = _permissions(table)
+        raise table.error("X0252", "its command is blank", "command", "name the program to run")
+    permissions = _parse_permissions(table)
     manifest = Manifest(
         permissions=permissions,
-        subscriptions=tuple(_hook(hook, permissions) for hook in table.tables("hooks")),
+        subscriptions=tuple(_parse_hook(hook, permissions) for hook in table.tables("hooks")),
         version=_text_of(document, "version"),
         description=_text_of(document, "description"),
         setup=table.values.get("setup"),
         prebuilt=table.values.get("prebuilt"),
     )
     if not manifest.hooks and not any(permission in permissions for permission in _ACTIVE):
-        raise table.wrong(
+        raise table.error(
             "X0255",
             "it has nothing to do: no hooks, and no permission to do anything by itself",
             "hooks",
@@ -155,7 +156,7 @@ def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
         version=manifest.version,
         declared_hooks=manifest.hooks,
         advisory_hooks=ADVISORY_HOOKS,
-        settings=tuple(_setting(entry, file.folder_name) for entry in table.tables("config")),
+        settings=tuple(_parse_setting(entry, file.folder_name) for entry in table.tables("config")),
         manifest=manifest,
     )
     return spec, manifest
@@ -166,37 +167,38 @@ def _argv(table: "_Table", file: ManifestFile) -> tuple[str, ...]:
     if "/" in command:  # a bare name is looked up on PATH, an absolute one stays
         command = str(PurePosixPath(file.folder, command))
     args = table.texts("args")
-    inside = (str(PurePosixPath(file.folder, arg)) if file.has_file(arg) else arg for arg in args)
-    return (command, *inside)
+    # An argument that names a file of the plugin becomes an absolute path.
+    paths = (str(PurePosixPath(file.folder, arg)) if file.has_file(arg) else arg for arg in args)
+    return (command, *paths)
 
 
-def _permissions(table: "_Table") -> tuple[str, ...]:
+def _parse_permissions(table: "_Table") -> tuple[str, ...]:
     permissions = table.texts("permissions")
     for name in permissions:
         if name in _RESERVED:
             message = f"the permission {name!r} is reserved and granted to nobody"
-            raise table.wrong("X0253", message, "permissions", "take it out")
+            raise table.error("X0253", message, "permissions", "take it out")
         if name not in PERMISSIONS:
             near = nearest(name, PERMISSIONS)
             help = f"did you mean {near!r}?" if near else f"there are: {', '.join(PERMISSIONS)}"
-            raise table.wrong("X0253", f"there is no permission {name!r}", "permissions", help)
+            raise table.error("X0253", f"there is no permission {name!r}", "permissions", help)
     return tuple(dict.fromkeys(permissions))
 
 
-def _hook(table: "_Table", permissions: tuple[str, ...]) -> Subscription:
+def _parse_hook(table: "_Table", permissions: tuple[str, ...]) -> Subscription:
     name = table.text("hook")
     kind = HOOKS.get(name)
     if kind is None:
         near = nearest(name, HOOKS)
         help = f"did you mean {near!r}?" if near else f"there are: {', '.join(HOOKS)}"
-        raise table.wrong("X0254", f"there is no hook {name!r}", "hook", help)
+        raise table.error("X0254", f"there is no hook {name!r}", "hook", help)
     if kind.permission not in permissions:
         message = f"the hook {name} needs the permission {kind.permission}"
-        raise table.wrong("X0254", message, "hook", "add it to permissions")
+        raise table.error("X0254", message, "hook", "add it to permissions")
     tool = table.text("tool") if table.has("tool") else None
     if tool is not None and not kind.of_tools:
         message = f"the hook {name} is not about tools, so it has no tool filter"
-        raise table.wrong("X0254", message, "tool", "take the filter out")
+        raise table.error("X0254", message, "tool", "take the filter out")
     match = table.table("match") if table.has("match") else None
     if match is None:
         return Subscription(name, tool)
@@ -208,21 +210,21 @@ def _hook(table: "_Table", permissions: tuple[str, ...]) -> Subscription:
     )
 
 
-def _setting(table: "_Table", id: str) -> DeclaredSetting:
+def _parse_setting(table: "_Table", id: str) -> DeclaredSetting:
     key = table.text("key")
     if not key.strip():
-        raise table.odd("key", "must not be blank")
+        raise table.value_error("key", "must not be blank")
     kind = table.text("type") if table.has("type") else "string"
-    if kind not in _KINDS:
-        raise table.odd("type", f"must be one of {', '.join(_KINDS)}")
+    if kind not in _SETTING_TYPES:
+        raise table.value_error("type", f"must be one of {', '.join(_SETTING_TYPES)}")
     required = table.values.get("required", False)
     if type(required) is not bool:
-        raise table.odd("required", "must be true or false")
+        raise table.value_error("required", "must be true or false")
     secret = table.text("secret_env") if table.has("secret_env") else ""
     return DeclaredSetting(
         key=key,
         variables=_variables(id, key, secret),
-        kind=kind,  # type: ignore[arg-type] # one of _KINDS
+        kind=kind,  # type: ignore[arg-type] # one of _SETTING_TYPES
         required=required,
         default=table.values.get("default"),
         secret=secret,
@@ -230,12 +232,12 @@ def _setting(table: "_Table", id: str) -> DeclaredSetting:
 
 
 def _variables(id: str, key: str, secret: str) -> tuple[str, ...]:
-    """Return the names of the variables that may have the value of a setting."""
-    own = "SYNAPS_EXTENSION_" + re.sub(r"[^A-Z0-9]", "_", f"{id}_{key}".upper())
-    return (own, secret) if secret else (own,)
+    """Return the names of the environment variables that may contain the value of a setting."""
+    variable = "SYNAPS_EXTENSION_" + re.sub(r"[^A-Z0-9]", "_", f"{id}_{key}".upper())
+    return (variable, secret) if secret else (variable,)
 
 
-def _decoded(file: ManifestFile) -> Mapping[str, Any]:
+def _parse_json(file: ManifestFile) -> Mapping[str, Any]:
     try:
         document = jsontext.decode(file.data.removeprefix(b"\xef\xbb\xbf"))
     except jsontext.NotJson as reason:
@@ -266,17 +268,18 @@ def _text_of(document: Mapping[str, Any], key: str) -> str:
 
 
 class _Table:
-    """Reads and checks the members of one object."""
+    """Reads and checks the fields of one object. `place` is its path in the document, for
+    errors."""
 
     def __init__(self, values: Any, path: str, id: str, place: str = "extension") -> None:
         self._path = path
         self._id = id
         self._place = place
         if type(values) is not dict:
-            raise self.wrong("X0250", f"{place}: must be an object")
+            raise self.error("X0250", f"{place}: must be an object")
         self.values: Mapping[str, Any] = values
 
-    def wrong(self, code: str, message: str, key: str = "", help: str = "") -> ManifestError:
+    def error(self, code: str, message: str, key: str = "", help: str = "") -> ManifestError:
         return ManifestError(
             code,
             message,
@@ -285,20 +288,20 @@ class _Table:
             evidence=Evidence(path=self._path, key=f"{self._place}.{key}" if key else self._place),
         )
 
-    def odd(self, key: str, why: str) -> ManifestError:
-        """Return what is wrong with the value of this key."""
-        return self.wrong("X0250", f"{self._place}.{key}: {why}", key)
+    def value_error(self, key: str, why: str) -> ManifestError:
+        """Return the error for the value of this key."""
+        return self.error("X0250", f"{self._place}.{key}: {why}", key)
 
     def has(self, key: str) -> bool:
         """Return whether this key has a value other than null."""
         return self.values.get(key) is not None
 
-    def _get(self, key: str, kind: type[Any], words: str, default: Any = None) -> Any:
+    def _get(self, key: str, type_: type[Any], expected: str, default: Any = None) -> Any:
         value = self.values.get(key, default)
         if value is None and key not in self.values:
-            raise self.odd(key, "is missing")
-        if type(value) is not kind:
-            raise self.odd(key, f"must be {words}")
+            raise self.value_error(key, "is missing")
+        if type(value) is not type_:
+            raise self.value_error(key, f"must be {expected}")
         return value
 
     def text(self, key: str) -> str:
@@ -310,7 +313,7 @@ class _Table:
     def texts(self, key: str) -> tuple[str, ...]:
         items = self._get(key, list, "a list of text", [])
         if not all(type(item) is str for item in items):
-            raise self.odd(key, "must be a list of text")
+            raise self.value_error(key, "must be a list of text")
         return tuple(items)
 
     def table(self, key: str) -> "_Table":
@@ -329,8 +332,8 @@ def read(file: ManifestFile) -> Verdict:
 
 
 def join(spec: Spec, file: ManifestFile) -> Spec:
-    """Return the spec of a config entry that names its manifest. The entry decides what is run, and
-    as which user."""
+    """Return the spec of a config entry, completed with the manifest that the entry names. The
+    program and the user that runs it are those of the entry."""
     parsed = parse(file)
     if parsed is None:
         raise ManifestError(

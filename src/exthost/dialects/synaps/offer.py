@@ -1,8 +1,8 @@
-"""The reply to synaps' `initialize`: reading and checking it, and the Offer in it.
+"""Parses and checks the reply to synaps' `initialize`, and makes the Offer from it.
 
-First the reply is read: a member of the wrong type rejects all of it. Then tools, providers, the
-permissions that they need and the generic capabilities are checked, in this order; the first
-failure is raised and names what is wrong.
+First the whole reply is parsed; a field of the wrong type rejects it. Then the tools, the
+providers, the permissions that both need, and the generic capabilities are checked, in this order.
+The first mistake raises HandshakeFailed.
 """
 
 import re
@@ -54,32 +54,37 @@ class Capability:
     params: Any = None
 
 
-def offer(answer: Any, granted: Collection[str], hooks: tuple[str, ...], version: str) -> Offer:
-    """Return the Offer in this reply, under these permissions. Raises HandshakeFailed."""
+def make_offer(
+    answer: Any, granted: Collection[str], hooks: tuple[str, ...], version: str
+) -> Offer:
+    """Return the Offer: what the plugin announces in this reply. Raises HandshakeFailed.
+
+    `granted` are the permissions of the plugin. `hooks` and `version` are those of its manifest.
+    """
     members = _Members(answer, "the answer")
-    protocol = members.get("protocol_version", _whole(_U32), "a whole number")
+    protocol = members.get("protocol_version", _is_whole(_U32), "a whole number")
     if protocol != PROTOCOL_VERSION:
         raise HandshakeFailed(
             "X0551",
             f"it speaks protocol {protocol}, and this host speaks {PROTOCOL_VERSION}",
             help="use a version of the plugin for the protocol named",
         )
-    listed = members.values.get("capabilities", {})
-    if listed == []:  # some plugins serialize an empty object as a list
-        listed = {}
-    kinds = _Members(listed, "capabilities")
-    tools = tuple(_tool(tool) for tool in kinds.each("tools"))
-    providers = tuple(_provider(provider) for provider in kinds.each("providers"))
-    others = tuple(_capability(capability) for capability in kinds.each("capabilities"))
-    _judge_tools(tools)
+    capabilities = members.values.get("capabilities", {})
+    if capabilities == []:  # some plugins serialize an empty object as a list
+        capabilities = {}
+    lists = _Members(capabilities, "capabilities")
+    tools = tuple(_parse_tool(tool) for tool in lists.each("tools"))
+    providers = tuple(_parse_provider(provider) for provider in lists.each("providers"))
+    others = tuple(_parse_capability(capability) for capability in lists.each("capabilities"))
+    _check_tools(tools)
     for provider in providers:
-        _judge_provider(provider)
+        _check_provider(provider)
     if tools and "tools.register" not in granted:
-        raise _not_granted("it registers tools", "tools.register")
+        raise _permission_error("it registers tools", "tools.register")
     if providers and "providers.register" not in granted:
-        raise _not_granted("it registers providers", "providers.register")
+        raise _permission_error("it registers providers", "providers.register")
     for capability in others:
-        _judge_capability(capability, granted)
+        _check_capability(capability, granted)
     models = [f"{provider.id}:{model.id}" for provider in providers for model in provider.models]
     return Offer(
         tools=tools,
@@ -98,26 +103,26 @@ def offer(answer: Any, granted: Collection[str], hooks: tuple[str, ...], version
 
 
 class _Members:
-    """Reads and checks the members of one object of the reply."""
+    """Reads and checks the fields of one object of the reply. `place` names it in errors."""
 
     def __init__(self, values: Any, place: str) -> None:
         if type(values) is not dict:
-            raise _unusable(f"{place} is not an object", values)
+            raise _invalid_reply_error(f"{place} is not an object", values)
         self.values: dict[str, Any] = values
         self._place = place
 
-    def get(self, key: str, fits: Callable[[Any], bool], words: str) -> Any:
+    def get(self, key: str, fits: Callable[[Any], bool], expected: str) -> Any:
         if key not in self.values:
-            raise _unusable(f"{key!r} is missing in {self._place}", self.values)
+            raise _invalid_reply_error(f"{key!r} is missing in {self._place}", self.values)
         if not fits(self.values[key]):
-            raise _unusable(f"{key!r} in {self._place} is not {words}", self.values)
+            raise _invalid_reply_error(f"{key!r} in {self._place} is not {expected}", self.values)
         return self.values[key]
 
     def text(self, key: str) -> str:
         return str(self.get(key, _is_text, "text"))
 
-    def optional(self, key: str, fits: Callable[[Any], bool], words: str) -> Any:
-        return self.get(key, fits, words) if self.values.get(key) is not None else None
+    def optional(self, key: str, fits: Callable[[Any], bool], expected: str) -> Any:
+        return self.get(key, fits, expected) if self.values.get(key) is not None else None
 
     def each(self, key: str) -> list["_Members"]:
         if key not in self.values:
@@ -130,24 +135,24 @@ def _is_text(value: Any) -> bool:
     return type(value) is str
 
 
-def _is_texts(value: Any) -> bool:
+def _is_text_list(value: Any) -> bool:
     return type(value) is list and all(type(item) is str for item in value)
 
 
-def _whole(below: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and 0 <= value < below
+def _is_whole(limit: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and 0 <= value < limit
 
 
-def _tool(members: _Members) -> Tool:
+def _parse_tool(members: _Members) -> Tool:
     raw = members.text("name")
     name = raw.strip()
     schema = members.get("input_schema", lambda _: True, "anything")
-    # Callers use the trimmed name, the wire the original one.
+    # Callers use the trimmed name; the messages have the original one.
     extra = MappingProxyType({"wire_name": raw} if raw != name else {})
     return Tool(name, members.text("description"), schema, extra=extra)
 
 
-def _provider(members: _Members) -> Provider:
+def _parse_provider(members: _Members) -> Provider:
     return Provider(
         members.text("id").strip(),
         members.text("display_name"),
@@ -157,7 +162,7 @@ def _provider(members: _Members) -> Provider:
                 model.text("id").strip(),
                 model.optional("display_name", _is_text, "text"),
                 model.values.get("capabilities"),
-                model.optional("context_window", _whole(_U64), "a whole number"),
+                model.optional("context_window", _is_whole(_U64), "a whole number"),
             )
             for model in members.each("models")
         ),
@@ -165,16 +170,16 @@ def _provider(members: _Members) -> Provider:
     )
 
 
-def _capability(members: _Members) -> Capability:
+def _parse_capability(members: _Members) -> Capability:
     permissions = ()
     if "permissions" in members.values:
-        permissions = members.get("permissions", _is_texts, "a list of text")
+        permissions = members.get("permissions", _is_text_list, "a list of text")
     return Capability(
         members.text("kind"), members.text("name"), tuple(permissions), members.values.get("params")
     )
 
 
-def _unusable(why: str, value: Any) -> HandshakeFailed:
+def _invalid_reply_error(why: str, value: Any) -> HandshakeFailed:
     try:
         shown = jsontext.encode(value).decode("utf-8", "replace")[:500]
     except Exception:  # nested too deep to be encoded again
@@ -187,11 +192,11 @@ def _unusable(why: str, value: Any) -> HandshakeFailed:
     )
 
 
-# -- judging -----------------------------------------------------------------------------------
+# -- checking ----------------------------------------------------------------------------------
 
 
-def wrong_id(id: str) -> str:
-    """Return why this cannot be a part of a name, or ""."""
+def find_id_problem(id: str) -> str:
+    """Return why this text cannot be an id of a tool, provider or model; "" if it can."""
     if not id:
         return "it is empty"
     size = len(id.encode("utf-8", "surrogatepass"))
@@ -207,64 +212,70 @@ def wrong_id(id: str) -> str:
     return ""
 
 
-def _judge_tools(tools: tuple[Tool, ...]) -> None:
+def _check_tools(tools: tuple[Tool, ...]) -> None:
     names: set[str] = set()
     for tool in tools:
         name = tool.name
-        if why := wrong_id(name):
-            raise _refused("X0552", f"the tool {_cut(name)} cannot have that name: {why}")
+        if why := find_id_problem(name):
+            raise _refused_error("X0552", f"the tool {_quote(name)} cannot have that name: {why}")
         if name in names:
-            raise _refused("X0552", f"it registers the tool {name!r} twice")
+            raise _refused_error("X0552", f"it registers the tool {name!r} twice")
         names.add(name)
         if not tool.description.strip():
-            raise _refused("X0552", f"the tool {name!r} has no description")
+            raise _refused_error("X0552", f"the tool {name!r} has no description")
         if type(tool.input_schema) is not dict:
-            raise _refused("X0552", f"the input_schema of the tool {name!r} is not an object")
+            raise _refused_error("X0552", f"the input_schema of the tool {name!r} is not an object")
 
 
-def _judge_provider(provider: Provider) -> None:
-    about = f"the provider {_cut(provider.id)}"
-    if why := wrong_id(provider.id):
-        raise _refused("X0553", f"{about} cannot have that id: {why}")
+def _check_provider(provider: Provider) -> None:
+    about = f"the provider {_quote(provider.id)}"
+    if why := find_id_problem(provider.id):
+        raise _refused_error("X0553", f"{about} cannot have that id: {why}")
     if not _PROVIDER_ID.fullmatch(provider.id):
-        raise _refused("X0553", f"{about} cannot have that id: only a-z, 0-9, _ and - are allowed")
+        raise _refused_error(
+            "X0553", f"{about} cannot have that id: only a-z, 0-9, _ and - are allowed"
+        )
     if not provider.display_name.strip():
-        raise _refused("X0553", f"{about} has no display_name")
+        raise _refused_error("X0553", f"{about} has no display_name")
     if not provider.description.strip():
-        raise _refused("X0553", f"{about} has no description")
+        raise _refused_error("X0553", f"{about} has no description")
     if not provider.models:
-        raise _refused("X0553", f"{about} has no models")
+        raise _refused_error("X0553", f"{about} has no models")
     ids: set[str] = set()
     for model in provider.models:
-        if why := wrong_id(model.id):
-            raise _refused("X0553", f"{about} has a model {_cut(model.id)}: {why}")
+        if why := find_id_problem(model.id):
+            raise _refused_error("X0553", f"{about} has a model {_quote(model.id)}: {why}")
         if model.id in ids:
-            raise _refused("X0553", f"{about} has the model {model.id!r} twice")
+            raise _refused_error("X0553", f"{about} has the model {model.id!r} twice")
         ids.add(model.id)
     if provider.config_schema is not None and type(provider.config_schema) is not dict:
-        raise _refused("X0553", f"the config_schema of {about} is not an object")
+        raise _refused_error("X0553", f"the config_schema of {about} is not an object")
 
 
-def _judge_capability(capability: Capability, granted: Collection[str]) -> None:
+def _check_capability(capability: Capability, granted: Collection[str]) -> None:
     if not capability.kind.strip():
-        raise _refused("X0554", "it has a capability without a kind")
+        raise _refused_error("X0554", "it has a capability without a kind")
     if not capability.name.strip():
-        raise _refused("X0554", f"its capability of the kind {_cut(capability.kind)} has no name")
-    about = f"its capability {_cut(capability.kind)}"
+        raise _refused_error(
+            "X0554", f"its capability of the kind {_quote(capability.kind)} has no name"
+        )
+    about = f"its capability {_quote(capability.kind)}"
     for permission in capability.permissions:
         if permission not in PERMISSIONS:
-            raise _refused("X0554", f"{about} needs an unknown permission {_cut(permission)}")
+            raise _refused_error(
+                "X0554", f"{about} needs an unknown permission {_quote(permission)}"
+            )
         if permission not in granted:
-            raise _not_granted(f"{about} needs it", permission)
+            raise _permission_error(f"{about} needs it", permission)
 
 
-def _refused(code: str, message: str) -> HandshakeFailed:
+def _refused_error(code: str, message: str) -> HandshakeFailed:
     return HandshakeFailed(
         code, message, help="nothing of it was registered; its author has to mend it"
     )
 
 
-def _not_granted(why: str, permission: str) -> HandshakeFailed:
+def _permission_error(why: str, permission: str) -> HandshakeFailed:
     return HandshakeFailed(
         "X0555",
         f"{why}, and the permission {permission} is not granted",
@@ -272,5 +283,5 @@ def _not_granted(why: str, permission: str) -> HandshakeFailed:
     )
 
 
-def _cut(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(text) if len(text) <= 70 else f"{text[:70]!r}…"

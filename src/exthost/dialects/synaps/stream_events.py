@@ -1,7 +1,8 @@
-"""The events of synaps' streams: from the params of a notification to a value of `types`.
+"""Parses the events of synaps' streams: converts the params of a notification to a class of
+`types`.
 
-An event that cannot be read becomes `Unreadable` with the name of the wrong member; it is logged
-and skipped. `shown` renders an event for a person.
+An event that cannot be parsed becomes `Unreadable` with the name of the wrong field; the session
+logs and skips it. `render_event` formats an event for a person.
 """
 
 from typing import Any
@@ -25,26 +26,26 @@ from exthost.dialects.synaps.types import (
 _TASK_KINDS = ("download", "rebuild", "generic")
 
 
-class _Wrong(Exception):
-    """Why an event cannot be read."""
+class _InvalidEvent(Exception):
+    """An event cannot be parsed. The message names the wrong field."""
 
 
-def provider_event(method: str, params: Any) -> StreamEvent | Unreadable:
-    """Read one `provider.stream.event`, nested under `event` or flat."""
+def parse_provider_event(method: str, params: Any) -> StreamEvent | Unreadable:
+    """Parse one `provider.stream.event`. Its fields are in `event`, or in the params themselves."""
     try:
-        return StreamEvent(_provider_event(_nested(params)))
-    except _Wrong as wrong:
-        return Unreadable(str(wrong))
+        return StreamEvent(_provider_event(_find_event(params)))
+    except _InvalidEvent as error:
+        return Unreadable(str(error))
 
 
-def command_event(method: str, params: Any) -> StreamEvent | Unreadable:
-    """Read an event of a command: its output, or the progress of a task."""
+def parse_command_event(method: str, params: Any) -> StreamEvent | Unreadable:
+    """Parse an event of a command: its output, or the progress of a task."""
     try:
         if method == "command.output":
-            return StreamEvent(_output(_nested(params)))
+            return StreamEvent(_output(_find_event(params)))
         return StreamEvent(_task(method, _object(params, "params")))
-    except _Wrong as wrong:
-        return Unreadable(str(wrong))
+    except _InvalidEvent as error:
+        return Unreadable(str(error))
 
 
 def _provider_event(event: dict[str, Any]) -> Any:
@@ -53,15 +54,15 @@ def _provider_event(event: dict[str, Any]) -> Any:
             text = _text(event, "delta" if "delta" in event else "text")
             return Text(text) if kind == "text" else Thinking(text)
         case "tool_use":
-            id, name = _filled(event, "id"), _filled(event, "name")
+            id, name = _nonempty_text(event, "id"), _nonempty_text(event, "name")
             return ToolUse(id, name, _object(event.get("input", {}), "input"))
         case "usage":
             return Usage({key: value for key, value in event.items() if key != "type"})
         case "error":
-            return ProviderError(_filled(event, "message"))
+            return ProviderError(_nonempty_text(event, "message"))
         case "done":
             return Done()
-    raise _unknown(event, "type")
+    raise _unknown_value_error(event, "type")
 
 
 def _output(event: dict[str, Any]) -> Any:
@@ -69,13 +70,13 @@ def _output(event: dict[str, Any]) -> Any:
         case "text" | "system" as kind:
             return Output(kind, _text(event, "content"))
         case "error":
-            return Output("error", _filled(event, "content"))
+            return Output("error", _nonempty_text(event, "content"))
         case "table":
             rows = [_row(row, f"rows[{n}]") for n, row in enumerate(_list(event, "rows"))]
             return Table(tuple(_row(_list(event, "headers"), "headers")), tuple(rows))
         case "done":
             return Done()
-    raise _unknown(event, "kind")
+    raise _unknown_value_error(event, "kind")
 
 
 def _task(method: str, event: dict[str, Any]) -> Any:
@@ -84,7 +85,7 @@ def _task(method: str, event: dict[str, Any]) -> Any:
         case "task.start":
             kind = _text_or_none(event, "kind")
             if kind is not None and kind not in _TASK_KINDS:
-                raise _unknown(event, "kind")
+                raise _unknown_value_error(event, "kind")
             return TaskStart(id, _text(event, "label"), kind or "generic")
         case "task.update":
             current, total = _number_or_none(event, "current"), _number_or_none(event, "total")
@@ -93,47 +94,48 @@ def _task(method: str, event: dict[str, Any]) -> Any:
             return TaskLog(id, _text(event, "line"))
         case "task.done":
             return TaskDone(id, _text_or_none(event, "error"))
-    raise _Wrong("there is no such event")
+    raise _InvalidEvent("there is no such event")
 
 
-# -- members ---------------------------------------------------------------------------------
+# -- fields ----------------------------------------------------------------------------------
 
 
-def _nested(params: Any) -> dict[str, Any]:
+def _find_event(params: Any) -> dict[str, Any]:
+    """Return the object with the fields of the event."""
     event = _object(params, "params")
     return _object(event["event"], "event") if "event" in event else event
 
 
 def _object(value: Any, name: str) -> dict[str, Any]:
     if type(value) is not dict:
-        raise _Wrong(f"{name} is not an object")
+        raise _InvalidEvent(f"{name} is not an object")
     return value
 
 
 def _list(event: dict[str, Any], name: str) -> list[Any]:
     value = event.get(name)
     if type(value) is not list:
-        raise _wrong(event, name, "is not a list")
+        raise _field_error(event, name, "is not a list")
     return value
 
 
 def _row(cells: Any, name: str) -> list[str]:
     if type(cells) is not list or not all(type(cell) is str for cell in cells):
-        raise _Wrong(f"{name} is not a list of text")
+        raise _InvalidEvent(f"{name} is not a list of text")
     return cells
 
 
 def _text(event: dict[str, Any], name: str) -> str:
     value = event.get(name)
     if type(value) is not str:
-        raise _wrong(event, name, "is not text")
+        raise _field_error(event, name, "is not text")
     return value
 
 
-def _filled(event: dict[str, Any], name: str) -> str:
+def _nonempty_text(event: dict[str, Any], name: str) -> str:
     text = _text(event, name)
     if not text:
-        raise _Wrong(f"{name} is empty")
+        raise _InvalidEvent(f"{name} is empty")
     return text
 
 
@@ -144,26 +146,27 @@ def _text_or_none(event: dict[str, Any], name: str) -> str | None:
 def _number_or_none(event: dict[str, Any], name: str) -> float | None:
     value = event.get(name)
     if value is not None and type(value) not in (int, float):
-        raise _Wrong(f"{name} is not a number")
+        raise _InvalidEvent(f"{name} is not a number")
     return value
 
 
-def _wrong(event: dict[str, Any], name: str, why: str) -> _Wrong:
-    return _Wrong(f"{name} {why}" if name in event else f"{name} is missing")
+def _field_error(event: dict[str, Any], name: str, why: str) -> _InvalidEvent:
+    return _InvalidEvent(f"{name} {why}" if name in event else f"{name} is missing")
 
 
-def _unknown(event: dict[str, Any], name: str) -> _Wrong:
+def _unknown_value_error(event: dict[str, Any], name: str) -> _InvalidEvent:
     value = event.get(name)
     if type(value) is not str:
-        return _wrong(event, name, "is not text")
-    return _Wrong(f"its {name} is not known: {value[:40]!r}")
+        return _field_error(event, name, "is not text")
+    return _InvalidEvent(f"its {name} is not known: {value[:40]!r}")
 
 
 # -- for a person ----------------------------------------------------------------------------
 
 
-def shown(event: Any) -> ProgressBar | str | None:
-    """Return an event of a stream as text for a person."""
+def render_event(event: Any) -> ProgressBar | str | None:
+    """Return an event of a stream as text or as a progress bar, for a person; None for no
+    output."""
     match event:
         case Text(text):
             return text

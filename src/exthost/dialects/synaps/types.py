@@ -1,8 +1,8 @@
-"""synaps' payloads as values: events of providers and commands, and replies that facets return.
+"""The payloads of synaps' messages as dataclasses, and the functions that parse them from JSON.
 
-The classes are the values. The functions read JSON into them: a function for a reply returns None
-if the reply cannot be read, and the caller decides what to do; a function for a notification
-returns `Unusable`. `stream_events` reads the events of streams.
+The payloads are events of providers and commands, notifications, and replies that facets return. A
+function for a reply returns None if the reply cannot be parsed, and the caller decides what to do.
+A function for a notification returns `Unusable` instead. `stream_events` parses the events.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The number of tokens used so far, with the names of the provider."""
+    """The number of tokens used so far, under the provider's own names."""
 
     usage: Mapping[str, Any]
 
@@ -191,7 +191,7 @@ class EditorClose:
 
 
 Meaning: TypeAlias = DialectEvent | Unusable
-"""What a notification means to the host."""
+"""The meaning of a notification to the host (see `exthost.dialects.meanings`)."""
 
 
 def widget_upsert(params: Any) -> Meaning:

@@ -1,1 +1,1 @@
-"""The messages of `cigen.plugin.v1`, generated from `plugin.proto`. Imported only by cigen."""
+"""The messages of `cigen.plugin.v1`, generated from `plugin.proto`. Only cigen imports them."""

@@ -1,7 +1,8 @@
-"""cigen's messages and their JSON: protobuf's own mapping, and its errors in our words.
+"""Converts cigen's protobuf messages to JSON and back, and translates protobuf's errors.
 
-Names are the .proto's (on input camelCase too), enums are their names, bytes are base64, and
-defaults are spelt out, so that whoever reads a result need not ask whether a member is there.
+The JSON is protobuf's own mapping. Fields have their names of the .proto (input may be camelCase,
+too), enum values are names, and bytes are base64. Fields with default values are included, so that
+every result has all fields.
 """
 
 import re
@@ -23,29 +24,34 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 
 
 def to_message(kind: type[M], params: Any) -> M:
-    """The message in these params: JSON, None for an empty one, or the message itself. Raises
-    UsageError for what does not fit."""
+    """Return the message for these params: JSON, None for an empty message, or the message itself.
+    Raises UsageError for invalid params."""
     if isinstance(params, kind):
         return params
     members = fields(kind, params)
-    # protobuf leaves out whatever is no base64, and sends what the rest happens to mean.
-    for place, text in _bytes_in(kind.DESCRIPTOR, members):
+    # protobuf ignores characters that are not base64, and would send other bytes without an error.
+    for place, text in _find_bytes_fields(kind.DESCRIPTOR, members):
         if not _BASE64.fullmatch(text) or len(text.rstrip("=")) % 4 == 1:
-            raise unfit(kind.DESCRIPTOR.name, f"{place} must be base64, and is other text")
+            raise invalid_params_error(
+                kind.DESCRIPTOR.name, f"{place} must be base64, and is other text"
+            )
     try:
         return ParseDict(members, kind())
-    except Exception as error:  # besides its own it raises whatever a value makes it trip over
-        raise unfit(kind.DESCRIPTOR.name, str(error).split("\n", 1)[0].rstrip(".")) from None
+    except Exception as error:  # it raises many types of exceptions, depending on the value
+        raise invalid_params_error(
+            kind.DESCRIPTOR.name, str(error).split("\n", 1)[0].rstrip(".")
+        ) from None
 
 
-def _bytes_in(kind: Any, members: Any) -> Iterable[tuple[str, str]]:
-    """Each text in these members that stands for bytes, and where; `kind` is a descriptor."""
-    if not isinstance(members, Mapping) or not _holds_bytes(kind):
+def _find_bytes_fields(descriptor: Any, members: Any) -> Iterable[tuple[str, str]]:
+    """Yield the place and the text of each field of type bytes. `descriptor` is that of the message
+    with these fields."""
+    if not isinstance(members, Mapping) or not _has_bytes_fields(descriptor):
         return
     for name, value in members.items():
         if not isinstance(name, str):
             continue
-        field = kind.fields_by_name.get(name) or kind.fields_by_camelcase_name.get(name)
+        field = descriptor.fields_by_name.get(name) or descriptor.fields_by_camelcase_name.get(name)
         if field is None:
             continue
         leaf, values = field, value if isinstance(value, list) else [value]
@@ -56,7 +62,8 @@ def _bytes_in(kind: Any, members: Any) -> Iterable[tuple[str, str]]:
                 yield name, item
             elif leaf.message_type is not None:
                 yield from (
-                    (f"{name}.{place}", at) for place, at in _bytes_in(leaf.message_type, item)
+                    (f"{name}.{place}", at)
+                    for place, at in _find_bytes_fields(leaf.message_type, item)
                 )
 
 
@@ -65,30 +72,32 @@ def _is_map(field: Any) -> bool:
 
 
 @lru_cache
-def _holds_bytes(kind: Any) -> bool:
-    """Whether a message of this kind may hold any. The schema's messages do not hold themselves."""
+def _has_bytes_fields(descriptor: Any) -> bool:
+    """Return whether messages of this type have a field of type bytes, at any depth. No message of
+    the schema contains itself, so the recursion ends."""
     return any(
         field.type == FieldDescriptor.TYPE_BYTES
-        or (field.message_type is not None and _holds_bytes(field.message_type))
-        for field in kind.fields
+        or (field.message_type is not None and _has_bytes_fields(field.message_type))
+        for field in descriptor.fields
     )
 
 
 def fields(kind: type[Message], params: Any) -> dict[str, Any]:
-    """The same params as members that can be added to, none of them checked."""
+    """Return params as a new dict. The fields are not checked. Raises UsageError if the params are
+    no object."""
     if params is None:
         return {}
     if isinstance(params, kind):
         return MessageToDict(params, preserving_proto_field_name=True)
     if not isinstance(params, Mapping):
-        raise unfit(
+        raise invalid_params_error(
             kind.DESCRIPTOR.name, f"an object is needed, and this is {type(params).__name__}"
         )
     return dict(params)
 
 
-def unfit(name: str, why: str) -> UsageError:
-    """These params cannot be sent."""
+def invalid_params_error(name: str, why: str) -> UsageError:
+    """Return the error for params that cannot be sent as the message `name`."""
     return UsageError(
         "X1320",
         f"this cannot be sent as a {name}: {why}",
@@ -96,30 +105,31 @@ def unfit(name: str, why: str) -> UsageError:
     )
 
 
-def mistyped(message: Message, place: str = "") -> str:
-    """Return the first field that was sent as another kind of value than the schema has, or "".
+def find_mistyped_field(message: Message, place: str = "") -> str:
+    """Return the path of the first field whose value has another wire type than in the schema, or
+    "".
 
-    Protobuf takes such a value for a field that it does not know. It tells a message of another
-    type, which decodes without an error otherwise.
+    Protobuf treats such a value as an unknown field. It reveals a message of another type, which
+    protobuf decodes without an error.
     """
-    known = message.DESCRIPTOR.fields_by_number
+    declared = message.DESCRIPTOR.fields_by_number
     for unknown in UnknownFieldSet(message):  # type: ignore[attr-defined]
-        if unknown.field_number in known:
-            return f"{place}{known[unknown.field_number].name}"
+        if unknown.field_number in declared:
+            return f"{place}{declared[unknown.field_number].name}"
     for field, value in message.ListFields():
         if field.message_type is None or _is_map(field):
             continue
         for item in value if isinstance(value, Iterable) else (value,):
-            if where := mistyped(item, f"{place}{field.name}."):
+            if where := find_mistyped_field(item, f"{place}{field.name}."):
                 return where
     return ""
 
 
-def decoded(
+def decode_message(
     kind: type[Message], frame: Bytes, *, check: Callable[[Message], None] | None = None
 ) -> dict[str, Any]:
-    """The JSON of the message in this frame. Raises ProtocolViolation if there is none. `check`
-    may raise, too."""
+    """Return the JSON of the message in this frame. Raises ProtocolViolation if the frame cannot be
+    decoded. `check` is called with the message, and may raise, too."""
     data = bytes(frame)
     try:
         message = kind.FromString(data)
