@@ -104,6 +104,8 @@ def tools() -> list[Message]:
         second["name"] = "shout"
     if FAULT == "no-description":
         second["description"] = ""
+    if FAULT == "offers-nothing":
+        return []
     if FAULT == "forgets" and starts() > 1:
         return [first]
     return [first, second]
@@ -116,6 +118,8 @@ def starts() -> int:
 def call_tool(id: Any, name: str, arguments: Message) -> None:
     if FAULT == "hangs":
         return None
+    if FAULT == "blocks-in-call" and arguments.get("text"):
+        time.sleep(60)
     if FAULT == "dies-in-call":
         raise ValueError("no such city")
     if FAULT == "wrong-id-in-call":

@@ -3,16 +3,20 @@
 import os
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from exthost.check.findings import Report
+from exthost.check.ledger import Ledger
+from exthost.check.offer_audit import audit_emptiness, audit_stderr
 from exthost.check.run import run_checks
 from exthost.check.settings import Settings
 from exthost.connection import connection_spec
 from exthost.dialects.conformance import Conformance
+from exthost.dialects.message_audit import Problem
 from exthost.dialects.rules import all_rules
+from exthost.offer import Offer
 from exthost.spec import Spec
 
 BAD = Path(__file__).parent / "bad_extension.py"
@@ -75,6 +79,7 @@ FAULTS = [
     Fault("orphan", "morphir", "orphans", "holds its stdout open"),
     Fault("lock", "morphir", "restart", "exited with 1"),
     Fault("forgets", "nexo", "restart", "gone: count"),
+    Fault("offers-nothing", "morphir", "offer", "it offers nothing"),
     Fault("same-name", "mcp", "tools", "twice"),
     Fault("no-description", "nexo", "tools", "count has no description"),
     Fault("invalid-input-schema", "morphir", "input-schema", "'objekt'"),
@@ -140,6 +145,65 @@ async def test_a_tool_that_fails_when_it_is_called_is_not_told_to_change_its_sch
     report = await run_checks(planted("none", dialect, tmp_path), os.environ, settings)
     [finding] = [finding for finding in report.faults if finding.rule.name == "result"]
     assert "--call" in finding.fix and "schema" not in finding.fix
+
+
+@pytest.mark.more  # waits for a reply that never comes
+async def test_a_call_that_blocks_is_no_fault_of_anything_else(tmp_path: Path) -> None:
+    calls: tuple[tuple[str, Any], ...] = (("none", {}), ("shout", {"text": "hi"}), ("count", {}))
+    settings = Settings(reply_seconds=REPLY_SECONDS, calls=calls)
+    report = await run_checks(planted("blocks-in-call", "nexo", tmp_path), os.environ, settings)
+    assert {finding.rule.name for finding in report.faults} == {"result"}
+    unknown, silent = report.faults
+    assert "there is no tool none" in unknown.message and "shout, count" in unknown.fix
+    assert "not answered" in silent.message and "--reply-timeout" in silent.fix
+    assert silent.exchange[0].startswith("> ") and '"shout"' in silent.exchange[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "fix"),
+    [
+        (["nosuch.py"], "there is no file ", "by hand"),
+        (["-c", "import nosuch"], "the module nosuch is not installed", "by hand"),
+        (["-c", "1/0"], "it failed with ZeroDivisionError", "by hand"),
+        (["-c", ""], "the process exited with 0", "it wrote nothing"),
+    ],
+)
+async def test_a_handshake_that_gets_no_answer_names_the_cause_first(
+    words: list[str], message: str, fix: str
+) -> None:
+    spec = connection_spec([sys.executable, "-S", "-E", *words], "morphir", {})
+    report = await run_checks(spec, os.environ, Settings(reply_seconds=60))
+    [finding] = report.faults
+    assert finding.rule.name == "handshake"
+    assert finding.message.startswith(message) and fix in finding.fix
+
+
+def test_several_lines_of_noise_are_one_finding() -> None:
+    ledger = Ledger(Conformance())
+    ledger.add_problems([Problem("stdout-noise", line) for line in ("a", "b", "a", "b", "c")])
+    outcomes = {outcome.rule.name: outcome for outcome in ledger.outcomes("")}
+    [finding] = outcomes["stdout-noise"].findings
+    assert finding.message == "a (and 2 more such lines)"
+
+
+def test_handlers_that_the_sdk_does_not_offer_are_a_warning() -> None:
+    lines = ["starting", "exthost.sdk: cigen has no tools, so not offered: shout"]
+    assert [(problem.rule, problem.message) for problem in audit_stderr(lines)] == [
+        ("offer", lines[1])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("offer", "is_empty"),
+    [
+        (Offer(), True),
+        (Offer(capabilities=("logging", "tools")), True),
+        (Offer(capabilities=("resources", "tools")), False),
+        (Offer(hooks=("before_tool_call",)), False),
+    ],
+)
+def test_an_extension_that_offers_nothing_is_told_so(offer: Offer, is_empty: bool) -> None:
+    assert bool(audit_emptiness(offer)) is is_empty
 
 
 async def test_checks_that_run_out_of_time_because_of_slow_starts_find_no_fault(

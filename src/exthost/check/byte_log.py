@@ -30,6 +30,10 @@ class ByteLog:
         else:
             self._pieces.append((direction, bytearray(data[: 4 * SHOWN_BYTES])))
 
+    def clear(self) -> None:
+        """Forget all pieces, so that the next message is the first that is shown."""
+        self._pieces.clear()
+
     def format_last(self, offending: bytes = b"") -> tuple[str, ...]:
         """Return the last pieces as text, up to the received piece that contains the `offending`
         bytes; without such a piece, up to the end."""

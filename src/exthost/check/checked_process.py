@@ -48,6 +48,10 @@ class NoAnswer(Exception):
     """A request was not answered: there was no reply in time, or the process has ended."""
 
 
+class AnswerTimeout(NoAnswer):
+    """A request was not answered in time, though the process runs."""
+
+
 class NotRead(NoAnswer):
     """A message could be written only in part, because the process does not read its stdin."""
 
@@ -227,7 +231,7 @@ class CheckedProcess:
                 future.cancel()
                 raise NoAnswer(f"{method} was not answered: what came cannot be used")
         future.cancel()
-        raise NoAnswer(f"{method} was not answered in {seconds:g} s")
+        raise AnswerTimeout(f"{method} was not answered in {seconds:g} s")
 
     @property
     def _has_unusable_output(self) -> bool:
@@ -295,6 +299,11 @@ class CheckedProcess:
     def is_alive(self) -> bool:
         """Whether the process runs and its output can be read."""
         return self.pipes.status is None and not self.pipes.ended.is_set() and not self.is_broken
+
+    @property
+    def has_written(self) -> bool:
+        """Whether the process has written anything to its stdout."""
+        return self._bytes_received > 0
 
     def describe_end(self) -> str:
         """Return how the process ended, or that it runs."""

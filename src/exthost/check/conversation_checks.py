@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from statistics import median
 from typing import Any
 
-from exthost.check.checked_process import CheckedProcess, NoAnswer, describe_error
+from exthost.check.checked_process import AnswerTimeout, CheckedProcess, NoAnswer, describe_error
 from exthost.check.ledger import Ledger
 from exthost.check.offer_audit import tool_with_required_arguments
 from exthost.check.operation import call_tool
@@ -32,6 +32,10 @@ SLOW_START_SECONDS = 5.0
 _UNKNOWN = Request(UNKNOWN_METHOD, {})
 
 _TOOL_FAILED = "the tool itself failed: see stderr, or give --call arguments that it accepts"
+_TOOL_ENDED_IT = "the call ended the process: see stderr, and catch exceptions around each call"
+_TOOL_SILENT = (
+    "no reply came: answer every call, with an error if need be; --reply-timeout gives it more time"
+)
 
 
 class ConversationChecks:
@@ -65,6 +69,16 @@ class ConversationChecks:
             await self._run_one(check)
 
     async def _run_one(self, check: Callable[[CheckedProcess], Awaitable[None]]) -> None:
+        process = await self._live_process()
+        if process is None:
+            return
+        await check(process)
+        self._ledger.add_message_problems(process)
+        if self.process is not None and not self.process.is_alive:
+            await self._drop(self.process)
+
+    async def _live_process(self) -> CheckedProcess | None:
+        """Return the process, or a fresh one if it has ended; None if that does not start."""
         process = self.process
         if process is None or not process.is_alive:
             try:
@@ -73,13 +87,9 @@ class ConversationChecks:
                 self._ledger.add_finding(
                     "restart", f"it did not start again: {describe_error(error)}", process
                 )
-                return
+                return None
         self.process = process
-        await check(process)
-        self._ledger.add_message_problems(process)
-        if not process.is_alive:
-            await self._starter.release(process)
-            self.process = None
+        return process
 
     async def _check_still_answers(self, process: CheckedProcess, rule: str, what: str) -> bool:
         """Return whether a request without an effect is answered. If not, record that the rule is
@@ -223,21 +233,26 @@ class ConversationChecks:
         tools = {tool.name: tool for tool in self.offer.tools}
         for name, arguments in self._settings.calls:
             if name not in tools:
-                known = ", ".join(tools) or "none"
-                self._ledger.add_finding("result", f"there is no tool {name}; it has: {known}")
+                known = ", ".join(tools)
+                fix = f"give --call one of: {known}" if known else "it offers no tools at all"
+                self._ledger.add_finding("result", f"there is no tool {name}", fix=fix)
                 continue
+            live = await self._live_process()
+            if live is None:
+                return
+            live.byte_log.clear()  # the evidence begins with this call
             try:
                 call = ToolCall(name, arguments, tool=tools[name])
-                result = await call_tool(process, call, self.offer, self._seconds)
+                result = await call_tool(live, call, self.offer, self._seconds)
             except (NoAnswer, ExthostError) as error:
-                fix = _TOOL_FAILED if isinstance(error, CallFailed) else ""
+                fix = _fix_of_call(error, live)
                 self._ledger.add_finding(
-                    "result", f"{name}: {describe_error(error)}", process, fix=fix
+                    "result", f"{name}: {describe_error(error)}", live, fix=fix
                 )
-                if not process.is_alive:
-                    return
+                if isinstance(error, NoAnswer):  # it may never answer again
+                    await self._drop(live)
                 continue
-            self._check_result(process, name, tools[name].output_schema, result)
+            self._check_result(live, name, tools[name].output_schema, result)
         self._ledger.mark_checked("result", time.perf_counter() - began)
 
     def _check_result(self, process: CheckedProcess, name: str, schema: Any, result: Any) -> None:
@@ -292,3 +307,12 @@ class ConversationChecks:
         """End a process that has not answered, so that the next check gets a fresh one."""
         await self._starter.release(process)
         self.process = None
+
+
+def _fix_of_call(error: NoAnswer | ExthostError, process: CheckedProcess) -> str:
+    """Return what to do about a call that failed; "" for what the rule says."""
+    if isinstance(error, CallFailed):
+        return _TOOL_FAILED
+    if isinstance(error, AnswerTimeout):
+        return _TOOL_SILENT
+    return _TOOL_ENDED_IT if process.pipes.status is not None else ""

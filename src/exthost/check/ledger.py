@@ -1,6 +1,7 @@
 """Collects the findings of the checks, and returns the outcome of each rule."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from exthost.check.checked_process import CheckedProcess
 from exthost.check.findings import Finding, Outcome
@@ -10,6 +11,9 @@ from exthost.dialects.rules import all_rules, find_rule
 
 # At most this many findings of one rule are kept; more would only repeat them.
 MAX_FINDINGS = 5
+
+# Rules that are broken line by line, by one cause: the first line is shown, the others are counted.
+_ONE_CAUSE = frozenset({"stdout-noise"})
 
 
 class Ledger:
@@ -22,6 +26,8 @@ class Ledger:
         self._skipped: dict[str, str] = {}
         # id() of a process → how many of its problems are recorded.
         self._recorded_problems: dict[int, int] = {}
+        # rule → the other messages of a cause whose first message is kept
+        self._repeats: dict[str, set[str]] = {}
 
     def add_finding(
         self, name: str, message: str, process: CheckedProcess | None = None, *, fix: str = ""
@@ -40,7 +46,9 @@ class Ledger:
         fix: str = "",
     ) -> None:
         findings = self._findings.setdefault(name, {})
-        if message not in findings and len(findings) < MAX_FINDINGS:
+        if name in _ONE_CAUSE and findings and message not in findings:
+            self._repeats.setdefault(name, set()).add(message)
+        elif message not in findings and len(findings) < MAX_FINDINGS:
             stderr = () if process is None else process.pipes.stderr
             rule = find_rule(name, self._conformance)
             findings[message] = Finding(rule, message, exchange, stderr, fix)
@@ -81,6 +89,11 @@ class Ledger:
         outcomes = []
         for rule in all_rules(self._conformance):
             findings = tuple(self._findings.get(rule.name, {}).values())
+            if repeats := self._repeats.get(rule.name):
+                first = findings[0]
+                noun = "line" if len(repeats) == 1 else "lines"
+                message = f"{first.message} (and {len(repeats)} more such {noun})"
+                findings = (replace(first, message=message), *findings[1:])
             seconds, reason = self._checked.get(rule.name, (0.0, ""))
             skipped = not findings and rule.name not in self._checked
             if skipped:

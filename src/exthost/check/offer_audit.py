@@ -1,10 +1,16 @@
 """Checks the tools that an extension announces: their descriptions and schemas. Does no I/O."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from exthost.dialects.message_audit import Problem
 from exthost.offer import Offer, Tool
 from exthost.schema import Checker, schema_problem
+
+# Capabilities that an extension may have without offering anything.
+_EMPTY_LABELS = frozenset({"logging", "tools"})
+
+# What the SDK writes to stderr about handlers for which the dialect has no place.
+_NOT_OFFERED = "so not offered: "
 
 
 def audit_offer(offer: Offer) -> list[Problem]:
@@ -18,6 +24,19 @@ def audit_offer(offer: Offer) -> list[Problem]:
         if tool.output_schema is not None:
             problems += _schema_problems("output-schema", tool.name, tool.output_schema)
     return problems
+
+
+def audit_emptiness(offer: Offer) -> list[Problem]:
+    """Return that an offer is empty, if it is."""
+    labels = {*offer.capabilities} - _EMPTY_LABELS
+    if offer.tools or offer.hooks or offer.details or labels:
+        return []
+    return [Problem("offer", "it offers nothing: no tools, and nothing else")]
+
+
+def audit_stderr(lines: Iterable[str]) -> list[Problem]:
+    """Return what the SDK reports as not offered, in the stderr of an extension."""
+    return [Problem("offer", line.strip()) for line in lines if _NOT_OFFERED in line]
 
 
 def _input_problems(tool: Tool) -> list[Problem]:

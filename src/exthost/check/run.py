@@ -4,23 +4,29 @@ import asyncio
 import time
 from collections.abc import Mapping
 
-from exthost.check.checked_process import NoAnswer, describe_error
+from exthost.check.checked_process import CheckedProcess, NoAnswer, describe_error
 from exthost.check.conversation_checks import SLOW_START_SECONDS, ConversationChecks
 from exthost.check.findings import Report
 from exthost.check.ledger import Ledger
 from exthost.check.life_checks import LifeChecks
-from exthost.check.offer_audit import audit_offer
+from exthost.check.offer_audit import audit_emptiness, audit_offer, audit_stderr
 from exthost.check.settings import Settings
 from exthost.check.starter import Starter
 from exthost.dialects.conformance import Conformance
 from exthost.dialects.find import find_conformance, find_dialect
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
+from exthost.launch.advice import find_missing
 from exthost.spec import Spec
+
+_RUN_BY_HAND = "run the command by hand, in the same folder, until it waits for input"
+_WROTE_NOTHING = (
+    "it wrote nothing: does it flush stdout after each message, and does it read stdin in a loop?"
+)
 
 # Rules that the audit checks on every message that is received.
 _MESSAGE_RULES = ("stdout-noise", "byte-order-mark", "frame", "message-size")
 _JSON_RULES = ("json", "utf8", "number", "reply-id", "reply-id-type", "reply-once", "reply-form")
-_OFFER_RULES = ("tools", "input-schema", "output-schema")
+_OFFER_RULES = ("offer", "tools", "input-schema", "output-schema")
 
 
 async def run_checks(spec: Spec, environ: Mapping[str, str], settings: Settings) -> Report:
@@ -75,8 +81,9 @@ async def _check(
         except (NoAnswer, HandshakeFailed, ProtocolViolation, CallFailed) as error:
             await starter.release_all()
             ledger.mark_checked("start")
-            help = error.help if isinstance(error, ExthostError) else ""
-            ledger.add_finding("handshake", describe_error(error), starter.latest, fix=help)
+            assert starter.latest is not None
+            message, fix = _explain_handshake(error, starter.latest)
+            ledger.add_finding("handshake", message, starter.latest, fix=fix)
             return "the handshake failed"
         except ExthostError as error:
             ledger.add_finding("start", error.message, fix=error.help)
@@ -89,9 +96,12 @@ async def _check(
                 "speed", f"it takes {start_seconds:.1f} s until its handshake is over"
             )
         ledger.add_problems(audit_offer(offer))
+        if starter.spec.manifest is None:  # a manifest may declare what the handshake does not
+            ledger.add_problems(audit_emptiness(offer))
         _mark_all_checked(ledger, _OFFER_RULES)
         conversation = ConversationChecks(starter, conformance, ledger, settings)
         await conversation.run(process, offer)
+        ledger.add_problems(audit_stderr(process.pipes.stderr))
         life = LifeChecks(starter, ledger, settings.reply_seconds)
         if conversation.process is not None:
             await life.check_shutdown(conversation.process)
@@ -110,6 +120,21 @@ async def _check(
         if dialect.framing(2**20).suffix is not None:
             ledger.mark_checked("one-line")
     return "not needed in this dialect"
+
+
+def _explain_handshake(error: NoAnswer | ExthostError, process: CheckedProcess) -> tuple[str, str]:
+    """Return why a handshake failed, first what stderr says of it, and what to do."""
+    reason = describe_error(error)
+    if isinstance(error, ExthostError):
+        return reason, error.help
+    stderr = process.pipes.stderr
+    if missing := find_missing(stderr):
+        return f"{missing}; {reason}", _RUN_BY_HAND
+    if any(line.startswith("Traceback (most recent call last)") for line in stderr):
+        return f"it failed with {stderr[-1]}; {reason}", _RUN_BY_HAND
+    if stderr and process.pipes.status is not None:
+        return reason, _RUN_BY_HAND
+    return reason, "" if process.has_written else _WROTE_NOTHING
 
 
 def _mark_all_checked(ledger: Ledger, names: tuple[str, ...]) -> None:
