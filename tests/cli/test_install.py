@@ -90,6 +90,9 @@ def test_what_cannot_be_installed_changes_nothing(tmp_path: Path, source: Path) 
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     install = ("install", "--config", config)
     assert told(*install, str(tmp_path / "nothing"), code=2)["error"]["code"] == "X1206"
+    (tmp_path / "plain").mkdir()
+    plain = told(*install, str(tmp_path / "plain"), code=2)["error"]
+    assert plain["code"] == "X1206" and "exthost add NAME" in plain["help"]
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "plugin.toml" in told(*install, str(empty), code=2)["error"]["help"]

@@ -51,6 +51,16 @@ def test_a_new_extension_passes_its_own_test_and_is_inspected(
 
 
 @pytest.mark.parametrize(("template", "dialect"), PROJECTS)
+def test_its_readme_names_the_verbs_for_authors_and_what_to_install(
+    template: str, dialect: str
+) -> None:
+    files = project_files("fresh", dialect, template)
+    for words in ("exthost inspect ", "exthost check ", "exthost dev ", "-r requirements.txt"):
+        assert words in files["README.md"]
+    assert "exthost" in files["requirements.txt"].splitlines()
+
+
+@pytest.mark.parametrize(("template", "dialect"), PROJECTS)
 def test_its_program_is_short_and_formatted(template: str, dialect: str, tmp_path: Path) -> None:
     files = project_files("fresh", dialect, template)
     assert len(files[PROGRAM].splitlines()) <= 40

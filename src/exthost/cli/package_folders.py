@@ -74,7 +74,12 @@ def read_package(source: Path) -> Candidate:
         if not format.executable
         for name in format.names
     )
-    raise NotFound("X1206", f"{source} is no extension's folder", help=f"manifests are: {names}")
+    raise NotFound(
+        "X1206",
+        f"{source} is no extension's folder",
+        help=f"manifests are: {names}; a program without one, as in mcp and morphir, is added "
+        "to the config by `exthost add NAME --dialect D -- COMMAND`",
+    )
 
 
 def check_copy(folder: Path) -> str:

@@ -136,7 +136,17 @@ An extension in the {dialect} dialect, written with `exthost.sdk`.
 
     python3 -m pytest            # its own test
     exthost inspect {target}     # what a host sees
-{manifest}"""
+    exthost check {target}       # whether it keeps to the rules of {dialect}
+    exthost dev {target}         # keeps it running, and starts it again on every save
+{manifest}
+Whoever runs it installs what it imports, for the `python3` that starts it:
+
+    pip install -r requirements.txt
+"""
+
+_REQUIREMENTS = """# What extension.py imports. From a checkout of exthost: pip install FOLDER
+exthost
+"""
 
 _CONFIG = """[[extensions]]
 name = "{name}"
@@ -165,6 +175,7 @@ def project_files(name: str, dialect: str, template: str = "tool") -> dict[str, 
     files = {
         PROGRAM: program,
         "test_extension.py": _TEST.format(**about, check=known),
+        "requirements.txt": _REQUIREMENTS,
     }
     manifest = FILES.get(dialect)
     if manifest is None:

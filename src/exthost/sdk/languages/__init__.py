@@ -211,6 +211,7 @@ An extension in the {dialect} dialect, in {language}. It needs {needs}.
 {first}    sh test.sh                                  # its own test
     exthost inspect {target}
     exthost call {target} shout text=hi
+    exthost check {target}                      # whether it keeps to the rules of {dialect}
     exthost dev {target}                        # starts it again on every save
 """
 
