@@ -41,7 +41,12 @@ async def run_checks(spec: Spec, environ: Mapping[str, str], settings: Settings)
         async with asyncio.timeout(settings.seconds):
             default_reason = await _check(starter, settings, conformance, ledger)
     except TimeoutError:
-        _record_timeout(ledger, settings.seconds, starter)
+        record_timeout(
+            ledger,
+            settings.seconds,
+            has_connected=starter.has_connected,
+            start_seconds=starter.all_starts_seconds,
+        )
         default_reason = "out of time"
     else:
         ledger.mark_checked("time", time.perf_counter() - began)
@@ -49,17 +54,19 @@ async def run_checks(spec: Spec, environ: Mapping[str, str], settings: Settings)
     return Report(spec.id, spec.dialect, ledger.outcomes(default_reason), seconds)
 
 
-def _record_timeout(ledger: Ledger, seconds: float, starter: Starter) -> None:
-    """Record that the checks did not finish in time.
+def record_timeout(
+    ledger: Ledger, seconds: float, *, has_connected: bool, start_seconds: float
+) -> None:
+    """Record that the checks did not finish in time. `has_connected`: a handshake has succeeded.
+    `start_seconds`: the time that all starts took together.
 
     That is a fault if no handshake ever succeeded, or if starts took less than half of the time. If
     starts took most of it, it is only a warning, because a program that starts slowly may still
     keep every rule.
     """
-    if not starter.has_connected:
+    if not has_connected:
         ledger.add_finding("time", f"it did not finish its handshake in {seconds:g} s")
         return
-    start_seconds = starter.all_starts_seconds
     if start_seconds < seconds / 2:
         ledger.add_finding("time", f"the checks did not finish in {seconds:g} s")
         return
