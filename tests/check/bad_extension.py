@@ -229,8 +229,6 @@ def split(pending: bytes) -> tuple[bytes, bytes] | None:
 
 
 def main() -> None:
-    if FAULT == "slow-imports":
-        time.sleep(0.7)
     if FAULT == "slow-start":
         time.sleep(60)
     if FAULT == "dies-at-start":
