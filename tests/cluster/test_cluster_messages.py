@@ -30,7 +30,8 @@ PLANS = st.builds(
     cwd=st.none() | TEXT,
     env=st.dictionaries(TEXT, TEXT, max_size=4).map(Variables),
     before=WORDS,
-    ceiling=st.builds(Ceiling, st.none() | COUNT),
+    # Without NaN, which is not equal to itself.
+    ceiling=st.builds(Ceiling, st.none() | COUNT, cpu=st.none() | st.floats(0, 1000)),
     wrapper=st.none()
     | st.builds(
         Wrapper,

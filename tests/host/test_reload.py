@@ -136,9 +136,11 @@ async def test_a_crash_of_the_one_that_was_replaced_is_not_heard_of(
             await host.replace(spec())
             old.kill()
             assert (await kept).kind == "ExtensionGone"
-            await until(lambda: old.state == "stopped")
+            # It is "failed" if the host saw the end of the process before it began to close it.
+            await until(lambda: old.state in ("stopped", "failed"))
         assert watcher.changes == [] and host["a"].state == "ready"
-        assert not [one for one in caplog.records if "stopped" in one.getMessage()]
+        messages = [record.getMessage() for record in caplog.records]
+        assert not [text for text in messages if "stopped" in text or "failed" in text]
         assert host["a"].stats.gone == 1
 
 
