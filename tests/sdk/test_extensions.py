@@ -181,3 +181,15 @@ def test_a_name_is_registered_once() -> None:
 
     with pytest.raises(ValueError, match="twice"):
         ext.stream(name="one")(one)
+
+
+async def test_limits_of_processes_do_not_apply_to_an_extension_that_runs_in_the_test() -> None:
+    ext = Extension("limited")
+
+    @ext.tool
+    def shout(text: str) -> str:
+        return text.upper()
+
+    limits = {"nproc": 1, "cpu": 1}
+    async with testing.connect(ext, dialect="nexo", limits=limits) as client:
+        assert (await client.call_tool("shout", {"text": "hi"})).text == "HI"

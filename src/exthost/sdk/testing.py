@@ -144,8 +144,8 @@ class _Threaded(Child):
     def exit_fd(self) -> int:
         return self._exit_pipe[0]
 
-    def guard(self, tell: Callable[[Callable[[str], None], str], object]) -> None:
-        pass
+    def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
+        """Do nothing: the watchdog would measure, and kill, the process of the test."""
 
     def see_exit(self) -> ExitStatus | None:
         self.status = self._exit
