@@ -28,13 +28,13 @@ def test_a_pid_namespace_takes_nobody_elses_program() -> None:
 
 
 def test_where_only_bubblewrap_may_make_namespaces_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    really = sandbox_probe._try
+    really = sandbox_probe._run_trial
 
     def tried(plan: LaunchPlan) -> ProbeResult:
         assert plan.wrapper is not None
         return really(plan) if plan.wrapper.options else ProbeResult("forbidden", "allow it")
 
-    monkeypatch.setattr(sandbox_probe, "_try", tried)
+    monkeypatch.setattr(sandbox_probe, "_run_trial", tried)
     # Others than those whose verdicts are kept.
     here, unequipped = HERE._replace(setpriv="/else"), HERE._replace(bwrap="", setpriv="/else")
     assert sandbox_probe.probe_pid_namespace(here) == (ProbeResult(), HERE.bwrap)

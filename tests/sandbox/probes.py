@@ -59,13 +59,13 @@ def next_descriptor() -> int:
 @contextlib.contextmanager
 def refusing(reason: str) -> Iterator[None]:
     """Make the kernel refuse every namespace, for the time of the block."""
-    before = sandbox_probe._try
-    sandbox_probe._try = lambda plan: ProbeResult(reason, "allow it")
+    before = sandbox_probe._run_trial
+    sandbox_probe._run_trial = lambda plan: ProbeResult(reason, "allow it")
     try:
         with nothing_known():
             yield
     finally:
-        sandbox_probe._try = before
+        sandbox_probe._run_trial = before
 
 
 async def a_shortage_is_not_remembered(pids: str, **settings: Any) -> None:
@@ -109,19 +109,19 @@ async def a_host_that_ignores_sigchld_contains_as_usual() -> None:
 
 @trial
 async def a_probe_does_not_block_the_loop() -> None:
-    before, ran_in = sandbox_probe._try, []
+    before, ran_in = sandbox_probe._run_trial, []
 
     def watched(plan: Any) -> ProbeResult:
         ran_in.append(threading.current_thread())
         return before(plan)
 
-    sandbox_probe._try = watched
+    sandbox_probe._run_trial = watched
     try:
         with nothing_known():
             async with connect(permissions={}) as ext:
                 assert await ext.call("echo", 1) == 1
     finally:
-        sandbox_probe._try = before
+        sandbox_probe._run_trial = before
     assert ran_in and threading.current_thread() not in ran_in
 
 

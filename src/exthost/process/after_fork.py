@@ -2,7 +2,8 @@
 
 After `os.fork` both processes have the same file descriptors. A reply would go to whichever process
 reads first, and the other end of a pipe would not see that the original has closed its own. So
-objects that own descriptors register here, and are told in the copy to release them.
+objects that own descriptors register here, and `disown` is called on them in the copy, where they
+release the descriptors.
 """
 
 import os
@@ -14,13 +15,13 @@ __all__ = ["disown_in_copies", "replace_by_null"]
 
 
 class Disownable(Protocol):
-    """An object that only the process that made it may use."""
+    """An object that may be used only in the process that created it."""
 
     def disown(self) -> None: ...
 
 
-# A WeakSet would take three times the memory. Dead references are removed when the list has
-# doubled.
+# A list of weak references takes a third of the memory of a WeakSet. Dead references are removed
+# when the list has doubled since the last removal.
 _known: "list[weakref.ref[Disownable]]" = []
 _LEAST_ENTRIES = 64
 _sweep_at = _LEAST_ENTRIES
@@ -36,8 +37,8 @@ def disown_in_copies(owned: Disownable) -> None:
 
 
 def replace_by_null(fds: Iterable[int]) -> None:
-    """Replace descriptors by /dev/null; negative ones are skipped. They are not closed, since a
-    copied event loop knows them by number."""
+    """Replace file descriptors by /dev/null; negative numbers are skipped. The descriptors are not
+    closed, since the copied event loop still refers to their numbers."""
     null = os.open(os.devnull, os.O_RDWR)
     for fd in fds:
         if fd >= 0:

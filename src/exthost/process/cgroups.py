@@ -1,11 +1,12 @@
-"""Creates, kills and removes cgroups for extensions.
+"""Creates and removes cgroups for extensions, and kills the processes in them.
 
-The host looks for a usable cgroup once, when an extension first has a limit that a cgroup could
-enforce; `sandbox.cgroup` decides. Nothing is changed before the first cgroup is created: then the
-host moves into a leaf if it must, and removes what a killed host left behind.
+The host looks for a base, a cgroup below which it can create others, when an extension first has a
+limit that a cgroup can enforce. `sandbox.cgroup` decides which cgroup is usable. Nothing is changed
+before the first cgroup is created. At that point the host moves itself into a leaf (a cgroup
+without cgroups below it) if it must, and removes the cgroups of earlier hosts that were killed.
 
-If a cgroup cannot be created later, that is remembered, and the watchdog alone enforces limits from
-then on.
+If a cgroup cannot be created later, none is tried again, and the watchdog alone enforces the limits
+from then on.
 """
 
 import errno
@@ -33,21 +34,22 @@ __all__ = ["Group", "create", "find_base"]
 
 _log = logging.getLogger("exthost.process")
 
-# How often moving the host is tried while it starts other processes.
+# How often moving the host is tried: processes that it starts meanwhile may enter the base.
 _MOVE_ATTEMPTS = 20
 
-# How long killed processes may take to leave a cgroup: milliseconds, unless the machine is very
-# busy or a process is stuck in the kernel.
+# How long the removal of a cgroup is tried. Killed processes leave it within milliseconds, unless
+# the machine is very busy or a process is stuck in the kernel.
 _REMOVE_SECONDS = 10.0
 
 # The pause between two attempts to remove a cgroup grows from the first to the last.
 _FIRST_PAUSE_SECONDS = 0.002
 _LAST_PAUSE_SECONDS = 0.1
 
-# Temporary errors: the next cgroup may be created.
+# Temporary errors: after them, creating the next cgroup is tried again.
 _OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
-# The keys contain the host's pid, since a forked copy of this process is another host.
+# The base by the host's pid, and the pairs of pid and base that `_prepare` has prepared. The pid is
+# in the keys since a forked copy of this process is another host.
 _bases: dict[int, CgroupBase] = {}
 _prepared: set[tuple[int, str]] = set()
 
@@ -65,7 +67,8 @@ def find_base() -> CgroupBase:
 
 
 def create(plan: Cgroup) -> "Group | None":
-    """Create a cgroup. Return None if the system refuses; then no later one is tried."""
+    """Create a cgroup. Return None if the system refuses; no further cgroup is tried after that.
+    Raises OSError if only file descriptors or memory are lacking."""
     try:
         return Group(plan)
     except OSError as error:
@@ -79,8 +82,8 @@ def create(plan: Cgroup) -> "Group | None":
 
 
 class Group:
-    """A new cgroup, empty until a program enters. `entry` is a descriptor of its cgroup.procs,
-    which the caller closes."""
+    """A new cgroup, empty until a program enters it. `entry` is a file descriptor of its file
+    cgroup.procs, which the caller closes."""
 
     __slots__ = ("_folder", "entry", "limits_memory")
 
@@ -100,7 +103,8 @@ class Group:
             raise
 
     def oom_reason(self, max_memory: int | None) -> str:
-        """Return why the kernel killed its processes for memory; "" if it did not."""
+        """Return a description of the limit if the OOM killer ended processes of this cgroup; "" if
+        it did not. `max_memory` is the limit in bytes, None for none."""
         try:
             return oom_reason(_read(f"{self._folder}/memory.events"), max_memory)
         except OSError:  # there is no memory controller
@@ -130,7 +134,7 @@ def _find_base() -> CgroupBase:
 
 def _inspect(folder: str) -> FoundCgroup:
     is_root = not os.path.exists(f"{folder}/cgroup.events")  # noqa: PTH110
-    pids = _pids(folder)
+    pids = _read_pids(folder)
     return FoundCgroup(
         folder=folder,
         owner=os.stat(folder).st_uid,  # noqa: PTH116
@@ -140,7 +144,7 @@ def _inspect(folder: str) -> FoundCgroup:
         ),
         is_root=is_root,
         is_delegated=any(
-            _attribute(folder, name) == b"1" for name in ("user.delegate", "trusted.delegate")
+            _read_attribute(folder, name) == b"1" for name in ("user.delegate", "trusted.delegate")
         ),
         has_processes=bool(pids),
         has_others=not is_root and (bool(_foreign_pids(pids)) or _has_foreign_cgroups(folder)),
@@ -150,14 +154,15 @@ def _inspect(folder: str) -> FoundCgroup:
     )
 
 
-def _pids(folder: str) -> list[int]:
-    return [int(word) for word in _read(f"{folder}/cgroup.procs").split()]
+def _read_pids(folder: str) -> list[int]:
+    return [int(pid) for pid in _read(f"{folder}/cgroup.procs").split()]
 
 
 def _foreign_pids(pids: list[int]) -> set[int]:
-    """Return the processes that this host did not start. 0 is one in another namespace."""
-    left = set(pids).difference(descendants(os.getpid()))
-    return {pid for pid in left if pid == 0 or os.path.exists(f"/proc/{pid}")}  # noqa: PTH110
+    """Return those of the processes that this host did not start. The pid 0 stands for a process in
+    another PID namespace."""
+    foreign = set(pids).difference(descendants(os.getpid()))
+    return {pid for pid in foreign if pid == 0 or os.path.exists(f"/proc/{pid}")}  # noqa: PTH110
 
 
 def _has_foreign_cgroups(folder: str) -> bool:
@@ -165,7 +170,7 @@ def _has_foreign_cgroups(folder: str) -> bool:
         return any(entry.is_dir() and owner_of(entry.name) is None for entry in entries)
 
 
-def _attribute(folder: str, name: str) -> bytes:
+def _read_attribute(folder: str, name: str) -> bytes:
     try:
         return os.getxattr(folder, name)
     except OSError:
@@ -187,16 +192,17 @@ def _prepare(plan: Cgroup) -> None:
 
 
 def _enable_controllers(plan: Cgroup) -> None:
-    """Enable the controllers for cgroups below the base. That needs a base without processes."""
+    """Enable the controllers for cgroups below the base. The kernel allows that only if the base
+    itself contains no processes."""
     control = f"{plan.base}/cgroup.subtree_control"
     lacking = set(plan.controllers).difference(_read(control).split())
-    words = " ".join(f"+{controller}" for controller in sorted(lacking))
+    changes = " ".join(f"+{controller}" for controller in sorted(lacking))
     for _ in range(_MOVE_ATTEMPTS):
         if plan.moves_host:
             _move_host(plan.base)
         try:
-            if words:
-                _write(control, words)
+            if changes:
+                _write(control, changes)
             return
         except OSError as error:
             if error.errno != errno.EBUSY or not plan.moves_host:
@@ -205,8 +211,9 @@ def _enable_controllers(plan: Cgroup) -> None:
 
 
 def _move_host(base: str) -> None:
-    """Move the host and all its processes into a leaf. Raises OSError if others are in the base."""
-    pids = _pids(base)
+    """Move the host and all its processes into a leaf. Raises OSError if the base contains
+    processes that the host did not start."""
+    pids = _read_pids(base)
     if _foreign_pids(pids):
         raise OSError(errno.EBUSY, "other processes entered it")
     leaf = f"{base}/{_this_host().leaf}"
@@ -219,25 +226,29 @@ def _move_host(base: str) -> None:
 
 
 def _remove_leftovers(base: str) -> None:
-    """Kill and remove the cgroups of hosts that have ended. Their leaves are only removed when they
-    are empty: other processes that such a host started may still run. A namespace that lost its
-    host ends by itself after a moment."""
+    """Kill and remove the cgroups of hosts that have ended. The leaf that such a host moved into is
+    removed only when it is empty, because other processes that the host started may still run in
+    it. (The namespaces of its extensions end by themselves a moment after the host.)"""
     with os.scandir(base) as entries:
-        owned = [(entry.path, owner_of(entry.name)) for entry in entries if entry.is_dir()]
-    for path, found in owned:
-        if found is not None and _has_ended(found[0]):
-            if found[1]:
+        cgroups = [(entry.path, owner_of(entry.name)) for entry in entries if entry.is_dir()]
+    for path, name_parts in cgroups:
+        if name_parts is None:  # not made by a host
+            continue
+        owner, is_of_extension = name_parts
+        if _has_ended(owner):
+            if is_of_extension:
                 _kill_and_remove(path)
             elif not _remove(path):
                 _remove_later(path, blocks_exit=False)
 
 
 def _has_ended(owner: Owner) -> bool:
-    """Return whether this host has ended; False for one in another namespace, which is unknown."""
+    """Return whether the host that owns a cgroup has ended. A host in another PID namespace cannot
+    be seen, so the result for it is False."""
     if owner.namespace != _this_host().namespace:
         return False
     try:
-        return _started(owner.pid) != owner.started
+        return _read_start_time(owner.pid) != owner.started
     except OSError:
         return True
 
@@ -247,17 +258,18 @@ def _has_ended(owner: Owner) -> bool:
 
 def _this_host() -> Owner:
     namespace = os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116
-    return Owner(namespace, os.getpid(), _started(os.getpid()))
+    return Owner(namespace, os.getpid(), _read_start_time(os.getpid()))
 
 
-def _started(pid: int) -> int:
-    # The second field is a name in brackets, which may contain spaces and brackets.
+def _read_start_time(pid: int) -> int:
+    # In clock ticks since boot. The second field of the file is a name in brackets, which may
+    # contain spaces and brackets.
     return int(_read(f"/proc/{pid}/stat").rpartition(")")[2].split()[19])
 
 
 def _kill_and_remove(folder: str) -> None:
-    """Kill all processes in a cgroup, and remove it. If they have not exited yet, a thread removes
-    it; after the end of a namespace they have."""
+    """Kill all processes in a cgroup, and remove it. If some have not exited yet, a thread removes
+    it later. (The processes of a namespace that has ended have all exited.)"""
     try:
         _write(f"{folder}/cgroup.kill", "1")
     except OSError:
@@ -267,14 +279,14 @@ def _kill_and_remove(folder: str) -> None:
 
 
 def _remove_later(folder: str, *, blocks_exit: bool) -> None:
-    """Remove a cgroup in a thread, when it is empty. With `blocks_exit` the interpreter does not
-    exit before that."""
+    """Remove a cgroup in a thread when it is empty. With `blocks_exit` the interpreter waits for
+    that before it exits."""
     try:
         threading.Thread(
             target=_remove_when_empty, args=(folder,), name="exthost cgroup", daemon=not blocks_exit
         ).start()
     except RuntimeError:
-        pass  # no more threads: the next host removes it
+        pass  # no thread can be started: the next host removes the cgroup
 
 
 def _remove_when_empty(folder: str) -> None:
@@ -285,7 +297,8 @@ def _remove_when_empty(folder: str) -> None:
 
 
 def _remove(folder: str) -> bool:
-    """Remove a cgroup. Return False if it is not empty."""
+    """Remove a cgroup. Return False if it is not empty, True also if it cannot be removed at
+    all."""
     try:
         os.rmdir(folder)  # noqa: PTH106
     except OSError as error:
@@ -299,5 +312,6 @@ def _read(path: str) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "wb", buffering=0) as file:  # noqa: PTH123 - in one write
+    # Unbuffered, since the kernel must get the whole text in one write.
+    with open(path, "wb", buffering=0) as file:  # noqa: PTH123
         file.write(text.encode())

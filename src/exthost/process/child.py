@@ -1,8 +1,11 @@
-"""One running process: spawns a launch plan, owns the three pipes, reports the exit, kills.
+"""A running process of an extension on this machine (`Child`).
 
-Spawning uses `subprocess.Popen`, because it uses vfork and so stays cheap in a host of any size;
-uvloop's spawn and `Popen(user=)` do not. Each child leads its own session and process group, so
-that the whole group can be signalled. This module knows no protocol.
+A `Child` spawns the command of a launch plan, owns the host's ends of the pipes to stdin, stdout
+and stderr, reports how the process ended, and can kill it.
+
+Spawning uses `subprocess.Popen`, because it uses vfork, whose cost does not grow with the memory of
+the host; uvloop's spawn and `Popen(user=…)` do not use vfork. Each child leads its own session and
+process group, so that the whole group can be signalled. This module knows no protocol.
 
 A plan may have a wrapper, which runs the program in a namespace. Then the spawned process is the
 wrapper, and an `InitChannel` connects the host with the first process in the namespace. A plan may
@@ -31,12 +34,13 @@ from exthost.process.program_check import check_program
 from exthost.process.spawn_errors import spawn_error
 from exthost.process.watchdog import watch
 
-# The value of a descriptor that was closed.
+# The value of an attribute for a file descriptor that was closed.
 CLOSED = -1
 
 
 class Child:
-    """A process with its pipes. The three pipe ends are plain descriptors."""
+    """A process with its pipes. `stdin`, `stdout` and `stderr` are the host's ends of the pipes, as
+    file descriptors."""
 
     __slots__ = (
         "__weakref__",
@@ -69,14 +73,14 @@ class Child:
         self.argv = plan.argv  # not the whole plan: its variables may be secrets, and are many
         self.cwd = plan.cwd or ""
         self.status: ExitStatus | None = None
-        began = time.perf_counter()
+        spawn_began = time.perf_counter()
         child_ends: list[int] = []
         our_ends: list[int] = []
         try:
-            for reads in (True, False, False):
+            for child_reads in (True, False, False):  # stdin, stdout, stderr
                 read_end, write_end = os.pipe()
-                child_ends.append(read_end if reads else write_end)
-                our_ends.append(write_end if reads else read_end)
+                child_ends.append(read_end if child_reads else write_end)
+                our_ends.append(write_end if child_reads else read_end)
             if plan.group is not None:
                 self._group = cgroups.create(plan.group)
             if self._group is not None:
@@ -109,16 +113,17 @@ class Child:
         # The exit watch reaps the process. With a return code set, Popen's destructor does not.
         process.returncode = 0
         disown_in_copies(self)
-        self.spawn_seconds = time.perf_counter() - began
+        self.spawn_seconds = time.perf_counter() - spawn_began
 
     node = ""
     is_leaving = False
 
     def on_leave(self, callback: Callable[[], None]) -> None:
-        """Do nothing: only other nodes are emptied."""
+        """Do nothing: only a process on another node is replaced because its node is drained."""
 
     def on_closed_stdin(self, callback: Callable[[], None]) -> None:
-        """Do nothing: a write to the pipe reports it."""
+        """Do nothing: a write to a pipe of this machine fails if the process has closed its
+        stdin."""
 
     @property
     def has_cgroup(self) -> bool:
@@ -127,22 +132,24 @@ class Child:
 
     @property
     def exit_fd(self) -> int:
-        """Readable once the process has exited."""
+        """A file descriptor that becomes readable when the process has exited."""
         assert self._watch is not None
         return self._watch.fd
 
     def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
-        """Have the watchdog enforce the ceiling, if there is one. `call_in_loop` calls a function
-        in the thread of the event loop."""
+        """Have the watchdog enforce the limits in the plan's `ceiling`, if there are any.
+        `call_in_loop` calls a function in the thread of the event loop."""
         ceiling = self._ceiling
         if self._group is not None and self._group.limits_memory:
+            # The kernel enforces these two, since a cgroup also counts the buffers of sockets.
             ceiling = ceiling._replace(memory=None, sockets=None)
         if ceiling != Ceiling():
-            # Weak: a child that nobody holds any more is to be collected, and so ended.
-            exceed = weakref.WeakMethod(self._exceed)
+            # A weak reference: a Child without other references must be garbage-collected, which
+            # kills its process.
+            kill_for_limit = weakref.WeakMethod(self._kill_for_limit)
 
             def on_exceeded(limit: str) -> None:
-                if (method := exceed()) is not None:
+                if (method := kill_for_limit()) is not None:
                     call_in_loop(method, limit)
 
             self._stop_watchdog = watch(
@@ -153,13 +160,14 @@ class Child:
                 self._private_mounts,
             )
 
-    def _exceed(self, limit: str) -> None:
+    def _kill_for_limit(self, limit: str) -> None:
         if self.see_exit() is None:
             self._limit_exceeded = limit
             self.kill()
 
     def see_exit(self) -> ExitStatus | None:
-        """Return how the process ended, None if it runs. Its pid stays reserved until `reap`."""
+        """Return how the process ended; None if it is running. Its pid is not reused before
+        `reap`."""
         if self.status is None and self._watch is not None:
             status = self._watch.peek()
             if status is not None and self._init_channel is not None:
@@ -195,10 +203,12 @@ class Child:
             self._watch.signal_group(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the process and its group. A second call some time later uses every means.
+        """Kill the process and its group.
 
-        Closing the control pipe ends the namespace first and the wrapper after it. In the other
-        order no process would be left to report the status of the program."""
+        For a program in a namespace, the first call closes the control pipe: our init then ends the
+        namespace, and the wrapper exits after it. If the wrapper were killed first, no process
+        would be left to report the status of the program. A second call, made half a second later
+        or more, sends SIGKILL to the wrapper and its children."""
         if self._init_channel is not None:
             if self._init_channel.close_control():
                 if self._watch is not None:
@@ -210,7 +220,7 @@ class Child:
             self._watch.signal(signal.SIGKILL)
 
     def reap(self) -> None:
-        """After the exit: kill what is left of the process group, and reap the process."""
+        """Kill what is left of the process group, and reap the process, which must have exited."""
         if self._watch is None:
             return
         self.see_exit()
@@ -230,7 +240,7 @@ class Child:
             self._group = None
 
     def disown(self) -> None:
-        """Release the child in a forked copy of the host: it belongs to the original."""
+        """Release the process in a forked copy of the host. It belongs to the original host."""
         open_fds = [self.stdin, self.stdout, self.stderr]
         open_fds += [self._watch.fd] if self._watch is not None else []
         open_fds += self._init_channel.descriptors if self._init_channel is not None else []
@@ -253,7 +263,8 @@ class Child:
 def _spawn(
     plan: LaunchPlan, ends: Sequence[int], group: cgroups.Group | None
 ) -> tuple["subprocess.Popen[bytes]", InitChannel | None]:
-    """Spawn the plan. `ends` are the child's ends of stdin, stdout and stderr."""
+    """Spawn the plan. The first three of `ends` are the child's ends of stdin, stdout and
+    stderr."""
     if plan.wrapper is not None or plan.before or group is not None:
         check_program(plan)
     if plan.wrapper is None:
@@ -268,8 +279,8 @@ def _spawn(
     null = subprocess.DEVNULL
     try:
         argv = (*channel.argv_prefix, *plan.argv)
-        passed = (*channel.inherited, *ends[:2], *entry)
-        process = _popen(replace(plan, env=channel.env), argv, (null, null, ends[2]), passed)
+        inherited_fds = (*channel.inherited, *ends[:2], *entry)
+        process = _popen(replace(plan, env=channel.env), argv, (null, null, ends[2]), inherited_fds)
     except BaseException:
         channel.close()
         raise
@@ -281,18 +292,21 @@ def _spawn(
 def _spawn_in_cgroup(
     plan: LaunchPlan, argv: Sequence[str], ends: Sequence[int], group: cgroups.Group
 ) -> "subprocess.Popen[bytes]":
-    """Spawn without a namespace: our init only enters the cgroup and executes the program."""
+    """Spawn a program in a cgroup, without a namespace. Our init enters the cgroup and then
+    executes the program in its own place."""
     assert plan.group is not None
     init = memory_file("exthost-init", plan.group.init)
     try:
-        chain = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry},0", *argv)
-        return _popen(plan, chain, ends, (init, group.entry))
+        # The numbers have the same order as those that InitChannel makes: no control pipe, no
+        # status pipe, stdin 0, stdout 1, keep PWD, make no namespace, the cgroup, check no paths.
+        init_argv = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry},0", *argv)
+        return _popen(plan, init_argv, ends, (init, group.entry))
     finally:
         os.close(init)
 
 
 def _popen(
-    plan: LaunchPlan, argv: Sequence[str], ends: Sequence[int], passed: Sequence[int] = ()
+    plan: LaunchPlan, argv: Sequence[str], ends: Sequence[int], inherited_fds: Sequence[int] = ()
 ) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
         argv,
@@ -302,13 +316,14 @@ def _popen(
         cwd=plan.cwd,
         env=plan.env,
         start_new_session=True,
-        pass_fds=passed,
+        pass_fds=inherited_fds,
     )
 
 
 def find_program(command: str, cwd: str | None, path: str | None) -> str:
-    """Return the absolute path of a command: a bare name is looked up on PATH, a relative path in
-    `cwd`. A name that is not found is returned unchanged, and executing it gives the error."""
+    """Return the absolute path of a command: a bare name is looked up on `path`, the value of PATH;
+    a relative path is joined to `cwd`. A name that is not found is returned unchanged, so that
+    executing it raises the error."""
     if "/" in command:
         # pathlib would take as long as the rest of the preparation of a start.
         return os.path.join(cwd or os.getcwd(), command)  # noqa: PTH109, PTH118

@@ -1,5 +1,8 @@
-"""The interface of a process for a session. `Child` implements it for a process on this machine,
-`cluster.remote_child.RemoteChild` for one on another machine."""
+"""`ChildProcess`: the interface by which a session uses the process of an extension.
+
+`Child` implements it for a process on this machine, `cluster.remote_child.RemoteChild` for a
+process on another node of a cluster.
+"""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -23,14 +26,14 @@ class ChildProcess(Protocol):
 
     @property
     def node(self) -> str:
-        """The name of the node that it runs on, "" for this machine."""
+        """The name of the node that the process runs on; "" for this machine."""
 
     @property
     def is_leaving(self) -> bool:
-        """Whether it is to be replaced, because its node is being emptied."""
+        """Whether the process is to be replaced, because its node is being drained."""
 
     def on_leave(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when its node is being emptied; at once, if it is already."""
+        """Call `callback` when the node is being drained; immediately, if it is already."""
 
     @property
     def has_cgroup(self) -> bool:
@@ -38,17 +41,18 @@ class ChildProcess(Protocol):
 
     @property
     def exit_fd(self) -> int:
-        """Readable once the process has exited."""
+        """A file descriptor that becomes readable when the process has exited."""
 
     def start_watchdog(self, call_in_loop: Callable[[Callable[[str], None], str], object]) -> None:
-        """Enforce the ceiling of its plan, if there is one."""
+        """Enforce the limits in the `ceiling` of the launch plan, if there are any. `call_in_loop`
+        calls a function in the thread of the event loop."""
 
     def on_closed_stdin(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called when the process has closed its stdin, where a write to the
-        descriptor does not report that."""
+        """Call `callback` when the process has closed its stdin, if a write to `stdin` would not
+        report that."""
 
     def see_exit(self) -> ExitStatus | None:
-        """Return how the process ended, None if it runs."""
+        """Return how the process ended; None if it is running."""
 
     def close_stdin(self) -> None:
         """Close our end of stdin."""
@@ -60,7 +64,8 @@ class ChildProcess(Protocol):
         """Send SIGTERM to the process group."""
 
     def kill(self) -> None:
-        """Kill the process and its group. A second call some time later uses every means."""
+        """Kill the process and its group. If the process still runs some time later, a second call
+        also kills the wrapper that it may have."""
 
     def reap(self) -> None:
-        """After the exit: release what the process had."""
+        """Release the resources of the process, which must have exited."""

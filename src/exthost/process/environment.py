@@ -5,7 +5,7 @@ There are three policies. Each dialect has a default, and the config may choose 
 
 - `filtered`: the host's variables, without those whose names look like secrets;
 - `minimal`: the host's variables that are on a given list;
-- `declared`: only PATH, which hardly any program can do without.
+- `declared`: only PATH, without which hardly any program works.
 
 Configured variables are added to those, so that setting one never removes PATH.
 
@@ -33,7 +33,7 @@ __all__ = [
 
 POLICIES = ("filtered", "minimal", "declared")
 
-# How many environments a snapshot caches: most extensions of a host share one.
+# How many environments a snapshot caches. Most extensions of a host have the same.
 _MAX_CACHED = 64
 
 # A name in upper case looks secret if it ends with one of the suffixes, or contains one of the
@@ -65,11 +65,11 @@ class Variables(dict[str, str]):
     def __repr__(self) -> str:
         return f"Variables({', '.join(sorted(self))})"
 
-    def _fixed(self, *_: Any, **__: Any) -> Any:
+    def _refuse_change(self, *_: Any, **__: Any) -> Any:
         raise TypeError("the variables of a child cannot be changed")
 
-    __setitem__ = __delitem__ = __ior__ = _fixed
-    update = setdefault = pop = popitem = clear = _fixed
+    __setitem__ = __delitem__ = __ior__ = _refuse_change
+    update = setdefault = pop = popitem = clear = _refuse_change
 
 
 class Snapshot(Variables):
@@ -82,7 +82,8 @@ class Snapshot(Variables):
         self._cached: dict[tuple[object, ...], Environment] = {}
 
     def child(self, make: "Callable[[], Environment]", *settings: object) -> "Environment":
-        """Return the environment for these settings, made by `make` the first time."""
+        """Return the environment for these settings. `make` creates it if it is not in the
+        cache."""
         if settings not in self._cached:
             if len(self._cached) >= _MAX_CACHED:
                 self._cached.clear()
@@ -119,10 +120,11 @@ def child_environment(
     allowed: Collection[str] = (),
     configured: Mapping[str, str] = EMPTY_MAPPING,
 ) -> Environment:
-    """Return the environment of a child.
+    """Return the environment of an extension, given the variables of the host.
 
     `names` is the list for the policy `minimal`. `allowed` are names that `filtered` passes
-    although they look like secrets: those that the manifest requires.
+    although they look like secrets, because the manifest requires them. `configured` are the
+    variables that the config sets.
     """
     if type(host) is Snapshot:
         return host.child(
@@ -142,7 +144,7 @@ def _child_environment(
     allowed: Collection[str],
     configured: Mapping[str, str],
 ) -> Environment:
-    passed = _from_host(host, policy, frozenset(names), frozenset(allowed)) - configured.keys()
+    passed = _select_names(host, policy, frozenset(names), frozenset(allowed)) - configured.keys()
     return Environment(
         variables=Variables({name: host[name] for name in sorted(passed)} | dict(configured)),
         passed=tuple(sorted(passed)),
@@ -152,10 +154,10 @@ def _child_environment(
     )
 
 
-def _from_host(
+def _select_names(
     host: Mapping[str, str], policy: str, names: frozenset[str], allowed: frozenset[str]
 ) -> frozenset[str]:
-    """Return the host's names that a policy passes."""
+    """Return the names of the host's variables that a policy passes on."""
     match policy:
         case "filtered":
             return frozenset(n for n in host if n in allowed or not looks_secret(n))

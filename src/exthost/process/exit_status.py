@@ -78,12 +78,12 @@ class ExitWatch:
             self._thread.start()
 
     def peek(self) -> ExitStatus | None:
-        """Return how the process ended, without reaping it: its pid stays reserved. None if it
-        runs."""
+        """Return how the process ended; None if it is running. The process is not reaped, so its
+        pid is not reused."""
         return self._reaped or self._wait(os.WNOWAIT)
 
     def reap(self) -> ExitStatus | None:
-        """Reap the process and return how it ended; None if it runs."""
+        """Reap the process and return how it ended; None if it is running."""
         if self._reaped is None:
             self._reaped = self._wait(0)
         return self._reaped

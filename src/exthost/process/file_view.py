@@ -1,16 +1,20 @@
-"""What a sandboxed extension is shown of the file system.
+"""Decides which paths of the file system are visible to a sandboxed extension.
 
-The list comes from the operator: what a config or a command line names, what its PATH leads to, and
-what `permissions.filesystem` grants. A package (a manifest that was merely discovered, and all that
-lies beside it) may lead only into its own folder and to runtimes; any other path is refused, with
-the line that would grant it. Each path is shown read-only unless it was granted with `:rw`, and is
-kept with its source, so that the whole list can be displayed.
+The operator (whoever wrote the config or the command line) decides: visible are the paths that they
+name, the programs that their PATH leads to, and the grants in `permissions.filesystem`. A package
+(a manifest that the host discovered in a folder, and the files beside it) is not trusted: it can
+make its own folder and runtimes visible, and nothing else. Any other path that it names raises
+Refused, with the setting that would grant the path. A path is visible read-only unless it was
+granted with `:rw`. Each path is kept with its source (the reason why it is visible), which users
+can display.
 
-    file_view     the request, the grants, the order in which paths are collected
-    runtimes      the files that a program needs: interpreter, environment, caches
-    visible_paths   the collection itself: paths, sources and the links on the way
+Three modules:
 
-Looks at the file system and changes nothing. Raises Refused for what cannot be shown.
+    file_view      the request, the grants, the order in which paths are collected
+    runtimes       the files that a program needs: interpreter, environment, caches
+    visible_paths  the collection: paths, sources, and the symlinks that lead to the paths
+
+The functions read the file system and change nothing.
 """
 
 import json
@@ -58,13 +62,14 @@ _NETWORK_FILES = (
     "/etc/protocols",
 )
 
-# Never granted: they give access to the machine, not to files.
+# Never granted: the files in these folders control the kernel, processes and devices.
 _FORBIDDEN = ("/proc", "/sys", "/dev")
 
-# Working folders that show nothing of the host: the sealed root, and the private /tmp.
+# Working folders in which a sandboxed program sees no files of the host: the root, which is empty
+# in the sandbox, and /tmp, which is private to the sandbox.
 _EMPTY_FOLDERS = ("/", "/tmp")
 
-# Variables of a package that runtimes read further paths from.
+# Variables from which runtimes read further paths. A package may set them, too.
 _PATH_VARIABLES = (
     "PYTHONPATH",
     "PYTHONHOME",
@@ -77,16 +82,19 @@ _PATH_VARIABLES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewRequest:
-    """Everything that decides what an extension is shown.
+    """Everything that decides which paths an extension sees.
 
     argv     the program by its absolute path, and its arguments
-    command  the program as it was written, before it was looked up
+    command  the program as it was written in the config or manifest, before it was looked up
     folders  folders that the operator named: a configured cwd, the folder of a named manifest
     granted  the entries of `permissions.filesystem` as written
-    state    a folder that it may write in, or ""
-    env      the variables of the child; `host` are the variables of the host
-    package  the extension's own package, which is not trusted; None if the operator wrote it all
-    config   the config of the host, which it must not write; "" for none
+    network  whether the extension may use the network, and so needs its files in /etc
+    state    the state folder of the extension, which it may write to; "" for none
+    env      the environment variables of the extension
+    host     the environment variables of the host
+    package  the package of the extension, which is not trusted; None if the operator wrote all
+             settings of the extension
+    config   the config file of the host, which the extension must not write to; "" for none
     """
 
     extension: str
@@ -102,12 +110,13 @@ class ViewRequest:
     package: Package | None = None
     config: str = ""
 
-    def is_of_package(self, word: str) -> bool:
-        """Return whether this word of the command comes from the package."""
-        return self.package is not None and word in self.package.argv
+    def is_from_package(self, argument: str) -> bool:
+        """Return whether this argument (or the command itself) comes from the package."""
+        return self.package is not None and argument in self.package.argv
 
     def variable(self, name: str) -> str:
-        """Return a variable as the operator set it; "" if nobody or only the package did."""
+        """Return the value that the operator gave to an environment variable; "" if it is not set,
+        or set only by the package."""
         value = self.env.get(name, "")
         if self.package is not None and self.package.env.get(name) == value:
             value = ""
@@ -120,29 +129,29 @@ class ViewRequest:
 
 
 def compute_view(request: ViewRequest) -> View:
-    """Return what the extension is shown. Raises Refused for a grant that cannot be given, and for
-    a path that only its package leads to."""
-    shown = PathCollection(system_view(request.network))
+    """Return the paths that the extension sees. Raises Refused for a grant that cannot be given,
+    and for a path that only its package names."""
+    visible = PathCollection(system_view(request.network))
     for entry in request.granted:
         path, may_write = _resolve_grant(entry, request)
-        shown.grant(path, may_write)
-    boundary = _Boundary(request, shown)
+        visible.grant(path, may_write)
+    boundary = _Boundary(request, visible)
     if boundary.root:
-        shown.show(boundary.root, "package")
+        visible.show(boundary.root, "package")
     for folder in request.folders:
         if not is_too_wide(folder, request.home):
-            shown.show(folder, "own folder")
-    Runtimes(shown, boundary).follow(
+            visible.show(folder, "own folder")
+    Runtimes(visible, boundary).follow(
         request.argv[0], "its command", is_trusted=not _package_chose_program(request)
     )
-    for word in request.argv[1:]:
-        _show_argument(shown, boundary, request, word)
+    for argument in request.argv[1:]:
+        _show_argument(visible, boundary, request, argument)
     _check_variables(boundary, request)
     _check_cwd(boundary, request)
     if request.config and os.path.exists(request.config):  # noqa: PTH110
-        shown.guard(os.path.realpath(request.config))
+        visible.guard(os.path.realpath(request.config))
     return replace(
-        shown.view(),
+        visible.view(),
         cwd=os.path.realpath(request.cwd),
         state=os.path.realpath(request.state) if request.state else "",
     )
@@ -150,23 +159,28 @@ def compute_view(request: ViewRequest) -> View:
 
 @cache
 def system_view(network: bool = False) -> View:
-    """Return what every program is shown. Cached for the life of the host."""
-    shown = PathCollection()
+    """Return the paths that every sandboxed program sees: the system's programs and libraries, and
+    some files of /etc. `network` adds the files that name lookups and TLS need. Cached, because
+    these paths do not change while the host runs."""
+    visible = PathCollection()
     for path in (*SYSTEM_FOLDERS, *_SYSTEM_FILES, *(_NETWORK_FILES if network else ())):
         if os.path.exists(path):  # noqa: PTH110
-            shown.show(path, "system")
-    return shown.view()
+            visible.show(path, "system")
+    return visible.view()
 
 
-# -- what a package may lead to ------------------------------------------------------------------
+# -- paths that a package names ------------------------------------------------------------------
 
 
 class _Boundary:
-    """Decides about paths that a package leads to. Without a package there are none."""
+    """Decides which paths a package may make visible. `root` is the real path of the package's
+    folder; "" if there is no package, or if its folder is too wide to be visible.
 
-    def __init__(self, request: ViewRequest, shown: PathCollection) -> None:
+    Implements the protocol `runtimes.Boundary`."""
+
+    def __init__(self, request: ViewRequest, visible: PathCollection) -> None:
         self._request = request
-        self._shown = shown
+        self._visible = visible
         self._runtimes: dict[str, PathCollection] = {}
         self.root = ""
         if request.package is not None and not is_too_wide(request.package.root, request.home):
@@ -183,36 +197,43 @@ class _Boundary:
         return self._request.package is not None
 
     def is_package_file(self, path: str) -> bool:
-        """Return whether the package could have written what is at this path."""
+        """Return whether the package could have written the file at this path. If its folder
+        is too wide (`root` is ""), the result is True for every path."""
         return self.has_package and (not self.root or is_below(path, self.root))
 
     def allows(self, real: str) -> bool:
-        """Return whether this real path is shown anyway."""
-        return self._shown.has(real)
+        """Return whether this real path is visible already, whatever the package names."""
+        return self._visible.has(real)
 
     def is_runtime(self, names: list[str], real: str) -> bool:
-        """Return whether a program is the system's, or one that the operator's PATH leads to."""
+        """Return whether a program is one of the system's, of the host's own Python, or one that
+        the operator's PATH leads to. `names` are the file names under which the program was
+        reached, and `real` is its real path."""
         if self.is_package_file(real) and real != self.root:
             return False
         if any(is_below(real, os.path.realpath(folder)) for folder in SYSTEM_FOLDERS):
             return True
-        prefix = os.path.realpath(sys.base_prefix)  # of the host's own interpreter
+        prefix = os.path.realpath(sys.base_prefix)  # the installation of the host's own Python
         if is_below(real, prefix) and not is_too_wide(prefix, self._request.home):
             return True
         return any(self._runtime(name).has(real) for name in names)
 
     def _runtime(self, name: str) -> PathCollection:
-        """Return what the program of this name on the operator's PATH would be shown."""
+        """Return the paths that the program of this name on the operator's PATH would see."""
         if name not in self._runtimes:
-            found = self._runtimes[name] = PathCollection()
-            nobody = replace(self._request, package=None)
+            paths = self._runtimes[name] = PathCollection()
+            without_package = replace(self._request, package=None)
             program = self.lookup.find(name)
             if program:
-                Runtimes(found, _Boundary(nobody, found)).follow(program, "PATH", is_trusted=True)
+                boundary = _Boundary(without_package, paths)
+                Runtimes(paths, boundary).follow(program, "PATH", is_trusted=True)
         return self._runtimes[name]
 
-    def refuse(self, real: str, named_by: str, grant: str = "") -> Refused:
-        """Return the error for a path that only the package leads to."""
+    def refused_error(self, real: str, named_by: str, grant: str = "") -> Refused:
+        """Return the error for a path that only the package names.
+
+        named_by  what names the path: an argument, a variable, a file
+        grant     the path that the error suggests to grant, if it is not `real`"""
         request = self._request
         grants = ", ".join(f'"{path}"' for path in (*request.granted, grant or real))
         return Refused(
@@ -226,41 +247,43 @@ class _Boundary:
 
 
 def toml_key(id: str) -> str:
-    """Return an extension's id as a part of a TOML key."""
+    """Return an extension's id as a TOML key, quoted if that is necessary."""
     return id if id.isascii() and id.replace("-", "").replace("_", "").isalnum() else json.dumps(id)
 
 
 def _package_chose_program(request: ViewRequest) -> bool:
-    """Return whether the package, and not the operator, decides which file is the program: it gives
-    a path, or the PATH on which a bare name is looked up."""
+    """Return whether the package, and not the operator, decides which file is executed: the package
+    gives the path of the program, or the PATH on which a bare name is looked up."""
     command = request.command or request.argv[0]
-    if not request.is_of_package(command) or request.package is None:
+    if not request.is_from_package(command) or request.package is None:
         return False
     return "/" in command or "PATH" in request.package.env
 
 
 def _show_argument(
-    shown: PathCollection, boundary: _Boundary, request: ViewRequest, word: str
+    visible: PathCollection, boundary: _Boundary, request: ViewRequest, argument: str
 ) -> None:
-    """Show a file that is named among the arguments: the file alone."""
-    path = os.path.join(request.cwd, word)  # noqa: PTH118
+    """Make a file visible that an argument names: the file alone, without its folder. A file that
+    the package names must be visible already."""
+    path = os.path.join(request.cwd, argument)  # noqa: PTH118
     if not os.path.isfile(path):  # noqa: PTH113
         return
-    real, _ = shown.walk(path)
+    real, _ = visible.walk(path)
     if not real:
         return
-    if request.is_of_package(word):
+    if request.is_from_package(argument):
         if not boundary.allows(real):
-            raise boundary.refuse(real, f"its argument {word!r}")
+            raise boundary.refused_error(real, f"its argument {argument!r}")
         return
-    shown.add(real, "argument")
+    visible.add(real, "argument")
     if real.endswith((".js", ".mjs", ".cjs", ".ts")):
         for folder in _node_packages(real, request.home):
-            shown.show(folder, "node packages")
+            visible.show(folder, "node packages")
 
 
 def _node_packages(script: str, home: str) -> Iterator[str]:
-    """Yield the nearest packages above a node script of the operator."""
+    """Yield the nearest node_modules folder above a script of the operator, and the package.json
+    beside it."""
     for above in Path(script).parents:
         if is_too_wide(str(above), home):
             return
@@ -272,7 +295,8 @@ def _node_packages(script: str, home: str) -> Iterator[str]:
 
 
 def _check_variables(boundary: _Boundary, request: ViewRequest) -> None:
-    """Raise Refused for a variable by which a package leads a runtime elsewhere."""
+    """Raise Refused if the package sets a variable such as PYTHONPATH to a path that is not
+    visible."""
     if request.package is None:
         return
     for name in _PATH_VARIABLES:
@@ -282,31 +306,33 @@ def _check_variables(boundary: _Boundary, request: ViewRequest) -> None:
         for path in listed_paths(value, request.cwd):
             real = os.path.realpath(path)
             if os.path.exists(real) and not boundary.allows(real):  # noqa: PTH110
-                raise boundary.refuse(real, f"its variable {name}")
+                raise boundary.refused_error(real, f"its variable {name}")
 
 
 def _check_cwd(boundary: _Boundary, request: ViewRequest) -> None:
-    """Raise Refused for a working folder that a package chose outside itself."""
+    """Raise Refused if the package sets a working folder that is neither visible nor its own."""
     package, real = request.package, os.path.realpath(request.cwd)
     if package is None or package.cwd != request.cwd or real in _EMPTY_FOLDERS:
         return
-    # A program that is its own package lies in a folder that is not shown, and starts there.
+    # If the package is a single program, it starts in the folder of that program, which is not
+    # visible as a whole.
     is_beside = real == os.path.dirname(os.path.realpath(package.root))  # noqa: PTH120
     if not boundary.allows(real) and not is_beside and boundary.root:
-        raise boundary.refuse(real, "its working folder")
+        raise boundary.refused_error(real, "its working folder")
 
 
-# -- what was granted ----------------------------------------------------------------------------
+# -- grants --------------------------------------------------------------------------------------
 
 
 def _resolve_grant(entry: str, request: ViewRequest) -> tuple[str, bool]:
-    """Return the real path of an entry, and whether it may be written."""
+    """Return the real path of an entry of `permissions.filesystem`, and whether it is writable.
+    Raises Refused for an entry that cannot be granted."""
     path, may_write = (entry[:-3], True) if entry.endswith(":rw") else (entry, False)
     path = path.removesuffix(":ro")
     full = os.path.abspath(os.path.join(request.cwd, os.path.expanduser(path)))  # noqa: PTH100, PTH111, PTH118
     real = os.path.realpath(full)
 
-    def refused(code: str, why: str, help: str) -> Refused:
+    def refused_error(code: str, why: str, help: str) -> Refused:
         return Refused(
             code,
             f"permissions.filesystem names {path!r}, {why}",
@@ -317,14 +343,14 @@ def _resolve_grant(entry: str, request: ViewRequest) -> tuple[str, bool]:
 
     for candidate in (full, real):
         if candidate == "/" or any(is_below(candidate, forbidden) for forbidden in _FORBIDDEN):
-            led = f", which leads to {candidate}" if candidate != full else ""
-            raise refused(
-                "X0381", f"and that is never granted{led}", "name the folder that it needs"
+            via_symlink = f", which leads to {candidate}" if candidate != full else ""
+            raise refused_error(
+                "X0381", f"and that is never granted{via_symlink}", "name the folder that it needs"
             )
     if not os.path.lexists(full):
-        raise refused("X0382", "and there is nothing", "create it, or take the entry out")
+        raise refused_error("X0382", "and there is nothing", "create it, or take the entry out")
     if real != full:
-        raise refused(
+        raise refused_error(
             "X0383",
             f"and on the way is a link: it leads to {real}",
             f"write {real} if that is what you mean",

@@ -1,14 +1,14 @@
 """The two pipes to the first process of a namespace, which is our init (`sandbox/init.c`).
 
-The control pipe leads to init. The host writes numbers of signals to it, which init sends to the
-process group of the program. When the host's end is closed, by the host or by its death, init ends
-every process in the namespace.
+The host writes signal numbers to the control pipe, and init sends these signals to the process
+group of the program. When the host closes its end, or dies, init ends every process in the
+namespace.
 
-The status pipe leads to the host. Init writes to it how the program ended, since the wrapper (the
-process between host and init) can only pass on an exit code, and not the number of a signal.
+Init writes to the status pipe how the program ended. The host cannot learn that from the wrapper
+(the process between host and init), which can only pass on an exit code, and not the number of a
+signal.
 
-This module builds the arguments with which a wrapper starts our init. It does not know why a
-program is wrapped.
+This module also builds the command line with which a wrapper starts our init.
 """
 
 import errno
@@ -28,26 +28,28 @@ __all__ = ["InitChannel"]
 
 _CLOSED = -1
 
-# Settings with which our init only resets signals and then executes the command after them.
+# The argument with which our init only resets the handling of signals and then executes the command
+# that follows. Its numbers have the order of those in `InitChannel.__init__`.
 _RESET_SIGNALS = "0,0,0,0,1,2,0,0"
 
-# Prefixes of variables by which the loader and the C library load code, or read and write files.
-# The C library ignores the same ones in set-user-ID programs.
+# Prefixes of environment variables that make the dynamic loader and the C library load code, or
+# read and write files. The C library ignores these variables in set-user-ID programs.
 _LOADER_VARIABLES = (
     *("LD_", "GLIBC_TUNABLES", "GCONV_PATH", "GETCONF_DIR", "LOCPATH", "NLSPATH", "MALLOC_"),
     *("HOSTALIASES", "LOCALDOMAIN", "RESOLV_HOST_CONF", "RES_OPTIONS", "NIS_PATH", "TZDIR"),
 )
 
-# Our init found another file at a path than the host did before the start.
+# The reason if our init found another file at a path than the host did before the start.
 _REPLACED = "a file or folder that it is shown was replaced while it was started"
 
-# How long a namespace may take to end after the control pipe was closed: milliseconds, unless the
-# wrapper hangs.
+# How long a namespace may take to end after the control pipe was closed. It takes milliseconds,
+# unless the wrapper hangs.
 NAMESPACE_END_SECONDS = 0.5
 
 
 class InitChannel:
-    """The host's ends of the two pipes and, until the spawn is over, what the child inherits."""
+    """The host's ends of the two pipes and, until the spawn is over, the file descriptors that the
+    wrapper inherits."""
 
     __slots__ = (
         "_argv_prefix",
@@ -62,8 +64,11 @@ class InitChannel:
     def __init__(
         self, wrapper: Wrapper, stdin: int, stdout: int, env: Mapping[str, str], cgroup: int = 0
     ) -> None:
-        """`env` are the variables of the program, `self.env` those of the wrapper. `cgroup` is an
-        open cgroup.procs that the program enters, or 0."""
+        """Create the pipes, and the command line of the wrapper.
+
+        stdin, stdout  the child's ends of the pipes to the program
+        env            the environment variables of the program; `self.env` are those of the wrapper
+        cgroup         a file descriptor of the cgroup.procs that the program enters; 0 for none"""
         self.env = env
         self._closed_at = 0.0
         self._limits = wrapper.limits
@@ -80,17 +85,17 @@ class InitChannel:
             self._inherited.append(init)
             options = wrapper.options
             if options:
-                self.env, loader_variables = _split(env)
+                self.env, loader_variables = _split_variables(env)
                 for name, value in loader_variables.items():
                     options = (*options, "--setenv", name, value)
             paths = 0
             if wrapper.paths:
-                paths = memory_file("exthost-paths", b"".join(map(_entry, wrapper.paths)))
+                paths = memory_file("exthost-paths", b"".join(map(_encode_path, wrapper.paths)))
                 self._inherited.append(paths)
             if wrapper.filter:
-                rules = memory_file("exthost-filter", wrapper.filter)
-                self._inherited.append(rules)
-                options = (*options, "--seccomp", str(rules))
+                seccomp = memory_file("exthost-filter", wrapper.filter)
+                self._inherited.append(seccomp)
+                options = (*options, "--seccomp", str(seccomp))
         except BaseException:
             self.close_inherited()
             self.close()
@@ -106,22 +111,22 @@ class InitChannel:
         if init_makes_namespace:
             return
         wrapper_argv: tuple[str, ...] = (*options, "--", *start_init)
-        if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # the wrapper would inherit that
+        if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # inherited by the wrapper
             wrapper_argv = (f"/proc/self/fd/{init}", _RESET_SIGNALS, *wrapper_argv)
         self._argv_prefix = wrapper_argv
 
     @property
     def argv_prefix(self) -> tuple[str, ...]:
-        """The arguments that go before the program and its own arguments."""
+        """The command line to which the program and its arguments are appended."""
         return self._argv_prefix
 
     @property
     def inherited(self) -> tuple[int, ...]:
-        """The descriptors that the wrapper inherits besides stdin, stdout and stderr."""
+        """The file descriptors that the wrapper inherits besides stdin, stdout and stderr."""
         return tuple(self._inherited)
 
     def close_inherited(self) -> None:
-        """Close the child's descriptors in the host, after a spawn or a failed one."""
+        """Close the inherited file descriptors in the host, after the spawn, even if it failed."""
         for fd in self._inherited:
             os.close(fd)
         self._inherited.clear()
@@ -129,7 +134,7 @@ class InitChannel:
 
     @property
     def descriptors(self) -> list[int]:
-        """The host's open ends."""
+        """The host's ends of the pipes that are open."""
         return [fd for fd in (self._control, self._status) if fd != _CLOSED]
 
     def send_signal(self, number: int) -> None:
@@ -141,8 +146,8 @@ class InitChannel:
                 pass  # init has ended
 
     def close_control(self) -> bool:
-        """End every process in the namespace. Return False if that was requested some time ago and
-        did not help."""
+        """Request init to end every process in the namespace, by closing the control pipe. Return
+        False if that was requested NAMESPACE_END_SECONDS ago or earlier: the wrapper hangs."""
         if self._control == _CLOSED:
             return time.monotonic() - self._closed_at < NAMESPACE_END_SECONDS
         os.close(self._control)
@@ -151,7 +156,10 @@ class InitChannel:
         return True
 
     def read_status(self, wrapper: ExitStatus) -> ExitStatus:
-        """Return how the program ended, given how the wrapper ended."""
+        """Return how the program ended, given how the wrapper ended.
+
+        Init writes one or two integers: the status of the program as waitpid returns it, or a
+        negative errno if the program was not executed; then the processor time in milliseconds."""
         try:
             data = os.read(self._status, 64)
         except OSError:
@@ -165,7 +173,9 @@ class InitChannel:
         if numbers and os.WIFSIGNALED(numbers[0]):
             cpu_seconds = numbers[1] / 1000 if len(numbers) > 1 else 0.0
             number = os.WTERMSIG(numbers[0])
-            return ExitStatus(None, number, limit=_exceeded(number, cpu_seconds, self._limits))
+            return ExitStatus(
+                None, number, limit=_describe_limit(number, cpu_seconds, self._limits)
+            )
         if numbers:
             return ExitStatus(os.WEXITSTATUS(numbers[0]), None)
         if self._control == _CLOSED or wrapper.code is None:
@@ -182,24 +192,26 @@ class InitChannel:
             self._status = _CLOSED
 
 
-def _entry(path: ExpectedPath) -> bytes:
-    """Return a path and its file as our init reads it."""
+def _encode_path(path: ExpectedPath) -> bytes:
+    """Return a path, and the file that is expected there, in the form that our init reads."""
     device, inode = path.device, path.inode
     return os.fsencode(f"{os.major(device)},{os.minor(device)},{inode},{path.path}\0")
 
 
-def _split(env: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Return the variables that the wrapper is started with, and those that it sets for the program
-    instead. The wrapper is loaded outside the sandbox, as the host's user: a variable that names
-    code to load would run that code there."""
-    loader = {name: env[name] for name in env if name.startswith(_LOADER_VARIABLES)}
-    if not loader:
-        return env, loader
-    return Variables({name: env[name] for name in env if name not in loader}), loader
+def _split_variables(env: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the environment variables that the wrapper is started with, and those that the wrapper
+    sets for the program only. The wrapper starts outside the sandbox, as the host's user: there, a
+    variable such as LD_PRELOAD would execute code of the extension."""
+    loader_variables = {name: env[name] for name in env if name.startswith(_LOADER_VARIABLES)}
+    if not loader_variables:
+        return env, loader_variables
+    others = Variables({name: env[name] for name in env if name not in loader_variables})
+    return others, loader_variables
 
 
-def _exceeded(number: int, cpu_seconds: float, limits: Sequence[ResourceLimit]) -> str:
-    """Return the limit that the kernel sent this signal for; "" if there is none."""
+def _describe_limit(number: int, cpu_seconds: float, limits: Sequence[ResourceLimit]) -> str:
+    """Return a description of the limit for which the kernel sent the signal `number`; "" if it was
+    sent for another reason."""
     for limit in limits:
         if limit.resource == CPU and (
             number == signal.SIGXCPU or (number == signal.SIGKILL and cpu_seconds >= limit.soft)

@@ -1,8 +1,8 @@
-"""Reads large messages from a pipe: a larger pipe, and buffers to read into.
+"""Reads large messages from a pipe fast: enlarges the pipe, and provides buffers to read into.
 
-Small reads use `os.read`. A large read that way allocates a new block each time, and the kernel
-maps such a block page by page, which is slower than copying. So large reads go directly into the
-memory of their message, if its framing supports that (`room_for`), or into a reused buffer, from
+Small reads use `os.read`, which allocates a new block of memory for each read. The kernel maps a
+large block page by page, which is slower than copying the bytes. So a large read goes directly into
+the memory of its message, if the framing supports that (`room_for`), or into a reused buffer, from
 which the bytes are copied once.
 """
 
@@ -12,24 +12,26 @@ import os
 import threading
 from functools import cache
 
-# Large enough for few reads of a large message, small enough for the cache of one core.
+# Large enough that a large message needs few reads, small enough for the cache of one core.
 REUSED_BUFFER_BYTES = 256 * 1024
 
-# The limit on Linux for users without privileges.
+# The size of an enlarged pipe: the most that Linux allows to unprivileged users by default.
 WIDE_PIPE_BYTES = 1024 * 1024
 
-# glibc returns freed blocks beyond a threshold to the system, and a new block is then faulted in
-# page by page: half the time of an echo of one megabyte. It raises the threshold to the largest
-# such block that was ever freed. So one untouched block of this size is allocated and freed, at no
-# cost. The price: up to twice as much memory may stay with the process.
+# glibc returns freed blocks above a threshold to the system. Each new block then causes a page
+# fault for each page, which takes half the time of a call with one megabyte of arguments and
+# result. glibc raises the threshold to the largest such block that was ever freed. So one block of
+# this size is allocated and freed; that is cheap, since its pages are never touched. In return, up
+# to twice as much freed memory may stay with the process.
 _KEPT_BYTES = 8 * 1024 * 1024
 
-# One buffer for each thread, and so for each loop. It is copied before the next read.
+# One buffer per thread, and so per event loop. Its bytes are copied before the next read.
 _buffers = threading.local()
 
 
 def read_large(fd: int) -> memoryview | bytes:
-    """Return the available bytes, valid until the next read in this thread; b"" at the end."""
+    """Return the bytes that are in the pipe, b"" at its end. They are valid until the next call in
+    this thread."""
     buffer: memoryview | None = getattr(_buffers, "buffer", None)
     if buffer is None:
         buffer = _buffers.buffer = memoryview(bytearray(REUSED_BUFFER_BYTES))
@@ -38,23 +40,23 @@ def read_large(fd: int) -> memoryview | bytes:
 
 
 def room_for(size: int) -> mmap.mmap | None:
-    """Return memory for a message of up to `size` bytes, of which only written pages count; None
-    if there is not enough."""
+    """Return memory for a message of up to `size` bytes; None if there is not enough. Only pages
+    that are written to take up memory."""
     try:
-        room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, OverflowError):
         return None  # a buffer that grows with the message may still fit
     if hasattr(mmap, "MADV_HUGEPAGE"):
         try:
-            room.madvise(mmap.MADV_HUGEPAGE)  # 512 times fewer faults to write to it
+            memory.madvise(mmap.MADV_HUGEPAGE)  # 512 times fewer page faults
         except OSError:
-            pass  # a kernel without it
-    return room
+            pass  # the kernel has no huge pages
+    return memory
 
 
 def widen(fd: int) -> None:
-    """Prepare for large messages: enlarge the pipe, if the platform and the user's quota allow it,
-    and keep freed memory in the process."""
+    """Prepare for large messages: enlarge the pipe if the platform and the user's quota allow it,
+    and let glibc keep freed memory in the process."""
     _keep_freed_memory()
     try:
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, WIDE_PIPE_BYTES)

@@ -1,17 +1,23 @@
-"""Files in memory, without a path: the code of our init, and seccomp filters for bubblewrap."""
+"""Creates files that exist only in memory and have no path (memfd).
+
+Our init (`sandbox/init.c`) is executed from such a file, and seccomp filters and lists of paths are
+passed to sandboxes in them.
+"""
 
 import errno
 import os
 
 __all__ = ["memory_file"]
 
-# The number of the system call on each machine that has an init, and its flag.
+# The number of the system call memfd_create on each architecture for which there is an init, and
+# its close-on-exec flag.
 _MEMFD_CREATE = {"x86_64": 319, "aarch64": 279}
 _MFD_CLOEXEC = 1
 
 
 def memory_file(name: str, data: bytes) -> int:
-    """Return a descriptor of a new file with this content, at its beginning."""
+    """Return a file descriptor of a new file in memory with this content, positioned at its
+    start."""
     fd = _create(name)
     try:
         os.write(fd, data)
@@ -23,17 +29,17 @@ def memory_file(name: str, data: bytes) -> int:
 
 
 def _create(name: str) -> int:
-    """Create a memory file. A Python that was built against glibc before 2.27 lacks
-    `os.memfd_create`, although the kernel has the system call: then it is called by its number.
+    """Create an empty file in memory. A Python that was built with a glibc before 2.27 lacks
+    `os.memfd_create`, even if the kernel has the system call; then the call is made by its number.
 
-    A temporary file would not do: its file system may be mounted noexec, and a file cannot be
-    executed while another thread's fork still has it open for writing."""
+    A temporary file on disk cannot replace it: its file system may be mounted noexec, and a file
+    cannot be executed while a process that another thread forked still has it open for writing."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name)
     number = _MEMFD_CREATE.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, "this Python has no os.memfd_create")
-    import ctypes  # only here: its import takes as long as a program takes to start
+    import ctypes  # imported lazily: the import takes as long as the start of a program
 
     libc = ctypes.CDLL(None, use_errno=True)
     fd = int(libc.syscall(ctypes.c_long(number), name.encode(), ctypes.c_uint(_MFD_CLOEXEC)))

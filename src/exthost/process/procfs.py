@@ -17,8 +17,8 @@ __all__ = [
     "sockets_near",
 ]
 
-# The most processes that are visited: a fork bomb grows while it is counted. Configured limits are
-# lower than this.
+# The most processes that `descendants` visits, since a fork bomb grows while it is counted.
+# Configured limits are lower than this.
 _MAX_COUNTED = 10_000
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -37,7 +37,7 @@ _INODE_BYTES = 1024
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the children of a process; each of its threads may have some."""
+    """Return the children of a process. The kernel lists them by the thread that started them."""
     children: list[int] = []
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - many times a second
@@ -125,11 +125,11 @@ def mounted_bytes(pid: int, mounts: tuple[str, ...]) -> int:
     total = 0
     for mount in mounts:
         try:
-            found = os.statvfs(f"/proc/{pid}/root{mount}")
+            usage = os.statvfs(f"/proc/{pid}/root{mount}")
         except OSError:
             continue
-        total += (found.f_blocks - found.f_bfree) * found.f_frsize
-        total += (found.f_files - found.f_ffree) * _INODE_BYTES
+        total += (usage.f_blocks - usage.f_bfree) * usage.f_frsize
+        total += (usage.f_files - usage.f_ffree) * _INODE_BYTES
     return total
 
 
@@ -143,7 +143,7 @@ def sockets_near(pid: int) -> int:
 
 
 def send_buffer_bytes() -> int:
-    """Return the size of the buffer that a new socket sends from."""
+    """Return the default size of the send buffer of a socket."""
     try:
         with open("/proc/sys/net/core/wmem_default", "rb") as file:  # noqa: PTH123
             return int(file.read())
@@ -160,5 +160,5 @@ def cpu_seconds(pid: int, *, only_reaped: bool = False) -> float:
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return 0.0
-    used = fields[13:15] if only_reaped else fields[11:15]
-    return sum(map(int, used)) / _TICKS_PER_SECOND
+    ticks = fields[13:15] if only_reaped else fields[11:15]
+    return sum(map(int, ticks)) / _TICKS_PER_SECOND

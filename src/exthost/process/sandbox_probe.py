@@ -1,12 +1,13 @@
 """Finds out which sandboxes work on this machine, by running /bin/true in each.
 
-Only a trial shows whether one works: the kernel, a sysctl, a security module or a container may
-forbid user namespaces, even if all programs are installed. A success, and a refusal by the kernel,
-are kept for the life of this process. A temporary failure (no descriptors, no memory, no time) is
-never kept. Any other failure is kept for a short time.
+Only a trial shows whether a sandbox works: the kernel, a sysctl, a security module or a container
+may forbid user namespaces, even if all programs are installed. A success, and a refusal by the
+kernel, are cached for the life of this process. A temporary failure (no file descriptors, no
+memory, a timeout) is never cached. Any other failure is cached for a short time.
 
-A trial blocks for milliseconds, and for seconds if the wrapper hangs. So it does not run on an
-event loop: `strict_is_known` and `pid_namespace_is_known` say whether there is a result already.
+A trial blocks for milliseconds, and for seconds if the wrapper hangs, so it must not run on an
+event loop. `strict_is_known` and `pid_namespace_is_known` return whether there is a cached result,
+so that the probe would return immediately.
 """
 
 import errno
@@ -38,17 +39,17 @@ __all__ = [
 # A wrapper usually takes milliseconds; one that takes this long hangs.
 _PROBE_SECONDS = 5.0
 
-# How long any other failure is kept: neither a refusal by the kernel nor a temporary one.
+# How long a failure is cached that is neither a refusal by the kernel nor temporary.
 _OTHER_FAILURE_SECONDS = 60.0
 
-# What the kernel answers if it does not allow namespaces, does not have them, or (ENOSPC) allows no
-# more of them: user.max_user_namespaces.
+# The errors of a kernel that does not allow namespaces, does not have them, or (ENOSPC) allows no
+# more of them (user.max_user_namespaces).
 _REFUSALS = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOSPC)
 
-# What the kernel answers if it is short of something.
+# The errors of a kernel that lacks memory, processes or file descriptors at the moment.
 _SHORTAGES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
-# Searched before PATH: a PATH should not decide which program makes the sandbox.
+# Searched before PATH, so that a PATH does not decide which program makes the sandbox.
 _SYSTEM_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin"
 
 _NO_BWRAP = ProbeResult(
@@ -56,8 +57,8 @@ _NO_BWRAP = ProbeResult(
     "install it (apt install bubblewrap, dnf install bubblewrap), or name it in EXTHOST_BWRAP",
 )
 
-# Key: the kind of sandbox, what this machine has for it, perhaps a uid. Value: the result, and when
-# it expires (`time.monotonic`).
+# The cached results. Key: the type of sandbox, the support of this machine, perhaps a uid. Value:
+# the result, and the time at which it expires (`time.monotonic`).
 _results: dict[object, tuple[ProbeResult, float]] = {}
 _lock = threading.Lock()
 
@@ -85,11 +86,11 @@ def _find_sandbox_support(bwrap: str, path: str, uid: int) -> SandboxSupport:
 
 def probe_pid_namespace(support: SandboxSupport) -> tuple[ProbeResult, str]:
     """Return whether a PID namespace can be made, and the path of bwrap if that is needed for it;
-    "" if our init (`sandbox/init.c`) makes one by itself."""
-    if unsupported := _unsupported(support):
+    "" if our init (`sandbox/init.c`) can make the namespace without bwrap."""
+    if unsupported := _find_unsupported(support):
         return unsupported, ""
     result = _probe(("pid", support), pid_namespace.plan_probe(support.machine))
-    if result.works or result.is_temporary or _lacks_bwrap(support):
+    if result.works or result.is_temporary or _find_bwrap_problem(support):
         return result, ""
     by_bwrap = _probe(
         ("pid by bwrap", support), pid_namespace.plan_probe(support.machine, support.bwrap)
@@ -100,11 +101,11 @@ def probe_pid_namespace(support: SandboxSupport) -> tuple[ProbeResult, str]:
 
 
 def probe_strict(support: SandboxSupport, uid: int | None = None) -> ProbeResult:
-    """Return whether the strict sandbox works. `uid` is the user to run as, if the host is root;
-    None is the host's own user."""
+    """Return whether the strict sandbox works. `uid` is the user that the extension would run as,
+    if the host is root; None stands for the host's own user."""
     return (
-        _unsupported(support)
-        or _lacks_bwrap(support)
+        _find_unsupported(support)
+        or _find_bwrap_problem(support)
         or _probe(
             ("strict", support, uid), strict.plan_probe(support, replace(system_view(), uid=uid))
         )
@@ -113,53 +114,55 @@ def probe_strict(support: SandboxSupport, uid: int | None = None) -> ProbeResult
 
 def pid_namespace_is_known(support: SandboxSupport) -> bool:
     """Return whether `probe_pid_namespace` would return without a trial."""
-    if _unsupported(support) is not None:
+    if _find_unsupported(support) is not None:
         return True
-    result = _cached(("pid", support))
+    result = _get_cached(("pid", support))
     if result is None:
         return False
     return (
         result.works
-        or _lacks_bwrap(support) is not None
-        or _cached(("pid by bwrap", support)) is not None
+        or _find_bwrap_problem(support) is not None
+        or _get_cached(("pid by bwrap", support)) is not None
     )
 
 
 def strict_is_known(support: SandboxSupport, uid: int | None = None) -> bool:
     """Return whether `probe_strict` would return without a trial."""
-    lacking = _unsupported(support) or _lacks_bwrap(support)
-    return lacking is not None or _cached(("strict", support, uid)) is not None
+    problem = _find_unsupported(support) or _find_bwrap_problem(support)
+    return problem is not None or _get_cached(("strict", support, uid)) is not None
 
 
-def _cached(key: object) -> ProbeResult | None:
+def _get_cached(key: object) -> ProbeResult | None:
     with _lock:
         result, expires = _results.get(key, (None, 0.0))
     return result if result is not None and time.monotonic() < expires else None
 
 
 def _probe(key: object, plan: LaunchPlan) -> ProbeResult:
-    result = _cached(key)
+    result = _get_cached(key)
     if result is None:
-        result = _try(plan)
+        result = _run_trial(plan)
         if not result.is_temporary:
-            lasts = result.works or _is_refusal(result.reason)
-            expires = float("inf") if lasts else time.monotonic() + _OTHER_FAILURE_SECONDS
+            is_permanent = result.works or _is_refusal(result.reason)
+            expires = float("inf") if is_permanent else time.monotonic() + _OTHER_FAILURE_SECONDS
             with _lock:
                 _results[key] = (result, expires)
     return result
 
 
-def _unsupported(support: SandboxSupport) -> ProbeResult | None:
-    """Return the result if this platform cannot have sandboxes at all; None if a trial decides."""
+def _find_unsupported(support: SandboxSupport) -> ProbeResult | None:
+    """Return a negative result if this platform has no sandboxes at all; None if a trial
+    decides."""
     if os.uname().sysname != "Linux":
         return ProbeResult(f"{os.uname().sysname} has no namespaces", "run the host on Linux")
     if support.machine not in INIT:
-        known = " and ".join(INIT)
-        return ProbeResult(f"there is no init for {support.machine} processors", f"use {known}")
+        supported = " and ".join(INIT)
+        return ProbeResult(f"there is no init for {support.machine} processors", f"use {supported}")
     return None
 
 
-def _lacks_bwrap(support: SandboxSupport) -> ProbeResult | None:
+def _find_bwrap_problem(support: SandboxSupport) -> ProbeResult | None:
+    """Return a negative result if bwrap is missing or cannot be executed; None if it can."""
     if not support.bwrap:
         return _NO_BWRAP
     if not os.access(support.bwrap, os.X_OK):
@@ -169,31 +172,32 @@ def _lacks_bwrap(support: SandboxSupport) -> ProbeResult | None:
     return None
 
 
-def _try(plan: LaunchPlan) -> ProbeResult:
+def _run_trial(plan: LaunchPlan) -> ProbeResult:
+    """Start the plan, which runs /bin/true in a sandbox, and return whether it exits with 0."""
     try:
         child = Child(plan)
     except SpawnFailed as error:
         return ProbeResult(error.message, error.help, is_temporary=not error.permanent)
-    except Exception as error:  # an unexpected error counts as a failure, too
+    except Exception as error:  # an unexpected error is a failed trial, too
         return ProbeResult(
             f"a probe could not be started: {error!r}", "report this as a bug of exthost"
         )
     try:
         child.close_stdin()
-        ended, _, _ = select.select([child.exit_fd], [], [], _PROBE_SECONDS)
-        complaint = _last_line(child.stderr) if ended else ""
+        has_ended, _, _ = select.select([child.exit_fd], [], [], _PROBE_SECONDS)
+        stderr_line = _read_last_line(child.stderr) if has_ended else ""
         status = child.see_exit()
-        if not ended:
+        if not has_ended:
             reason = f"a probe had not ended after {_PROBE_SECONDS:g} s"
             return ProbeResult(reason, "try again", is_temporary=True)
         if status is not None and status.code == 0:
             return ProbeResult()
-        reason = f"a probe failed: {complaint or status}"
+        reason = f"a probe failed: {stderr_line or status}"
         was_killed = status is not None and status.signal is not None
-        is_temporary = _names_error(reason, _SHORTAGES) or (was_killed and not complaint)
-        return ProbeResult(reason, _advice(complaint), is_temporary)
+        is_temporary = _names_error(reason, _SHORTAGES) or (was_killed and not stderr_line)
+        return ProbeResult(reason, _suggest_fix(stderr_line), is_temporary)
     finally:
-        for _ in range(2):  # the first kill asks the init of a namespace to exit
+        for _ in range(2):  # the first kill requests our init to exit, the second sends SIGKILL
             if child.see_exit() is None:
                 child.kill()
                 select.select([child.exit_fd], [], [], 1.0)
@@ -201,7 +205,7 @@ def _try(plan: LaunchPlan) -> ProbeResult:
         child.close_outputs()
 
 
-def _last_line(fd: int) -> str:
+def _read_last_line(fd: int) -> str:
     os.set_blocking(fd, False)
     try:
         lines = os.read(fd, 4096).decode("utf-8", "replace").split("\n")
@@ -215,15 +219,16 @@ def _is_refusal(reason: str) -> bool:
 
 
 def _names_error(text: str, numbers: tuple[int, ...]) -> bool:
-    """Return whether a message names one of these errors, as our init or the C library does."""
+    """Return whether a message ends with the number of one of these errors, as those of our init
+    do, or contains its text, as those of other programs do."""
     by_number = re.search(r"errno (\d+)$", text)
     if by_number:
         return int(by_number[1]) in numbers
     return any(os.strerror(number) in text for number in numbers)
 
 
-def _advice(complaint: str) -> str:
-    if any(word in complaint for word in ("ermission", "not permitted", "namespace")):
+def _suggest_fix(stderr_line: str) -> str:
+    if any(phrase in stderr_line for phrase in ("ermission", "not permitted", "namespace")):
         return (
             "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
             "kernel.apparmor_restrict_unprivileged_userns=0, user.max_user_namespaces>0), or let "

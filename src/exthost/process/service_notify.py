@@ -1,8 +1,10 @@
-"""Messages to the service manager that started this process, as systemd's sd_notify sends them.
+"""Reports the state of the host to the service manager that started it, by systemd's sd_notify
+protocol.
 
-One datagram to the socket that `NOTIFY_SOCKET` names. Without the variable, nothing is sent. The
-variable is removed when it is read, so no child can send messages in our name. A message that
-cannot be sent is dropped: a service manager that went away must not end the host.
+Each message is one datagram to the socket that the variable `NOTIFY_SOCKET` names. Without the
+variable, nothing is sent. The variable is removed when it is read, so that extensions do not
+inherit it and cannot send messages in the host's name. A message that cannot be sent is dropped,
+because the host must go on without its service manager.
 """
 
 import contextlib
@@ -18,7 +20,8 @@ class ServiceNotifier:
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
         address = environ.pop(VARIABLE, "")
-        # An address that begins with @ is in the abstract namespace.
+        # An address that begins with @ is in the abstract namespace of sockets, where the first
+        # byte is zero.
         self._address = "\0" + address[1:] if address.startswith("@") else address
 
     def ready(self, status: str) -> None:
@@ -30,7 +33,7 @@ class ServiceNotifier:
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """Report that the host drains."""
+        """Report that the host is shutting down."""
         self._send("STOPPING=1")
 
     def _send(self, message: str) -> None:

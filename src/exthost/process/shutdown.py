@@ -1,7 +1,6 @@
-"""Runs the shutdown steps of a dialect, one after the other. SIGKILL is always the last.
+"""Runs the shutdown steps of a dialect until the process has exited; SIGKILL is always the last.
 
-The steps stop as soon as the process has exited. Every step has a time limit, so the whole shutdown
-has one, too.
+Every step has a timeout, so the whole shutdown takes a bounded time.
 """
 
 from collections.abc import Sequence
@@ -10,16 +9,23 @@ from typing import Protocol
 from exthost.messages import Notification, Request
 from exthost.shutdown_steps import CloseStdin, Say, ShutdownStep, Terminate, Write
 
-# The wait after SIGKILL. A process that remains after it is stuck in the kernel.
+# How long the exit is awaited after SIGKILL. A process that remains is stuck in the kernel.
 KILL_SECONDS = 5.0
 
-# In a namespace, the first `kill()` closes a pipe to the first process of it, which then ends all
-# others. If the wrapper hangs before it has made the namespace, the second `kill()` is a SIGKILL.
+# How long the exit is awaited after the first `kill()`. For a program in a namespace, that closes a
+# pipe to the first process in the namespace, which then ends all others. If the wrapper hangs
+# before it has made the namespace, only the second `kill()` helps, which sends SIGKILL.
 CLEAN_KILL_SECONDS = 1.0
 
 
 class Stoppable(Protocol):
-    """A process that the shutdown steps can be run on."""
+    """The process to be shut down, as the steps use it.
+
+    say           sends a message, and waits up to `wait` seconds for a reply if it is a request
+    write_raw     writes bytes to stdin
+    terminate     sends SIGTERM
+    exits_within  waits up to `seconds`, and returns whether the process has exited
+    """
 
     async def say(self, message: Request | Notification, wait: float) -> None: ...
     def write_raw(self, data: bytes) -> None: ...
@@ -33,7 +39,7 @@ async def run_steps(steps: Sequence[ShutdownStep], process: Stoppable) -> bool:
     """Run the steps until the process has exited; if none of them ends it, kill it. Return whether
     it has exited."""
     for step in steps:
-        wait = 0.0  # seconds, which two of the patterns set
+        wait = 0.0  # seconds to wait for the exit; the patterns of two steps set it
         match step:
             case Say(message, reply_seconds):
                 await process.say(message, reply_seconds)

@@ -88,8 +88,8 @@ def spawn_error(
             f"{program} is no program this system can run",
             "a script needs a first line such as `#!/usr/bin/env python3`",
         )
-    no_room = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
-    if number in no_room or isinstance(error, RuntimeError):
+    shortages = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+    if number in shortages or isinstance(error, RuntimeError):
         return failed(
             "X0405",
             f"this machine has no room for another process: {error}",

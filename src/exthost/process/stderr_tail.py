@@ -12,10 +12,11 @@ from collections.abc import Callable
 # Enough for a Python traceback with context, several times over.
 TAIL_BYTES = 16 * 1024
 
-# The number of lines that an error carries.
+# The number of lines in an error.
 SHOWN_LINES = 20
 
-# The first lines of the last burst among them: the message of a panic has one or two.
+# How many of these lines are the first of the last burst, if the burst has more lines than the
+# tail, and how many bytes of them are kept. The message of a panic has one or two lines.
 HEAD_LINES = 3
 HEAD_BYTES = 2 * 1024
 
@@ -36,11 +37,11 @@ class StderrTail:
         "_burst_at",
         "_burst_head",
         "_burst_lines",
-        "_kept",
+        "_cached_lines",
         "_line",
         "_now",
         "_on_line",
-        "_shown",
+        "_tail",
         "total",
     )
 
@@ -50,30 +51,30 @@ class StderrTail:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._now = now
-        self._burst_at = 0.0  # when its last bytes came
+        self._burst_at = 0.0  # when the last bytes arrived, by `now`
         self._burst_head = b""
         self._burst_lines = 0
-        self._kept = b""
+        self._tail = b""
         self._line = b""
         self._on_line = on_line
-        self._shown: tuple[str, ...] | None = ()
+        self._cached_lines: tuple[str, ...] | None = ()
         self.total = 0
 
     def feed(self, data: bytes, room: int | None = None) -> int:
-        """Add bytes as they were read. At most `room` lines are passed on; return how many were
-        left out."""
+        """Add bytes as they were read. At most `room` lines are passed to `on_line`, None for all;
+        return how many lines were not."""
         self.total += len(data)
-        self._shown = None
+        self._cached_lines = None
         self._add_to_burst(data)
         if len(data) >= TAIL_BYTES:
-            self._kept = data[-TAIL_BYTES:]
+            self._tail = data[-TAIL_BYTES:]
         else:
-            self._kept = (self._kept + data)[-TAIL_BYTES:]
+            self._tail = (self._tail + data)[-TAIL_BYTES:]
         return 0 if self._on_line is None else self._pass_on(data, self._on_line, room)
 
     def _add_to_burst(self, data: bytes) -> None:
-        before, self._burst_at = self._burst_at, self._now()
-        if self._burst_at - before > _PAUSE_SECONDS:
+        previous_at, self._burst_at = self._burst_at, self._now()
+        if self._burst_at - previous_at > _PAUSE_SECONDS:
             self._burst_head, self._burst_lines = b"", 0
         self._burst_lines += data.count(b"\n")
         if len(self._burst_head) < HEAD_BYTES:
@@ -90,29 +91,29 @@ class StderrTail:
         return left_out
 
     def end(self) -> None:
-        """Pass on what follows the last newline."""
+        """Pass on the output after the last newline, at the end of stderr."""
         if self._line and self._on_line is not None:
             on_line, self._on_line = self._on_line, None
             on_line(_text(self._line))
 
     def lines(self, since: float = 0.0) -> tuple[str, ...]:
-        """Return the last lines, oldest first. If all of them came before the time `since`, a line
-        before them says so."""
+        """Return the last lines, oldest first. If all of them arrived before the time `since` (by
+        `now`), the line OLDER precedes them."""
         lines = self._last_lines()
         return (OLDER, *lines) if lines and self._burst_at < since else lines
 
     def _last_lines(self) -> tuple[str, ...]:
         """Return the last lines. The result is cached: when a process exits, each of its calls
         fails with the same lines."""
-        if self._shown is None:
-            lines = self._kept.splitlines()[-SHOWN_LINES:]
+        if self._cached_lines is None:
+            lines = self._tail.splitlines()[-SHOWN_LINES:]
             if self._burst_lines > SHOWN_LINES:
                 head = self._burst_head.splitlines()[:HEAD_LINES]
                 lines = lines[len(head) + 1 - SHOWN_LINES :]
                 left_out = self._burst_lines - len(head) - len(lines)
                 lines = [*head, b"(%d lines are left out here)" % left_out, *lines]
-            self._shown = tuple(map(_text, lines))
-        return self._shown
+            self._cached_lines = tuple(map(_text, lines))
+        return self._cached_lines
 
 
 def _last_piece(line: bytes, on_line: Callable[[str], None]) -> bytes:

@@ -1,8 +1,8 @@
 """A non-blocking writer to a child's stdin.
 
 `write` writes immediately. `gather` collects frames and writes them together at the end of the
-current event-loop iteration. Bytes that do not fit into the pipe are kept and written when it has
-room. A child that reads nothing for `stall_seconds` is reported as stalled.
+current event-loop iteration. Bytes that do not fit into the pipe are kept in a backlog, and written
+when the pipe has room. A child that reads nothing for `stall_seconds` is reported as stalled.
 
 The caller must hold `lock` when it calls `write` or `gather`, because the blocking API writes from
 other threads.
@@ -19,19 +19,29 @@ from collections.abc import Callable
 
 from exthost.process.large_reads import widen
 
-# A message that fills the default pipe would need many small writes; a larger pipe needs few.
+# The pipe is enlarged for a message of more bytes than this, the default size of a pipe: a message
+# that does not fit into the pipe needs many small writes.
 WIDEN_FROM_BYTES = 64 * 1024
 
-# The number of frames in one write. With more, the child would start on the first frame only after
-# the last one was encoded, and the host would then wait for the child.
+# The most frames in one write. With more, the child could start on the first frame only after the
+# host has encoded the last, and the host would then wait for the child.
 BATCH_FRAMES = 32
 
-# Linux allows 1024 buffers in one writev.
-_MOST_BUFFERS = 512
+# The most buffers in one writev. Linux allows 1024.
+_MAX_BUFFERS = 512
 
 
 class StdinWriter:
-    """A non-blocking writer to one pipe."""
+    """A non-blocking writer to one pipe.
+
+    lock           protects the writer, since several threads may write
+    stall_seconds  after this long without a read by the child, `on_stall` is called
+    close_pipe     closes the file descriptor
+    on_broken      is called when the child has closed its stdin or has exited
+
+    The callbacks are called in the thread of the event loop, except `close_pipe`, which `close`
+    calls in its own thread.
+    """
 
     __slots__ = (
         "_backlog",
@@ -73,7 +83,7 @@ class StdinWriter:
         self._on_stall = on_stall
         self._on_broken = on_broken
         self._gathered: list[bytes] | None = None
-        self.unwritten_bytes = 0  # what the pipe has not taken yet
+        self.unwritten_bytes = 0  # the size of the backlog
         self._backlog: deque[bytes | memoryview] | None = None
         self._drain_waiters: list[asyncio.Future[None]] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -97,10 +107,11 @@ class StdinWriter:
             self._keep((data,), done)
 
     def write_parts(self, *parts: bytes) -> None:
-        """Write a message in parts, so that a large one need not be joined with its frame."""
+        """Write a message in parts, so that a large message need not be copied to join it with the
+        header and trailer of its frame."""
         if self._fd is None:
             return
-        if self._gathered:  # they go first
+        if self._gathered:  # frames that were gathered earlier are written first
             self._flush_gathered()
         if self._backlog:
             self._keep(parts)
@@ -120,7 +131,7 @@ class StdinWriter:
             self._keep(parts, done)
 
     def write_locked(self, data: bytes) -> None:
-        """Write, for a caller that does not hold the lock."""
+        """Acquire the lock, and write."""
         with self._lock:
             self.write(data)
 
@@ -139,12 +150,12 @@ class StdinWriter:
 
     def unread_bytes(self) -> int:
         """Return how many bytes the child has not read yet, or had not read when the pipe was
-        closed. A broken pipe counts as at least one."""
+        closed; at least 1 if the pipe was broken before it was closed, since a write was lost."""
         if self._fd is None:
             return self._unread_at_end
         try:
             in_pipe = fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4))
-        except OSError:  # some systems report it only to the reader
+        except OSError:  # some systems support this ioctl only at the reading end
             return self.unwritten_bytes
         return self.unwritten_bytes + int.from_bytes(in_pipe, sys.byteorder)
 
@@ -163,7 +174,7 @@ class StdinWriter:
         with self._lock:
             if self._fd is None:
                 return True
-            if self._gathered:  # written if the pipe has room
+            if self._gathered:  # still written, as far as the pipe has room
                 self._flush_gathered()
             clean = not self._backlog
             self._unread_at_end = max(self._unread_at_end, self.unread_bytes())
@@ -186,7 +197,8 @@ class StdinWriter:
         self.write(data)
 
     def _keep(self, buffers: tuple[bytes, ...], done: int = 0) -> None:
-        """Keep what was not written, in order."""
+        """Append what was not written to the backlog: the buffers without their first `done`
+        bytes."""
         if self._backlog is None:
             self._backlog = deque()
         for buffer in buffers:
@@ -224,7 +236,7 @@ class StdinWriter:
             if self._fd is None or not self._backlog:
                 self._unwatch()
                 return
-            buffers = [self._backlog[i] for i in range(min(len(self._backlog), _MOST_BUFFERS))]
+            buffers = [self._backlog[i] for i in range(min(len(self._backlog), _MAX_BUFFERS))]
             try:
                 done = os.writev(self._fd, buffers)
             except BlockingIOError:
@@ -235,7 +247,7 @@ class StdinWriter:
             self._advance(done)
             if not self._backlog:
                 self._unwatch()
-            elif self._timer is not None:  # the child reads, however slowly: restart its time
+            elif self._timer is not None:  # the child has read something: restart the stall timer
                 self._timer.cancel()
                 self._timer = self._loop.call_later(self.stall_seconds, self._stalled)
 

@@ -1,12 +1,12 @@
-"""Reads a child's stdout, and passes the frames to `on_items`.
+"""Reads the stdout of a process, and passes the frames to the callback `on_items`.
 
-Small reads use `os.read`. Inside a large frame a read goes directly into the memory of the frame.
-Reading can be paused: then the pipe fills, and the child blocks.
+Small reads use `os.read`. Inside a large frame, bytes are read directly into the memory of the
+frame. Reading can be paused: the pipe then fills, and the process blocks (back-pressure).
 
-**Fairness.** Log messages, and output that is not a message, are called noise: they take time of
-the event loop, and no caller waits for them. After a read with much noise, frames are passed on in
-slices of a fraction of a millisecond. In the pauses between slices the event loop handles other
-extensions.
+**Fairness.** Log messages, and lines that are not messages of the protocol, are called noise: they
+take time of the event loop, although no caller waits for them. After a read with much noise, the
+frames are passed on in slices of a fraction of a millisecond, with pauses in which the event loop
+serves other extensions.
 """
 
 import asyncio
@@ -18,19 +18,19 @@ from time import perf_counter
 from exthost.process.large_reads import read_large, room_for, widen
 from exthost.wire.framing import READ_BYTES, Framing, Item
 
-# Memory for large messages is kept this long for the next one.
+# How long the memory of a large message is kept, so that the next message can use it.
 _KEPT_SECONDS = 1.0
 
-# Enough to recognise a dialect, and a fault in the first message.
+# How much of the first output is kept: enough to recognise a dialect, and a mistake in the first
+# message.
 FIRST_BYTES = 1024
-
 
 # After a read with more lines of noise than this, frames are passed on in slices. A banner or a
 # traceback has fewer lines.
 _NOISY_LINES = 64
 
 # How long one slice may take, how many frames are passed on before the time is checked again, and
-# the pause after a slice, which is the shortest that an event loop can keep.
+# the pause after a slice (the resolution of the timers of an event loop).
 _SLICE_SECONDS = 0.0001
 _SLICE_ITEMS = 8
 _SLICE_PAUSE_SECONDS = 0.001
@@ -38,12 +38,13 @@ _SLICE_PAUSE_SECONDS = 0.001
 # The size of a read while the output is noisy.
 _NOISY_READ_BYTES = 4096
 
-# Shared by all readers whose output is not noisy. It stays empty.
+# `_pending` of all readers whose output is not noisy. This list is never changed.
 _NO_ITEMS: list[Item] = []
 
 
 class StdoutReader:
-    """Reads one pipe. `on_end` is called at its end."""
+    """Reads one pipe. `on_items` gets the frames of each read, `on_end` is called at the end of the
+    pipe."""
 
     __slots__ = (
         "_fd",
@@ -78,16 +79,16 @@ class StdoutReader:
         self._on_end = on_end
         self._is_wide = False
         self._memory_timer: asyncio.TimerHandle | None = None
-        self.first_output = b""  # the first bytes, which show a wrong dialect
+        self.first_output = b""  # the first FIRST_BYTES bytes, for a diagnosis
         self.is_reading = False
         self.is_closed = False
         self.is_noisy = False
-        self.noise = 0  # noisy lines of this read, counted by whoever handles the frames
+        self.noise = 0  # noisy lines since the last read, counted by `on_items`
         self._pending = _NO_ITEMS  # frames of a noisy read, still to be passed on
         self._slice_timer: asyncio.TimerHandle | None = None
 
     def resume(self) -> None:
-        """Start reading, or go on after a pause."""
+        """Start reading, or continue after `pause`."""
         if not self.is_reading and not self.is_closed:
             self.is_reading = True
             if self._pending:
@@ -96,7 +97,8 @@ class StdoutReader:
                 self._loop.add_reader(self._fd, self.read_now)
 
     def finish(self) -> None:
-        """Read without pauses: the child has exited, and the rest of its output is short."""
+        """Read the rest without slices, after the process has exited: what is in the pipe is
+        little."""
         self._stop_slices()
         items, self._pending = self._pending, _NO_ITEMS
         self.is_noisy = False
@@ -106,14 +108,14 @@ class StdoutReader:
         self.resume()
 
     def pause(self) -> None:
-        """Leave the child's output in the pipe."""
+        """Stop reading until `resume`. The output stays in the pipe."""
         if self.is_reading:
             self.is_reading = False
             self._stop_slices()
             self._loop.remove_reader(self._fd)
 
     def close(self) -> None:
-        """Read nothing more."""
+        """Stop reading for good, and drop the frames that were not passed on."""
         self.pause()
         self._pending = _NO_ITEMS
         self.is_closed = True
@@ -163,8 +165,8 @@ class StdoutReader:
             self.on_items(items)
             if not self.is_reading:
                 return
-        after = self._pass_on_slice if self._pending else self._read_again
-        self._slice_timer = self._loop.call_later(_SLICE_PAUSE_SECONDS, after)
+        next_step = self._pass_on_slice if self._pending else self._read_again
+        self._slice_timer = self._loop.call_later(_SLICE_PAUSE_SECONDS, next_step)
 
     def _read_again(self) -> None:
         self._slice_timer = None

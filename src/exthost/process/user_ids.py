@@ -27,8 +27,9 @@ __all__ = [
 # From this version on the kernel counts the processes of a user by user namespace.
 _COUNTS_BY_NAMESPACE = (5, 14)
 
-# First id and count: a range above those of distributions, containers and directory services; and
-# systemd's range for dynamic users, for a host in a container with only 16 bits of ids.
+# The ranges from which uids are taken, as (first id, count). The first is above the ranges of
+# distributions, containers and directory services. The second is systemd's range for dynamic users;
+# it is used in a container that has only 16 bits of ids.
 _RANGES = ((1_900_000_000, 100_000_000), (61_184, 4_336))
 
 _UID_MAPS = ("/proc/self/uid_map", "/proc/self/gid_map")
@@ -45,15 +46,15 @@ def user_id(extension: str) -> int | None:
 
 
 def is_kernel_root() -> bool:
-    """Return whether user 0 of this host may be the kernel's own. In a container of an ordinary
-    user it is not."""
+    """Return whether uid 0 in the host's user namespace is the real root of the machine. It is not
+    in a container that an ordinary user started."""
     return any(inside == 0 and outside == 0 for inside, outside, _ in _read_map(_UID_MAPS[0]))
 
 
 def counts_processes(uid: int | None) -> bool:
-    """Return whether the kernel enforces a number of processes for an extension alone. `uid` is its
-    own user, None for the host's. The kernel does not limit root, and before Linux 5.14 it counts
-    all processes of a user."""
+    """Return whether the kernel can limit the number of processes for an extension alone. `uid` is
+    the uid that it runs as, None for the host's. The kernel does not limit root, and before Linux
+    5.14 it counts all processes of a user."""
     if uid is not None:
         return True
     if os.geteuid() == 0 and is_kernel_root():
@@ -63,15 +64,15 @@ def counts_processes(uid: int | None) -> bool:
 
 @cache
 def _kernel_version() -> tuple[int, ...]:
-    found = re.match(r"([0-9]+)\.([0-9]+)", os.uname().release)
-    return tuple(map(int, found.groups())) if found is not None else (0,)
+    match = re.match(r"([0-9]+)\.([0-9]+)", os.uname().release)
+    return tuple(map(int, match.groups())) if match is not None else (0,)
 
 
 def closed_above(path: str, uid: int) -> str:
     """Return the outermost folder above a path that this user cannot enter; "" if there is none.
     Folders that do not exist yet are left out."""
     for above in reversed(Path(path).parents):
-        if above.exists() and not _has(str(above), uid, stat.S_IXOTH):
+        if above.exists() and not _has_rights(str(above), uid, stat.S_IXOTH):
             return str(above)
     return ""
 
@@ -82,25 +83,25 @@ def blocked_by(path: str, uid: int) -> str:
     if closed := closed_above(path, uid):
         return closed
     is_folder = os.path.isdir(path)  # noqa: PTH112
-    wanted = stat.S_IROTH | (stat.S_IXOTH if is_folder else 0)
-    return "" if _has(path, uid, wanted) else path
+    rights = stat.S_IROTH | (stat.S_IXOTH if is_folder else 0)
+    return "" if _has_rights(path, uid, rights) else path
 
 
 def can_write(path: str, uid: int) -> bool:
     """Return whether this user may write a file, or create files in a folder."""
     is_folder = os.path.isdir(path)  # noqa: PTH112
-    return _has(path, uid, stat.S_IWOTH | (stat.S_IXOTH if is_folder else 0))
+    return _has_rights(path, uid, stat.S_IWOTH | (stat.S_IXOTH if is_folder else 0))
 
 
-def _has(path: str, uid: int, rights: int) -> bool:
+def _has_rights(path: str, uid: int, rights: int) -> bool:
     """Return whether this user, whose group has the same id, has these rights on a path. `rights`
     are permission bits of the class "others" (S_IROTH and so on)."""
     try:
-        found = os.stat(path)  # noqa: PTH116
+        status = os.stat(path)  # noqa: PTH116
     except OSError:
         return False
-    shift = 6 if found.st_uid == uid else 3 if found.st_gid == uid else 0
-    return (found.st_mode >> shift) & rights == rights
+    shift = 6 if status.st_uid == uid else 3 if status.st_gid == uid else 0
+    return (status.st_mode >> shift) & rights == rights
 
 
 def _is_mapped(ids: tuple[tuple[int, int, int], ...], first: int, count: int) -> bool:
@@ -116,4 +117,4 @@ def _read_map(path: str) -> tuple[tuple[int, int, int], ...]:
     except OSError:
         return ()
     numbers = (tuple(map(int, line.split())) for line in lines)
-    return tuple((row[0], row[1], row[2]) for row in numbers if len(row) == 3)
+    return tuple((range_[0], range_[1], range_[2]) for range_ in numbers if len(range_) == 3)

@@ -23,7 +23,7 @@ SYSTEM_FOLDERS = (
     "/gnu/store",
 )
 
-# The kernel's own limit on links that lead to links.
+# The most symlinks in one path, as in the kernel.
 _MAX_LINKS = 40
 
 _TEMP_ROOTS = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/var/run")
@@ -36,7 +36,7 @@ class PathCollection:
     path is added twice, the first source is kept; only a grant replaces it."""
 
     def __init__(self, base: View = _NOTHING) -> None:
-        self._read = {shown.path: shown.source for shown in base.visible_paths}
+        self._read = {visible.path: visible.source for visible in base.visible_paths}
         self._write: dict[str, str] = {}
         self._links = dict(base.links)
 
@@ -106,17 +106,19 @@ class PathCollection:
     def view(self) -> View:
         """Return the collected view. Paths inside a visible folder are left out."""
         read = self._read.keys() - self._write.keys()
-        shown = [VisiblePath(path, "read", self._read[path]) for path in self._outermost(read)]
-        shown += [VisiblePath(path, "write", source) for path, source in self._write.items()]
-        return View(visible_paths=tuple(sorted(shown)), links=tuple(sorted(self._links.items())))
+        visible = [VisiblePath(path, "read", self._read[path]) for path in self._outermost(read)]
+        visible += [VisiblePath(path, "write", source) for path, source in self._write.items()]
+        return View(visible_paths=tuple(sorted(visible)), links=tuple(sorted(self._links.items())))
 
     def _outermost(self, read: set[str]) -> list[str]:
-        shown = []
+        """Return the read-only paths without those that lie in another one. A path in a writable
+        folder is kept, because it must be mounted read-only over that folder."""
+        outermost = []
         for path in read:
             above = {str(parent) for parent in Path(path).parents}
             if not above & read or above & self._write.keys():
-                shown.append(path)
-        return shown
+                outermost.append(path)
+        return outermost
 
 
 def is_below(path: str, folder: str) -> bool:

@@ -89,7 +89,7 @@ def _run() -> None:
                 _thread = None
                 return
         for key, entry in entries.items():
-            if limit := _exceeded(entry):
+            if limit := _find_exceeded_limit(entry):
                 with _lock:
                     is_watched = _watched.pop(key, None) is not None
                 if is_watched:
@@ -98,10 +98,10 @@ def _run() -> None:
         time.sleep(INTERVAL_SECONDS)
 
 
-def _exceeded(entry: _Watched) -> str:
-    """Return the limit that the extension exceeds, described for a person; "" if none."""
+def _find_exceeded_limit(entry: _Watched) -> str:
+    """Return a description of the limit that the extension exceeds; "" if it exceeds none."""
     inits = children_of(entry.pid) if entry.is_wrapped else []
-    pids = _processes(entry.pid, inits, entry.is_wrapped)
+    pids = _list_processes(entry.pid, inits, entry.is_wrapped)
     memory, processes, cpu, sockets = entry.ceiling
     if processes is not None and len(pids) > processes:
         return f"it had {len(pids)} processes at once (limits.nproc is {processes})"
@@ -124,7 +124,7 @@ def _exceeded(entry: _Watched) -> str:
     return ""
 
 
-def _processes(pid: int, inits: list[int], is_wrapped: bool) -> list[int]:
+def _list_processes(pid: int, inits: list[int], is_wrapped: bool) -> list[int]:
     """Return the processes of an extension, without the wrapper and our init."""
     if is_wrapped:
         return descendants(*(below for init in inits for below in children_of(init)))
