@@ -315,19 +315,19 @@ def test_words_of_a_command_become_arguments(
     named = [
         f"{name}={one if name == 'text' else json.dumps(one)}" for name, one in expected.items()
     ]
-    assert function.bind_words(named) == expected
+    assert function.bind_command_line(named) == expected
 
 
 def test_words_of_a_command_may_come_in_order() -> None:
     def take(number: int, text: str, more: str = "") -> None: ...
 
     function = Function(take, Context)
-    assert function.bind_words(["5", "7"]) == {"number": 5, "text": "7"}
-    assert function.bind_words(["5", "a=b"]) == {"number": 5, "text": "a=b"}
+    assert function.bind_command_line(["5", "7"]) == {"number": 5, "text": "7"}
+    assert function.bind_command_line(["5", "a=b"]) == {"number": 5, "text": "a=b"}
     with pytest.raises(InvalidArguments, match="a whole number"):
-        function.bind_words(["x", "7"])
+        function.bind_command_line(["x", "7"])
     with pytest.raises(InvalidArguments, match="too many"):
-        function.bind_words(["1", "2", "3", "4"])
+        function.bind_command_line(["1", "2", "3", "4"])
 
 
 @pytest.mark.parametrize(

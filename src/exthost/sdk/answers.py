@@ -1,13 +1,16 @@
-"""What handlers of hooks, providers and generators take and return, whatever the dialect.
+"""The types that handlers of hooks, providers and generators take and return, the same in every
+dialect.
 
-Named tuples, because a dozen dataclasses would take a fifth of the SDK's import.
+They are named tuples, because a dozen dataclasses would take a fifth of the time in which the SDK
+is imported.
 """
 
 from typing import Any, Literal, NamedTuple
 
 
 class HookEvent(NamedTuple):
-    """What is about to happen, or has happened. `raw` is the event as the host sent it."""
+    """The event that a hook is called for. It is about to happen (`before_…`) or has happened.
+    `raw` is the event as the host sent it."""
 
     hook: str
     tool: str | None
@@ -29,7 +32,7 @@ class Modify(NamedTuple):
 
 
 class Confirm(NamedTuple):
-    """Answer of a hook: a person has to agree first."""
+    """Answer of a hook: the event may happen if a person agrees to this message."""
 
     message: str
 

@@ -1,11 +1,12 @@
 """The context of a call: progress, log, items of a stream, cancellation, and calls to the host.
 
-A handler gets one for a parameter that is annotated with `Context`. If the dialect has no message
-for progress or items, these are dropped, and log lines are written to stderr. So the same handler
-works in every dialect. Calls to the host raise HostError if the dialect has none.
+A handler gets a context if it has a parameter that is annotated with `Context`. The same handler
+works in every dialect: if the dialect has no message for progress or items, these are dropped; if
+it has none for log lines, they are written to stderr. Calls to the host raise HostError if the
+dialect has none.
 
-Sending methods return an object that an asynchronous handler may await: it then waits while the
-host is slow to read. A synchronous handler waits by itself.
+`progress` and `emit` return an object that an asynchronous handler may await: it then waits while
+the host is slow to read (back-pressure). In a synchronous handler the methods themselves wait.
 """
 
 import sys
@@ -24,7 +25,7 @@ class Delivery(Protocol):
 
 
 class ContextPort(Protocol):
-    """What a context needs from the call that it belongs to."""
+    """The methods of a running call that its context uses."""
 
     @property
     def dialect(self) -> str: ...
@@ -53,26 +54,27 @@ class Context:
 
     def __init__(self, port: ContextPort, meta: Mapping[str, Any]) -> None:
         self._port = port
-        #: What the host said about the call beside its arguments: ids of the agent, the session.
+        #: What the host sent about the call besides its arguments, such as the ids of the agent and
+        #: the session.
         self.meta = meta
 
     @property
     def dialect(self) -> str:
-        """The name of the dialect that is spoken."""
+        """The name of the dialect of this connection."""
         return self._port.dialect
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The configuration that the host gave when it started the extension."""
+        """The configuration of the extension, which the host sent in the handshake."""
         return self._port.config
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for the result any more."""
+        """Whether the call was cancelled, so that its result is not needed any more."""
         return self._port.is_cancelled
 
     def check_cancelled(self) -> None:
-        """Raise Cancelled if nobody waits for the result any more."""
+        """Raise Cancelled if the call was cancelled."""
         if self._port.is_cancelled:
             raise Cancelled
 

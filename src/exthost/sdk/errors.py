@@ -1,14 +1,15 @@
-"""The exceptions of the SDK: those that handlers raise, and those that handlers may get.
+"""The exceptions of the SDK: those that handlers raise, and those that the SDK raises in handlers.
 
-A handler that raises anything else is answered with the exception's type and text. Where a code
-goes on the wire depends on the dialect; morphir, for example, has none.
+If a handler raises any other exception, its type and text are sent to the host. Where the `code` of
+an exception is sent depends on the dialect; the errors of morphir, for example, have no code.
 """
 
 from typing import Any
 
 
 class ToolError(Exception):
-    """A failure that the caller is told in these words, without a traceback in the log."""
+    """A failure of a handler. The message is sent to the caller as it is, and no traceback is
+    logged."""
 
     def __init__(self, message: str, *, code: int = -32000, data: Any = None) -> None:
         super().__init__(message)
@@ -18,7 +19,8 @@ class ToolError(Exception):
 
 
 class InvalidArguments(ToolError):
-    """The arguments of a call do not fit its handler. `problems` has a line for each fault."""
+    """The arguments of a call do not match the parameters of its handler. `problems` has one line
+    for each mismatch."""
 
     def __init__(self, name: str, problems: list[str]) -> None:
         super().__init__(f"invalid arguments for {name}: {'; '.join(problems)}", code=-32602)
@@ -26,7 +28,8 @@ class InvalidArguments(ToolError):
 
 
 class HostError(Exception):
-    """The host refused a request of the extension, or its dialect has no such requests."""
+    """The host answered a request of the extension with an error, or the dialect has no requests to
+    the host."""
 
     def __init__(self, message: str, *, code: int | None = None, data: Any = None) -> None:
         super().__init__(message)
@@ -38,13 +41,14 @@ class HostError(Exception):
 class Cancelled(Exception):
     """Raised in a synchronous handler whose call was cancelled, when it next uses its context.
 
-    An asynchronous handler gets `asyncio.CancelledError` where it awaits, as everywhere.
+    In an asynchronous handler, an `await` raises `asyncio.CancelledError`, as usual.
     """
 
 
 class InputRequired(BaseException):
-    """The handler has to be run again with an answer of the host's; only MCP's stateless revision
-    works so. Not an Exception, so that a handler does not catch it by mistake."""
+    """Ends a handler that needs an answer of the host; the SDK runs the handler again when the
+    host has sent the answer. Used only with the stateless revision of MCP. It is not an Exception,
+    so that a handler does not catch it by mistake."""
 
     def __init__(self, method: str, params: Any, state: str) -> None:
         super().__init__(method)
@@ -54,7 +58,7 @@ class InputRequired(BaseException):
 
 
 class UnsupportedType(TypeError):
-    """A handler is annotated with a type that has no form in JSON."""
+    """A handler is annotated with a type that has no JSON schema."""
 
 
 class UsageError(Exception):

@@ -1,4 +1,4 @@
-"""The object of an extension: decorators that register handlers, and `run`.
+"""The class `Extension`: decorators that register handlers, and `run`, which serves the host.
 
     ext = Extension("text", version="1.0")
 
@@ -9,8 +9,9 @@
 
     ext.run()
 
-`run` speaks the dialect that it is given, that `--dialect` names, that the variable EXTHOST_DIALECT
-names, or else the one that the host begins with. Everything else is the same in all of them.
+The dialect is looked up in this order: the argument of `run`, the option `--dialect`, the variable
+EXTHOST_DIALECT. If none is given, it is detected from the first message of the host. The handlers
+are the same in every dialect.
 """
 
 import os
@@ -33,9 +34,13 @@ from exthost.sdk.wire.parent_exit import watch_parent
 
 DIALECT_VARIABLE = "EXTHOST_DIALECT"
 
+# The name of the module that is run as the program.
 _MAIN = "__main__"
 
-# After the parent's death: how long a handler of SIGTERM may take.
+# The options of `run` that take a value.
+_OPTIONS = ("--dialect", "--manifest")
+
+# How long the program's own handler of SIGTERM may take after the parent process has ended.
 _TERMINATION_SECONDS = 5.0
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,8 +69,9 @@ class Extension:
         self.max_threads = max_threads
         self._manifest = None if manifest is None else os.fspath(manifest)
         self._capabilities = tuple(capabilities)
-        # As early as possible, so that nothing that the program prints gets on the wire; but only
-        # in the program itself, never in a test that imports it.
+        # Stdin and stdout are claimed as early as possible, so that what the program prints does
+        # not get between the messages; but only in the program itself, and not if a test
+        # imports the module that creates the extension.
         if sys._getframe(1).f_globals.get("__name__") == _MAIN:
             if _is_started_by_host():
                 claim()
@@ -104,7 +110,7 @@ class Extension:
     def stream(
         self, handler: F | None = None, *, name: str = "", description: str = ""
     ) -> F | Callable[[F], F]:
-        """Register a generator whose items are sent as they come.
+        """Register a generator whose items are sent as they are yielded.
 
         In a dialect without streams it is a tool whose result is the list of all items."""
         options: dict[str, Any] = {"name": name, "description": description}
@@ -147,8 +153,8 @@ class Extension:
 
         def register(handler: F) -> F:
             function = Function(handler, Context, name=id, description=description, payload=True)
-            known = tuple(Model(model) if isinstance(model, str) else model for model in models)
-            provider = Provider(id, name or id, function.description, known, function)
+            offered = tuple(Model(model) if isinstance(model, str) else model for model in models)
+            provider = Provider(id, name or id, function.description, offered, function)
             self.registry.add(self.registry.providers, id, provider)
             return handler
 
@@ -162,8 +168,8 @@ class Extension:
 
         def register(handler: F) -> F:
             function = Function(handler, Context, name=name, description=description)
-            about = function.description
-            resource = Resource(uri, function.name, about, mime_type, function)
+            text = function.description
+            resource = Resource(uri, function.name, text, mime_type, function)
             self.registry.add(self.registry.resources, uri, resource)
             return handler
 
@@ -181,11 +187,11 @@ class Extension:
         return handler
 
     def _decorate(
-        self, kind: dict[str, Function], handler: F | None, options: dict[str, Any]
+        self, table: dict[str, Function], handler: F | None, options: dict[str, Any]
     ) -> F | Callable[[F], F]:
         def register(handler: F) -> F:
             function = Function(handler, Context, **options)
-            self.registry.add(kind, function.name, function)
+            self.registry.add(table, function.name, function)
             return handler
 
         return register if handler is None else register(handler)
@@ -195,23 +201,25 @@ class Extension:
     def run(self, dialect: str | None = None, *, argv: Sequence[str] | None = None) -> None:
         """Serve the host on stdin and stdout until it ends the connection.
 
-        `argv` are the words of the command line, those of the program unless they are given:
-        `--dialect D` names the dialect, `--manifest D` prints the manifest instead, `--help` says
-        so. A program with options of its own passes `argv=[]`.
+        `argv` are the arguments of the command line; None stands for `sys.argv[1:]`. `--dialect D`
+        sets the dialect, `--manifest D` prints the manifest and does not serve, `--help` prints
+        these options. A program with options of its own passes `argv=[]`.
         """
-        words = sys.argv[1:] if argv is None else list(argv)
+        arguments = sys.argv[1:] if argv is None else list(argv)
         try:
-            if "--help" in words or "-h" in words:
+            if "--help" in arguments or "-h" in arguments:
                 os.write(claim().writer, self._help().encode())
                 return
-            _refuse_unknown(words)
-            wanted = _option(words, "--manifest")
-            if wanted is not None:
+            _check_options(arguments)
+            manifest_dialect = _get_option(arguments, "--manifest")
+            if manifest_dialect is not None:
                 script = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib imports slowly
-                text = self.manifest_text(wanted, ["python3", script, "--dialect", wanted])
+                command = ["python3", script, "--dialect", manifest_dialect]
+                text = self.manifest_text(manifest_dialect, command)
                 os.write(claim().writer, text.encode())
                 return
-            dialect = dialect or _option(words, "--dialect") or os.environ.get(DIALECT_VARIABLE)
+            dialect = dialect or _get_option(arguments, "--dialect")
+            dialect = dialect or os.environ.get(DIALECT_VARIABLE)
             first = b""
             if not dialect and os.isatty(0):
                 raise UsageError(
@@ -223,7 +231,7 @@ class Extension:
             if not dialect:
                 dialect, first = read_dialect(wire)
                 if not dialect and not first:
-                    return  # the host has ended the connection before it began
+                    return  # the host closed the connection without a message
                 if not dialect:
                     raise UsageError(
                         f"the host begins like none of {', '.join(DIALECT_NAMES)}: {first[:80]!r}; "
@@ -252,7 +260,8 @@ class Extension:
         )
 
     def identity(self, dialect: str) -> Identity:
-        """Return who the extension is, for one connection. Raises UsageError."""
+        """Return the name, the version, the handlers and the manifest of the extension, as one
+        connection needs them. Raises UsageError."""
         return Identity(
             self.name,
             self.version,
@@ -263,7 +272,8 @@ class Extension:
         )
 
     def manifest_text(self, dialect: str, command: Sequence[str]) -> str:
-        """Return the manifest for a dialect, from what is registered. Raises UsageError."""
+        """Return the manifest for a dialect, made from the registered handlers. `command` is the
+        command that starts the extension. Raises UsageError."""
         identity = Identity(self.name, self.version, self.description, self.registry)
         return manifest_text(identity, dialect, command)
 
@@ -280,55 +290,56 @@ class Extension:
 
 
 def claim_at_import() -> None:
-    """Claim the wire while `exthost.sdk` is imported, if the program that imports it is run as an
-    extension for certain: what it prints before `Extension(…)` does not get on the wire either."""
-    if _is_started_by_host() and _importer() == _MAIN:
+    """Claim stdin and stdout while `exthost.sdk` is imported, if the program that imports it was
+    certainly started by a host. Then what the program prints before it calls `Extension(…)` does
+    not get between the messages either."""
+    if _is_started_by_host() and _find_importer() == _MAIN:
         claim()
 
 
-def _importer() -> str:
+def _find_importer() -> str:
     """Return the name of the module that imports `exthost.sdk`."""
-    frame = sys._getframe(3)  # of whatever has called the package's own code
+    frame = sys._getframe(3)  # the caller of the code of this package
     while frame.f_back is not None and "importlib" in frame.f_code.co_filename:
         frame = frame.f_back
     return str(frame.f_globals.get("__name__"))
 
 
 def _is_started_by_host() -> bool:
-    return DIALECT_VARIABLE in os.environ or _is_option(sys.argv[1:])
+    """Return whether the environment or the command line has a setting that only a host, or a
+    person in the place of a host, gives to an extension."""
+    arguments = sys.argv[1:]
+    has_option = any(argument.partition("=")[0] in _OPTIONS for argument in arguments)
+    return DIALECT_VARIABLE in os.environ or has_option
 
 
-def _is_option(words: Sequence[str]) -> bool:
-    """Return whether the command line has an option that runs the program as an extension."""
-    return any(word.partition("=")[0] in ("--dialect", "--manifest") for word in words)
+def _check_options(arguments: Sequence[str]) -> None:
+    """Raise UsageError for an argument that is neither an option of `run` nor the value of one."""
+    previous = ""
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if name not in _OPTIONS and previous not in _OPTIONS:
+            raise UsageError(f"what is {argument!r}? --help shows the options")
+        previous = argument
 
 
-def _refuse_unknown(words: Sequence[str]) -> None:
-    """Raise UsageError for a word that is no option of `run`."""
-    before = ""
-    for word in words:
-        name = word.partition("=")[0]
-        if name not in ("--dialect", "--manifest") and before not in ("--dialect", "--manifest"):
-            raise UsageError(f"what is {word!r}? --help shows the options")
-        before = word
-
-
-def _option(words: Sequence[str], name: str) -> str | None:
-    """Return the value of an option: `--name value` or `--name=value`."""
-    for position, word in enumerate(words):
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-        if word == name:
-            if position + 1 == len(words):
+def _get_option(arguments: Sequence[str], name: str) -> str | None:
+    """Return the value of an option, given as `--name value` or `--name=value`; None if it is not
+    given. Raises UsageError if the value is missing."""
+    for position, argument in enumerate(arguments):
+        if argument.startswith(f"{name}="):
+            return argument.partition("=")[2]
+        if argument == name:
+            if position + 1 == len(arguments):
                 raise UsageError(f"{name} needs a value: {', '.join(DIALECT_NAMES)}")
-            return words[position + 1]
+            return arguments[position + 1]
     return None
 
 
 def _end_with_parent() -> None:
     print("exthost.sdk: the parent process has ended", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_TERMINATION_SECONDS)  # for a handler of the author's own
+    time.sleep(_TERMINATION_SECONDS)  # for a handler of SIGTERM in the program
     os._exit(1)
 
 

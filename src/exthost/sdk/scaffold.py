@@ -30,7 +30,7 @@ TEMPLATES: Mapping[str, tuple[str, ...]] = {
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
-_HEAD = '''"""{name}: an extension for exthost. Start it with --dialect {dialect}."""
+_PROGRAM_TEMPLATE = '''"""{name}: an extension for exthost. Start it with --dialect {dialect}."""
 
 {imports}
 
@@ -43,6 +43,8 @@ if __name__ == "__main__":
     ext.run()
 '''
 
+# By template: the imports of the program, its handlers, and the assertions of its test; a mapping
+# by dialect if the assertions differ.
 _BODIES = {
     "tool": (
         "from exthost.sdk import Context, Extension",
@@ -164,33 +166,34 @@ def project_files(name: str, dialect: str, template: str = "tool") -> dict[str, 
     if dialect not in DIALECT_NAMES:
         raise UsageError(f"there is no dialect {dialect!r}; there are: {', '.join(DIALECT_NAMES)}")
     if dialect not in TEMPLATES[template]:
-        fitting = [name for name, dialects in TEMPLATES.items() if dialect in dialects]
+        supported = [name for name, dialects in TEMPLATES.items() if dialect in dialects]
         raise UsageError(
-            f"{dialect} has no place for a {template}; its templates are: {', '.join(fitting)}"
+            f"{dialect} has no place for a {template}; its templates are: {', '.join(supported)}"
         )
     imports, body, check = _BODIES[template]
-    known = check[dialect] if isinstance(check, dict) else check
-    about = {"name": name, "dialect": dialect, "program": PROGRAM}
-    program = _HEAD.format(**about, imports=imports, body=body)
+    dialect_check = check[dialect] if isinstance(check, dict) else check
+    values = {"name": name, "dialect": dialect, "program": PROGRAM}
+    program = _PROGRAM_TEMPLATE.format(**values, imports=imports, body=body)
     files = {
         PROGRAM: program,
-        "test_extension.py": _TEST.format(**about, check=known),
+        "test_extension.py": _TEST.format(**values, check=dialect_check),
         "requirements.txt": _REQUIREMENTS,
     }
     manifest = FILES.get(dialect)
     if manifest is None:
-        files["exthost.toml"] = _CONFIG.format(**about)
+        files["exthost.toml"] = _CONFIG.format(**values)
         target, note = f"--dialect {dialect} -- python3 {PROGRAM} --dialect {dialect}", ""
     else:
-        files[manifest] = _manifest(program, dialect)
+        files[manifest] = _manifest_text(program, dialect)
         target = "." if dialect == "synaps" else manifest
         note = f"    python3 {PROGRAM} --manifest {dialect} > {manifest}   # after a change\n"
-    files["README.md"] = _README.format(**about, target=target, manifest=note)
+    files["README.md"] = _README.format(**values, target=target, manifest=note)
     return files
 
 
-def _manifest(program: str, dialect: str) -> str:
-    """Run the program of a template without serving, and return the manifest of its handlers."""
+def _manifest_text(program: str, dialect: str) -> str:
+    """Return the manifest for the handlers that a program registers. The program is executed as a
+    module, so that it does not serve."""
     namespace: dict[str, object] = {"__name__": "template"}
     exec(compile(program, PROGRAM, "exec"), namespace)
     extension = namespace["ext"]
@@ -201,8 +204,8 @@ def _manifest(program: str, dialect: str) -> str:
 def create(
     folder: str, dialect: str, template: str = "tool", language: str = "python"
 ) -> list[str]:
-    """Write a new extension into a folder that is not there yet; return the paths of its files.
-    The folder's name is the extension's. Raises UsageError."""
+    """Write a new extension into a folder, which must not exist yet. Return the paths of its files.
+    The name of the folder becomes the name of the extension. Raises UsageError."""
     name = os.path.basename(os.path.abspath(folder))  # noqa: PTH100, PTH119
     files = project_files(name, dialect, template)
     if language != "python":

@@ -6,11 +6,11 @@
             assert result.data == 3
 
 The extension runs in a thread of the test's process, so that a debugger and a coverage tool see its
-handlers. It talks over a pair of sockets with the same session, codec and handshake that the host
-uses with a process, and `client` is the host's own `Extension`. Signals,
-the exit status and the use of stdin and stdout need a real process and are not tested here.
+handlers. It is connected by socket pairs, and the host uses the same session, codec and handshake
+as with a process; `client` is the host's own `Extension`. Signals, the exit status, limits, and the
+use of stdin and stdout need a real process and are not tested here.
 
-The only module of the SDK that imports the host.
+This is the only module of the SDK that imports the host.
 """
 
 import os
@@ -45,7 +45,7 @@ from exthost.spec import Spec
 
 __all__ = ["Client", "connect"]
 
-# How long the thread may take to end when it is asked to.
+# How long the thread may take to end after its sockets were shut down.
 _JOIN_SECONDS = 10.0
 
 
@@ -60,9 +60,9 @@ async def connect(
 ) -> AsyncIterator[Client]:
     """Serve the extension in a thread and connect the host to it, for an `async with` block.
 
-    `handlers` answer requests of the extension to the host, by method. `settings` are the keys of
-    an `[[extensions]]` entry: config, limits, options … A manifest is made where the dialect wants
-    one.
+    `handlers` answer requests of the extension to the host, by method. `events` is the bus that
+    gets the events of the host. `settings` are the keys of an `[[extensions]]` entry: config,
+    limits, options … If the dialect needs a manifest, it is made from the registered handlers.
     """
     with tempfile.TemporaryDirectory(prefix="exthost-sdk-") as folder:
         spec, identity = _prepare(extension, dialect, Path(folder), settings)
@@ -86,7 +86,7 @@ def _prepare(
         path = folder / FILES[dialect]
         path.write_bytes(manifest)
         entry["manifest"] = str(path)
-    find.find_dialect(dialect)  # raises for an unknown name or a missing package
+    find.find_dialect(dialect)  # raises if the name is unknown or a package is not installed
     identity = Identity(
         extension.name,
         extension.version,
@@ -99,7 +99,8 @@ def _prepare(
 
 
 class _Threaded(Child):
-    """A thread in the place of a process. Its exit is the end of the thread."""
+    """A thread that serves an extension, in the place of a process. The end of the thread is its
+    exit."""
 
     __slots__ = ("_exit", "_exit_pipe", "_extension_sockets", "_thread")
 
@@ -112,13 +113,14 @@ class _Threaded(Child):
         self.argv, self.cwd = plan.argv, plan.cwd or ""
         self.pid, self.status, self.spawn_seconds = os.getpid(), None, 0.0
         self._exit: ExitStatus | None = None
-        (ours_in, theirs_in), (ours_out, theirs_out) = socket.socketpair(), socket.socketpair()
-        self._extension_sockets = (theirs_in, theirs_out)
-        self.stdin, self.stdout = ours_in.detach(), ours_out.detach()
-        self.stderr, unused = os.pipe()
-        os.close(unused)
+        host_in, extension_in = socket.socketpair()
+        host_out, extension_out = socket.socketpair()
+        self._extension_sockets = (extension_in, extension_out)
+        self.stdin, self.stdout = host_in.detach(), host_out.detach()
+        self.stderr, write_end = os.pipe()
+        os.close(write_end)  # the thread writes to the stderr of the test, so this pipe is empty
         self._exit_pipe = os.pipe()
-        wire = Wire(theirs_in.fileno(), theirs_out.fileno())
+        wire = Wire(extension_in.fileno(), extension_out.fileno())
         self._thread = threading.Thread(
             target=self._serve, args=(identity, dialect, wire, max_threads), daemon=True
         )
@@ -159,7 +161,7 @@ class _Threaded(Child):
             try:
                 end.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass  # it has ended by itself
+                pass  # the thread has ended and closed its sockets
 
     def reap(self) -> None:
         self._thread.join(_JOIN_SECONDS)

@@ -113,9 +113,9 @@ class SynapsEndpoint(JsonRpcEndpoint):
         function = self._commands.get(name)
         if function is None:
             return self.error(id, INVALID_PARAMS, f"unknown command: {name}")
-        words = [str(word) for word in get_field(params, "args", list, None) or []]
+        argv = [str(argument) for argument in get_field(params, "args", list, None) or []]
         try:
-            arguments = function.bind_words(words)
+            arguments = function.bind_command_line(argv)
         except InvalidArguments as error:
             return self.encode_error_reply(id, function, error)
         self.server.start(

@@ -1,8 +1,9 @@
-"""New extensions in other languages than Python: a program without an SDK, by template.
+"""Creates new extensions in other languages than Python, from templates; they use no SDK.
 
-Each language has a template beside this module, at most forty lines, for morphir, nexo and mcp.
-What differs between these dialects is filled in from the tables below. synaps, which has frames,
-and roder, whose handshake repeats its manifest, have templates of their own.
+Each language has one template in this folder for morphir, nexo and mcp, of at most forty lines. The
+code that differs between these dialects is filled in from the table `_DIALECT_CODE`. synaps, whose
+messages have a header with their length, and roder, whose handshake repeats its manifest, have
+templates of their own.
 """
 
 from collections.abc import Mapping
@@ -13,14 +14,23 @@ from exthost.sdk.errors import UsageError
 
 DIALECTS = ("morphir", "nexo", "mcp", "synaps", "roder")
 
-_SCHEMAS = {"morphir": "params_schema", "nexo": "input_schema", "mcp": "inputSchema"}
+# The dialects with a common template, and the JSON field in which each announces the schema of a
+# tool.
+_SCHEMA_FIELDS = {"morphir": "params_schema", "nexo": "input_schema", "mcp": "inputSchema"}
 
 
 class Language(NamedTuple):
-    """How a language is built and run. `files` are further files of a project.
+    """How a program in this language is built and run.
 
-    `binary` is the program that `build_binary` makes. A host of roder or synaps passes few
-    variables on and waits a short time: that is too little for a compiler.
+    template      the file of the template for morphir, nexo and mcp
+    program       the path of the program in the new folder
+    command       the command that runs it, compiling it first if necessary
+    needs         what must be installed
+    build         the command that only checks whether it compiles; "" for none
+    files         further files of the project, with their contents
+    binary        the program that `build_binary` makes. It is the command for roder and synaps,
+                  since their hosts pass on too few environment variables for a compiler, and wait
+                  too short a time for it
     """
 
     template: str
@@ -64,8 +74,9 @@ LANGUAGES = {
     "sh": Language("sh.sh.template", "extension.sh", ("sh", "extension.sh"), "jq"),
 }
 
-# What each language writes, by dialect: the methods, a result, an error and the version member.
-_PARTS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+# By language and dialect: the code that is filled into the template for the methods, a result, an
+# error, and the JSON field with the version of JSON-RPC.
+_DIALECT_CODE: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "typescript": {
         "morphir": {
             "methods": "  initialize: () => ({}),\n  capabilities: () => [shout],\n"
@@ -272,8 +283,8 @@ properties = {{ text = {{ type = "string" }} }}
 required = ["text"]
 """
 
-# By dialect: the file that says what is run, and its form.
-_FORMS = {
+# By dialect: the path of the config or manifest, and its template.
+_MANIFESTS = {
     "morphir": ("exthost.toml", _CONFIG),
     "nexo": ("plugin.toml", _MANIFEST),
     "mcp": ("exthost.toml", _CONFIG),
@@ -289,40 +300,41 @@ def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
             f"in {language} there are templates for {', '.join(DIALECTS)}; "
             f"for {dialect} there is --lang python"
         )
-    known = LANGUAGES[language]
-    command, build = known.command, known.build
-    if dialect not in _SCHEMAS and known.binary:
-        command, build = (known.binary.format(name=name),), known.build_binary
-    about = {
+    traits = LANGUAGES[language]
+    command, build = traits.command, traits.build
+    if dialect not in _SCHEMA_FIELDS and traits.binary:
+        command, build = (traits.binary.format(name=name),), traits.build_binary
+    values = {
         "name": name,
         "dialect": dialect,
         "language": {"typescript": "TypeScript", "sh": "shell, with jq"}.get(
             language, language.capitalize()
         ),
-        "needs": known.needs,
+        "needs": traits.needs,
         "target": ".",
         "command": command[0],
-        "args": ", ".join(f'"{word}"' for word in command[1:]),
+        "args": ", ".join(f'"{argument}"' for argument in command[1:]),
         "build": f"{build}\n" if build else "",
-        "first": f"    {build:<43} # after each change\n" if command != known.command else "",
+        "first": f"    {build:<43} # after each change\n" if command != traits.command else "",
     }
-    manifest, form = _FORMS[dialect]
+    manifest, manifest_template = _MANIFESTS[dialect]
     return {
-        known.program: _program(name, dialect, language),
-        **{path: content.format(name=name) for path, content in known.files.items()},
-        manifest: form.format(**about),
-        "test.sh": _TEST.format(**about),
-        "README.md": _README.format(**about),
+        traits.program: _program_text(name, dialect, language),
+        **{path: content.format(name=name) for path, content in traits.files.items()},
+        manifest: manifest_template.format(**values),
+        "test.sh": _TEST.format(**values),
+        "README.md": _README.format(**values),
     }
 
 
-def _program(name: str, dialect: str, language: str) -> str:
-    """Return the program of a new extension."""
+def _program_text(name: str, dialect: str, language: str) -> str:
+    """Return the source code of a new extension."""
     template = LANGUAGES[language].template
     folder = resources.files("exthost.sdk.languages")
-    if dialect not in _SCHEMAS:
-        own = template.replace(language, f"{language}_{dialect}", 1)
-        return folder.joinpath(own).read_text("utf-8").replace("NAME", name)
-    parts = {key: value.replace("NAME", name) for key, value in _PARTS[language][dialect].items()}
+    if dialect not in _SCHEMA_FIELDS:
+        template = template.replace(language, f"{language}_{dialect}", 1)
+        return folder.joinpath(template).read_text("utf-8").replace("NAME", name)
+    dialect_code = _DIALECT_CODE[language][dialect]
+    code = {key: value.replace("NAME", name) for key, value in dialect_code.items()}
     text = folder.joinpath(template).read_text("utf-8")
-    return text.format(name=name, dialect=dialect, schema=_SCHEMAS[dialect], **parts)
+    return text.format(name=name, dialect=dialect, schema=_SCHEMA_FIELDS[dialect], **code)

@@ -1,9 +1,9 @@
-"""Python types and JSON: the schema of a type, and values from one to the other.
+"""Translates between Python types and JSON: schemas of types, and values in both directions.
 
-- `constraints`: descriptions and bounds, from `Annotated`
-- `schema`: the JSON schema of a type
-- `conversion`: a JSON value into a value of a type, with a message for each fault
-- `json_text`: messages as text, and the values that JSON does not have
-- `docstring`: descriptions from a docstring
-- `function`: a handler: its schema, its arguments, and how it is run
+- `constraints`: reads descriptions and bounds from `Annotated`
+- `schema`: builds the JSON schema of a Python type
+- `conversion`: converts a JSON value to a value of a Python type, and reports mismatches
+- `json_text`: encodes and decodes JSON text
+- `docstring`: reads descriptions from a docstring
+- `function`: `Function`, a handler with its schema, which checks arguments and calls the handler
 """

@@ -1,8 +1,9 @@
-"""Descriptions and bounds of a value, read from `Annotated`.
+"""Reads the description and the bounds of a value from the metadata of `Annotated`.
 
-`Annotated[int, "how many"]` describes a value, `Annotated[int, Param("how many", minimum=1)]`
-bounds it as well. Objects of other libraries are read by their attributes: `annotated_types.Ge`
-by `ge`, pydantic's `Field(…)` by its description and metadata. Unknown metadata is ignored.
+`Annotated[int, "how many"]` gives a value a description, `Annotated[int, Param("how many",
+minimum=1)]` also a lower bound. Metadata of other libraries is recognised by its attributes:
+`annotated_types.Ge` has `ge`, pydantic's `Field(…)` has `description` and `metadata`. Any other
+metadata is ignored.
 """
 
 import re
@@ -13,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """The description of a parameter or a field, and the bounds of its value."""
+    """The description of a parameter or a field, and the bounds of its value. None is no bound."""
 
     description: str = ""
     minimum: float | None = None
@@ -25,39 +26,43 @@ class Param:
     pattern: str | None = None
 
     def __bool__(self) -> bool:
-        return self != _NOTHING
+        return self != _EMPTY
 
     def merge(self, other: "Param") -> "Param":
-        """Return both; where both say something, `other` wins."""
-        empty = _NOTHING
-        chosen = {
+        """Return a Param with the attributes of both. Where both have one, that of `other` is
+        used."""
+        merged = {
             field.name: getattr(other, field.name)
-            if getattr(other, field.name) != getattr(empty, field.name)
+            if getattr(other, field.name) != getattr(_EMPTY, field.name)
             else getattr(self, field.name)
             for field in fields(Param)
         }
-        return Param(**chosen)
+        return Param(**merged)
 
     def apply(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the schema with this description and these bounds."""
-        sized = {"array": ("minItems", "maxItems"), "object": ("minProperties", "maxProperties")}
-        kind = schema.get("type")
-        least, most = sized.get(kind if isinstance(kind, str) else "", ("minLength", "maxLength"))
-        more: dict[str, Any] = {
+        size_keys = {
+            "array": ("minItems", "maxItems"),
+            "object": ("minProperties", "maxProperties"),
+        }
+        json_type = schema.get("type")
+        min_key, max_key = size_keys.get(
+            json_type if isinstance(json_type, str) else "", ("minLength", "maxLength")
+        )
+        additions: dict[str, Any] = {
             "minimum": self.minimum,
             "maximum": self.maximum,
             "exclusiveMinimum": self.exclusive_minimum,
             "exclusiveMaximum": self.exclusive_maximum,
-            least: self.min_length,
-            most: self.max_length,
+            min_key: self.min_length,
+            max_key: self.max_length,
             "pattern": self.pattern,
             "description": self.description or None,
         }
-        known = {key: value for key, value in more.items() if value is not None}
-        return {**schema, **known}
+        return {**schema, **{key: value for key, value in additions.items() if value is not None}}
 
     def problem(self, value: Any) -> str:
-        """Return why a JSON value is out of bounds, or ""."""
+        """Return why a JSON value is out of bounds; "" if it is not."""
         if type(value) in (int, float):
             return self._number_problem(value)
         if isinstance(value, str) and not re.search(self.pattern or "", value):
@@ -85,9 +90,9 @@ class Param:
         return ""
 
 
-_NOTHING = Param()
+_EMPTY = Param()
 
-# Attributes of other libraries' metadata, and what they are called here.
+# Attributes of the metadata of other libraries, and the attributes of Param that they become.
 _FOREIGN = {
     "ge": "minimum",
     "le": "maximum",
@@ -101,8 +106,8 @@ _FOREIGN = {
 
 
 def read_metadata(metadata: Iterable[Any]) -> Param:
-    """Return what the metadata of an `Annotated` says about a value."""
-    merged = _NOTHING
+    """Return the description and the bounds in the metadata of an `Annotated`."""
+    merged = _EMPTY
     for item in metadata:
         if isinstance(item, str):
             merged = merged.merge(Param(item))
@@ -114,11 +119,11 @@ def read_metadata(metadata: Iterable[Any]) -> Param:
 
 
 def _read_foreign(item: Any) -> Param:
-    read: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for attribute, name in _FOREIGN.items():
         value = getattr(item, attribute, None)
         if isinstance(value, str if name in ("description", "pattern") else int | float):
-            read[name] = value
+            attributes[name] = value
     nested = getattr(item, "metadata", None)
-    merged = Param(**read)
+    merged = Param(**attributes)
     return merged.merge(read_metadata(nested)) if isinstance(nested, list | tuple) else merged

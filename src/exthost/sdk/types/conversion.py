@@ -1,9 +1,10 @@
-"""A JSON value into a value of a Python type.
+"""Converts JSON values to values of Python types, with an error message for each mismatch.
 
-A converter takes a value and the path that leads to it, and returns the converted value or raises
-`Mismatch` with the path and what was expected. It accepts what the schema of the same type
-accepts, no more and no less, so that a host that checks arguments and one that does not behave
-alike. Text in a format (dates, UUIDs, base64) is checked here in any case.
+A converter is a function that takes a JSON value and its path (such as `items[2].name`). It returns
+the converted value, or raises `Mismatch` with the path and what was expected. It accepts exactly
+the values that the JSON schema of the same type accepts, so that an extension behaves alike with
+hosts that check arguments against the schema and hosts that do not. Formats of text (dates, UUIDs,
+base64) are checked here as well, although hosts may ignore `format` in a schema.
 """
 
 import base64
@@ -24,6 +25,7 @@ from exthost.sdk.types.constraints import Param, read_metadata
 
 Converter = Callable[[Any, str], Any]
 
+# How much of a value an error message quotes.
 _SHOWN_CHARACTERS = 60
 
 
@@ -40,21 +42,24 @@ def converter_of(annotation: Any) -> Converter:
 
 
 def show(value: Any) -> str:
-    """Return a short text for a value, for an error message."""
+    """Return the repr of a value for an error message, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
 
 
 def keep(value: Any, path: str) -> Any:
-    """Accept anything."""
+    """Return the value unchanged: the converter for types that accept anything."""
     return value
 
 
-def _expect(kind: type, words: str) -> Converter:
+def _exact_converter(python_type: type, expected: str) -> Converter:
+    """Return a converter that accepts values of exactly this type. `expected` describes them in an
+    error message."""
+
     def convert(value: Any, path: str) -> Any:
-        if type(value) is kind:
+        if type(value) is python_type:
             return value
-        raise Mismatch(path, f"expected {words}, got {show(value)}")
+        raise Mismatch(path, f"expected {expected}, got {show(value)}")
 
     return convert
 
@@ -62,7 +67,7 @@ def _expect(kind: type, words: str) -> Converter:
 def _integer(value: Any, path: str) -> int:
     if type(value) is int:
         return value
-    if type(value) is float and value.is_integer():  # JSON has one kind of number
+    if type(value) is float and value.is_integer():  # JSON does not distinguish 1.0 from 1
         return int(value)
     raise Mismatch(path, f"expected a whole number, got {show(value)}")
 
@@ -78,14 +83,16 @@ def _number(value: Any, path: str) -> float:
     raise Mismatch(path, f"expected a number, got {show(value)}")
 
 
-def _text(parse: Callable[[str], Any], words: str) -> Converter:
+def _text_converter(parse: Callable[[str], Any], expected: str) -> Converter:
+    """Return a converter for text that `parse` accepts."""
+
     def convert(value: Any, path: str) -> Any:
         if type(value) is str:
             try:
                 return parse(value)
             except ValueError:
                 pass
-        raise Mismatch(path, f"expected {words}, got {show(value)}")
+        raise Mismatch(path, f"expected {expected}, got {show(value)}")
 
     return convert
 
@@ -94,30 +101,32 @@ def _decode_base64(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-_LIST = _expect(list, "a list")
-_OBJECT = _expect(dict, "an object")
+_LIST = _exact_converter(list, "a list")
+_OBJECT = _exact_converter(dict, "an object")
 
 _SCALARS: Mapping[Any, Converter] = {
     Any: keep,
     object: keep,
     inspect.Parameter.empty: keep,
-    None: _expect(type(None), "null"),
-    type(None): _expect(type(None), "null"),
-    str: _expect(str, "text"),
+    None: _exact_converter(type(None), "null"),
+    type(None): _exact_converter(type(None), "null"),
+    str: _exact_converter(str, "text"),
     int: _integer,
     float: _number,
-    bool: _expect(bool, "true or false"),
-    bytes: _text(_decode_base64, "text in base64"),
-    datetime.datetime: _text(datetime.datetime.fromisoformat, "a date and time (ISO 8601)"),
-    datetime.date: _text(datetime.date.fromisoformat, "a date (YYYY-MM-DD)"),
-    datetime.time: _text(datetime.time.fromisoformat, "a time (HH:MM:SS)"),
+    bool: _exact_converter(bool, "true or false"),
+    bytes: _text_converter(_decode_base64, "text in base64"),
+    datetime.datetime: _text_converter(
+        datetime.datetime.fromisoformat, "a date and time (ISO 8601)"
+    ),
+    datetime.date: _text_converter(datetime.date.fromisoformat, "a date (YYYY-MM-DD)"),
+    datetime.time: _text_converter(datetime.time.fromisoformat, "a time (HH:MM:SS)"),
     list: _LIST,
     dict: _OBJECT,
 }
 
 
 class _Builder:
-    """Builds converters. Those of classes are kept, so that a class may contain itself."""
+    """Builds converters. Those of classes are cached, because a class may contain itself."""
 
     def __init__(self) -> None:
         self._classes: dict[Any, Converter] = {}
@@ -128,26 +137,30 @@ class _Builder:
             return _SCALARS[annotation]
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
         if origin is typing.Annotated:
-            return _bounded(self.build(arguments[0]), read_metadata(annotation.__metadata__))
+            return _bounded_converter(
+                self.build(arguments[0]), read_metadata(annotation.__metadata__)
+            )
         if origin is typing.Literal:
-            return _one_of((_plain(value), value) for value in arguments)
+            return _choice_converter((_unwrap_enum(value), value) for value in arguments)
         if origin in (typing.Union, types.UnionType):
-            return _first_of([self.build(argument) for argument in arguments])
+            return _union_converter([self.build(argument) for argument in arguments])
         if origin in schemas.ARRAYS:
-            return _array(self.build(arguments[0]), list)
+            return _array_converter(self.build(arguments[0]), list)
         if annotation in (set, frozenset) or origin in schemas.SETS:
-            return _set(self.build(arguments[0] if arguments else Any), origin or annotation)
+            return _set_converter(
+                self.build(arguments[0] if arguments else Any), origin or annotation
+            )
         if annotation is tuple or origin is tuple:
             return self._tuple(arguments or (Any, ...), tuple)
         if origin in schemas.OBJECTS:
-            return _mapping(self.build(arguments[0]), self.build(arguments[1]))
+            return _mapping_converter(self.build(arguments[0]), self.build(arguments[1]))
         if isinstance(annotation, type):
             return self._class(annotation)
         raise UnsupportedType(f"{annotation!r} has no JSON schema")
 
     def _tuple(self, arguments: tuple[Any, ...], make: Callable[[Any], Any]) -> Converter:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
-            return _array(self.build(arguments[0]), make)
+            return _array_converter(self.build(arguments[0]), make)
         converters = [self.build(argument) for argument in arguments]
 
         def convert(value: Any, path: str) -> Any:
@@ -155,19 +168,19 @@ class _Builder:
             if len(items) != len(converters):
                 raise Mismatch(path, f"expected {len(converters)} items, got {len(items)}")
             pairs = enumerate(zip(converters, items, strict=True))
-            return make([pair(item, f"{path}[{n}]") for n, (pair, item) in pairs])
+            return make([converter(item, f"{path}[{n}]") for n, (converter, item) in pairs])
 
         return convert
 
     def _class(self, cls: Any) -> Converter:
         if issubclass(cls, enum.Enum):
-            return _one_of(schemas.enum_values(cls).items())
+            return _choice_converter(schemas.enum_values(cls).items())
         if schemas.is_pydantic_model(cls):
-            return _pydantic(cls)
+            return _pydantic_converter(cls)
         if issubclass(cls, os.PathLike):
-            return _text(cls, "a path")
+            return _text_converter(cls, "a path")
         if schemas.is_uuid(cls):
-            return _text(cls, "a UUID")
+            return _text_converter(cls, "a UUID")
         if schemas.is_named_tuple(cls):
             hints = schemas.type_hints(cls)
             return self._tuple(tuple(hints[name] for name in cls._fields), cls._make)
@@ -175,17 +188,19 @@ class _Builder:
             raise UnsupportedType(f"{cls.__qualname__} has no JSON schema")
         if cls not in self._classes:
             members: dict[str, Converter] = {}
-            self._classes[cls] = _object(cls, members, frozenset(schemas.required_members(cls)))
+            self._classes[cls] = _object_converter(
+                cls, members, frozenset(schemas.required_members(cls))
+            )
             for name, (annotation, _) in schemas.members_of(cls).items():
                 members[name] = self.build(annotation)
         return self._classes[cls]
 
 
-def _plain(value: Any) -> Any:
+def _unwrap_enum(value: Any) -> Any:
     return value.value if isinstance(value, enum.Enum) else value
 
 
-def _bounded(convert: Converter, bounds: Param) -> Converter:
+def _bounded_converter(convert: Converter, bounds: Param) -> Converter:
     if not bounds:
         return convert
 
@@ -199,21 +214,25 @@ def _bounded(convert: Converter, bounds: Param) -> Converter:
     return convert_bounded
 
 
-def _one_of(pairs: Iterable[tuple[Any, Any]]) -> Converter:
-    """Accept one of these values; true is not 1, though Python thinks so."""
+def _choice_converter(pairs: Iterable[tuple[Any, Any]]) -> Converter:
+    """Return a converter that accepts some values only. Each pair is a JSON value and the value
+    that it becomes. JSON's true and 1 are different values, although they are equal in Python."""
     allowed = tuple(pairs)
-    words = ", ".join(show(value) for value, _ in allowed)
+    expected = ", ".join(show(value) for value, _ in allowed)
 
     def convert(value: Any, path: str) -> Any:
-        for known, converted in allowed:
-            if value == known and (type(value) is bool) == (type(known) is bool):
+        for choice, converted in allowed:
+            if value == choice and (type(value) is bool) == (type(choice) is bool):
                 return converted
-        raise Mismatch(path, f"expected one of {words}, got {show(value)}")
+        raise Mismatch(path, f"expected one of {expected}, got {show(value)}")
 
     return convert
 
 
-def _first_of(converters: list[Converter]) -> Converter:
+def _union_converter(converters: list[Converter]) -> Converter:
+    """Return a converter that tries several, and returns the result of the first that accepts the
+    value."""
+
     def convert(value: Any, path: str) -> Any:
         problems = []
         for converter in converters:
@@ -226,7 +245,7 @@ def _first_of(converters: list[Converter]) -> Converter:
     return convert
 
 
-def _array(convert_item: Converter, make: Callable[[Any], Any]) -> Converter:
+def _array_converter(convert_item: Converter, make: Callable[[Any], Any]) -> Converter:
     def convert(value: Any, path: str) -> Any:
         items = _LIST(value, path)
         return make([convert_item(item, f"{path}[{n}]") for n, item in enumerate(items)])
@@ -234,8 +253,8 @@ def _array(convert_item: Converter, make: Callable[[Any], Any]) -> Converter:
     return convert
 
 
-def _set(convert_item: Converter, kind: Any) -> Converter:
-    make = frozenset if kind is frozenset else set
+def _set_converter(convert_item: Converter, set_type: Any) -> Converter:
+    make = frozenset if set_type is frozenset else set
 
     def convert(value: Any, path: str) -> Any:
         items = [convert_item(item, f"{path}[{n}]") for n, item in enumerate(_LIST(value, path))]
@@ -250,7 +269,7 @@ def _set(convert_item: Converter, kind: Any) -> Converter:
     return convert
 
 
-def _mapping(convert_key: Converter, convert_value: Converter) -> Converter:
+def _mapping_converter(convert_key: Converter, convert_value: Converter) -> Converter:
     def convert(value: Any, path: str) -> Any:
         return {
             convert_key(key, f"{path}.{key}"): convert_value(item, f"{path}.{key}")
@@ -260,7 +279,12 @@ def _mapping(convert_key: Converter, convert_value: Converter) -> Converter:
     return convert
 
 
-def _object(cls: Any, members: dict[str, Converter], required: frozenset[str]) -> Converter:
+def _object_converter(
+    cls: Any, members: dict[str, Converter], required: frozenset[str]
+) -> Converter:
+    """Return a converter for a dataclass or a TypedDict. `members` may be filled later, after the
+    converter of a class that contains itself has been built."""
+
     def convert(value: Any, path: str) -> Any:
         values = _OBJECT(value, path)
         prefix = f"{path}." if path else ""
@@ -277,23 +301,23 @@ def _object(cls: Any, members: dict[str, Converter], required: frozenset[str]) -
     return convert
 
 
-def unknown_name(name: str, known: Iterable[str]) -> str:
-    """Return the message for a member that nobody declared."""
-    import difflib  # seldom needed
+def unknown_name(name: str, declared: Iterable[str]) -> str:
+    """Return the error message for a member or an argument that is not declared."""
+    import difflib  # imported lazily: it is seldom needed
 
-    near = difflib.get_close_matches(name, known, 1)
-    return f"is not known; did you mean {near[0]}?" if near else "is not known"
+    matches = difflib.get_close_matches(name, declared, 1)
+    return f"is not known; did you mean {matches[0]}?" if matches else "is not known"
 
 
-def _pydantic(cls: Any) -> Converter:
+def _pydantic_converter(cls: Any) -> Converter:
     def convert(value: Any, path: str) -> Any:
         try:
             return cls.model_validate(value)
         except ValueError as error:  # pydantic's ValidationError is one
-            faults: list[Any] = getattr(error, "errors", list)()
-            if not faults:
+            details: list[Any] = getattr(error, "errors", list)()
+            if not details:
                 raise Mismatch(path, str(error)) from None
-            place = ".".join([path, *(str(part) for part in faults[0]["loc"])])
-            raise Mismatch(place.strip("."), str(faults[0]["msg"])) from None
+            full_path = ".".join([path, *(str(part) for part in details[0]["loc"])])
+            raise Mismatch(full_path.strip("."), str(details[0]["msg"])) from None
 
     return convert

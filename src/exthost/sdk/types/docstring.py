@@ -1,8 +1,8 @@
-"""Descriptions from a docstring: of a function, and of each parameter.
+"""Reads the description of a function, and of each of its parameters, from its docstring.
 
-Three styles are read: an `Args:` section with indented lines, Sphinx's `:param name:`, and a
-`Parameters` section underlined with dashes. What comes before the first section describes the
-function.
+Three styles are supported: Google's `Args:` section with indented lines, Sphinx's `:param name:`,
+and NumPy's `Parameters` section underlined with dashes. The text before the first section is the
+description of the function.
 """
 
 import inspect
@@ -21,23 +21,23 @@ _NUMPY_ENTRY = re.compile(r"(\w+)\s*(?::.*)?$")
 
 
 class Docstring(NamedTuple):
-    """What a docstring says."""
+    """The description of a function, and the description of each parameter by its name."""
 
     description: str
     parameters: dict[str, str]
 
 
 def read_docstring(text: str | None) -> Docstring:
-    """Return the description, and the description of each parameter."""
+    """Return the descriptions in a docstring. Both are empty for None."""
     lines = inspect.cleandoc(text or "").splitlines()
     description: list[str] = []
     parameters: dict[str, list[str]] = {}
     section, entry, is_underlined = "", "", False
     for position, line in enumerate(lines):
         following = lines[position + 1] if position + 1 < len(lines) else ""
-        if not line.startswith(" ") and _SECTION.match(line) and _opens(line, following):
+        if not line.startswith(" ") and _SECTION.match(line) and _is_heading(line, following):
             section, entry = line.strip().rstrip(":").lower(), ""
-            is_underlined = _is_rule(following)
+            is_underlined = _is_underline(following)
         elif match := _SPHINX.match(line.strip()):
             section, entry = "sphinx", match[1]
             parameters[entry] = [match[2]]
@@ -45,7 +45,7 @@ def read_docstring(text: str | None) -> Docstring:
             section, entry = "sphinx", ""
         elif not section:
             description.append(line)
-        elif section in _PARAMETER_SECTIONS and not _is_rule(line):
+        elif section in _PARAMETER_SECTIONS and not _is_underline(line):
             pattern = _NUMPY_ENTRY if is_underlined else _ENTRY
             depth = len(line) - len(line.lstrip())
             match = pattern.match(line.strip())
@@ -56,13 +56,15 @@ def read_docstring(text: str | None) -> Docstring:
                 parameters[entry].append(line.strip())
         elif section == "sphinx" and entry:
             parameters[entry].append(line.strip())
-    known = {name: " ".join(filter(None, words)) for name, words in parameters.items()}
-    return Docstring("\n".join(description).strip(), known)
+    joined = {name: " ".join(filter(None, texts)) for name, texts in parameters.items()}
+    return Docstring("\n".join(description).strip(), joined)
 
 
-def _opens(line: str, following: str) -> bool:
-    return line.rstrip().endswith(":") or _is_rule(following)
+def _is_heading(line: str, following: str) -> bool:
+    """Return whether a line with the name of a section begins it: it ends with a colon, or the next
+    line underlines it."""
+    return line.rstrip().endswith(":") or _is_underline(following)
 
 
-def _is_rule(line: str) -> bool:
+def _is_underline(line: str) -> bool:
     return len(line.strip()) >= 3 and set(line.strip()) == {"-"}

@@ -1,9 +1,9 @@
-"""A handler: its schema, its arguments, and how it is run.
+"""A registered handler (`Function`): its schema, the check of its arguments, and where it runs.
 
-How it is run follows from how it is written. A plain function runs on the thread that reads, one
-call at a time: that is the fastest, and needs no locks. A function that takes a `Context`, or was
-registered with `thread=True`, runs in a worker thread, so that it can be cancelled and can call
-the host. An `async def` runs on the event loop.
+A plain function runs in the thread that reads messages, one call at a time: that is the fastest,
+and needs no locks. A function that takes a `Context`, a generator, and a function that was
+registered with `thread=True` run in a worker thread, so that they can be cancelled and can call the
+host. An `async def` runs on the event loop.
 """
 
 import enum
@@ -16,7 +16,7 @@ from exthost.sdk.types.conversion import Converter, Mismatch, converter_of, keep
 from exthost.sdk.types.docstring import read_docstring
 from exthost.sdk.types.schema import Schema, SchemaBuilder, schema_of, type_hints, with_default
 
-# Types whose values are handed on as they came.
+# Types whose JSON values need no conversion.
 _PLAIN = (str, int, bool)
 
 _EMPTY = inspect.Parameter.empty
@@ -31,7 +31,7 @@ class Execution(enum.Enum):
 
 
 class Function:
-    """A handler with what its signature and its docstring say."""
+    """A handler, with the name, the description and the schema from its signature and docstring."""
 
     def __init__(
         self,
@@ -43,7 +43,13 @@ class Function:
         thread: bool | None = None,
         payload: bool = False,
     ) -> None:
-        """`payload`: the handler takes one object that the dialect makes, and no arguments."""
+        """Read the signature and the docstring of `handler`. Raises UnsupportedType.
+
+        context_type  the class of the parameter that gets the context of the call
+        thread        whether the handler runs in a worker thread; None decides by its signature
+        payload       whether the handler takes one object that the dialect makes (such as a
+                      HookEvent), and not arguments by name
+        """
         docstring = read_docstring(handler.__doc__)
         self.handler = handler
         self.name = name or getattr(handler, "__name__", "")
@@ -78,7 +84,9 @@ class Function:
         wants_thread = bool(self.context_name) or self.is_generator if thread is None else thread
         return Execution.THREAD if wants_thread else Execution.INLINE
 
-    def _read_parameters(self, context_type: type, about: dict[str, str]) -> Schema:
+    def _read_parameters(self, context_type: type, descriptions: dict[str, str]) -> Schema:
+        """Return the schema of the arguments, and store the converters. `descriptions` are those
+        of the docstring, by parameter."""
         builder = SchemaBuilder()
         hints = type_hints(self.handler)
         properties: dict[str, Schema] = {}
@@ -98,8 +106,8 @@ class Function:
             if parameter.kind is parameter.VAR_KEYWORD:
                 additional, self._rest = member or True, convert
                 continue
-            if name in about and "description" not in member:
-                member["description"] = about[name]
+            if name in descriptions and "description" not in member:
+                member["description"] = descriptions[name]
             properties[name] = with_default(member, parameter.default)
             self._converters[name] = convert
             if annotation in _PLAIN:
@@ -125,7 +133,7 @@ class Function:
 
     @property
     def output_schema(self) -> Schema | None:
-        """The schema of the result, or None where the return type is not annotated or has none."""
+        """The schema of the result; None if the return type is not annotated or has no schema."""
         if self.returns is _EMPTY:
             return None
         try:
@@ -134,7 +142,8 @@ class Function:
             return None
 
     def call(self, arguments: Any) -> Any:
-        """Call the handler with arguments from the wire. Raises InvalidArguments."""
+        """Call the handler with arguments as the host sent them. Raises InvalidArguments."""
+        # The fast path: every argument has a type that needs no conversion.
         if self._is_plain and type(arguments) is dict:
             plain = self._plain
             for name, value in arguments.items():
@@ -158,7 +167,7 @@ class Function:
         for name, value in arguments.items():
             convert = self._converters.get(name, self._rest)
             if convert is None or name == self.context_name:
-                if name != "_meta":  # what the host adds about the caller
+                if name != "_meta":  # data about the call that hosts add to the arguments
                     problems.append(f"{name}: {unknown_name(name, self._converters)}")
                 continue
             try:
@@ -174,22 +183,23 @@ class Function:
             raise InvalidArguments(self.name, problems)
         return bound
 
-    def bind_words(self, words: list[str]) -> dict[str, Any]:
-        """Return the keyword arguments for words of a command line: `name=value`, or in order.
+    def bind_command_line(self, argv: list[str]) -> dict[str, Any]:
+        """Return the keyword arguments for the arguments of a command line: `name=value`, or values
+        in the order of the parameters.
 
-        A word is read as JSON where its parameter is not text. Raises InvalidArguments.
+        A value is decoded as JSON if its parameter does not accept text. Raises InvalidArguments.
         """
         from exthost.sdk.types.json_text import decode
 
         names = list(self._converters)
         arguments: dict[str, Any] = {}
-        for word in words:
-            name, equals, text = word.partition("=")
+        for argument in argv:
+            name, equals, text = argument.partition("=")
             if not equals or name not in self._converters:
-                free = [name for name in names if name not in arguments]
-                if not free:
-                    raise InvalidArguments(self.name, [f"too many arguments: {word}"])
-                name, text = free[0], word
+                unset = [name for name in names if name not in arguments]
+                if not unset:
+                    raise InvalidArguments(self.name, [f"too many arguments: {argument}"])
+                name, text = unset[0], argument
             value: Any = text
             try:
                 self._converters[name](text, name)
@@ -197,6 +207,6 @@ class Function:
                 try:
                     value = decode(text.encode())
                 except ValueError:
-                    pass  # told by the converter
+                    pass  # `bind` below reports it
             arguments[name] = value
         return self.bind(arguments)

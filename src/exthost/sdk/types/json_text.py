@@ -1,8 +1,9 @@
-"""JSON text of messages and results.
+"""Encodes messages and results as JSON text, and decodes JSON text.
 
-Values that JSON does not have are written as their types' schemas say: a dataclass or a pydantic
-model as an object, an enum by its value, a set as a list, bytes in base64, dates in ISO 8601.
-Numbers that are not finite are refused, since no JSON parser has to accept them.
+Python values without a JSON equivalent are written in the form that the schema of their type
+describes: a dataclass or a pydantic model as an object, an enum by its value, a set as a list,
+bytes in base64, dates in ISO 8601. Infinity and NaN raise ValueError, since they are not valid
+JSON.
 """
 
 import base64
@@ -17,7 +18,7 @@ from typing import Any
 
 
 def encodable(value: Any) -> Any:
-    """Return a value that JSON has, for one that it does not have. Raises TypeError."""
+    """Return a value with a JSON equivalent for one without. Raises TypeError if there is none."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):
@@ -50,7 +51,7 @@ def encode(value: Any) -> bytes:
     """Return a value as JSON. Raises TypeError or ValueError."""
     try:
         return encode_text(value).encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can carry
+    except UnicodeEncodeError:  # a lone surrogate, which can only be written as \uXXXX
         return _encode_ascii(value).encode()
 
 
@@ -67,4 +68,4 @@ def decode(data: bytes) -> Any:
             return value
     except StopIteration:
         pass
-    return _decode_any(text)  # with white space about it, or not JSON
+    return _decode_any(text)  # white space surrounds the value, or the text is not JSON

@@ -1,8 +1,8 @@
-"""The JSON schema of a Python type.
+"""Builds the JSON schema of a Python type.
 
-Objects are closed: a member that is not declared is refused, because a misspelt name would be
-ignored otherwise. A type that contains itself becomes a `$ref` into `$defs`; every other type is
-written where it is used, which is what most readers of schemas understand best.
+The schema of an object does not allow additional properties, because a misspelt name would
+otherwise be ignored. A type that contains itself becomes a `$ref` into `$defs`. Every other type is
+written where it is used, because not every program that reads schemas supports `$ref`.
 """
 
 import collections.abc
@@ -54,11 +54,11 @@ def schema_of(annotation: Any) -> Schema:
 
 
 class SchemaBuilder:
-    """Builds schemas that share their definitions."""
+    """Builds several schemas that share one `$defs`."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Schema] = {}
-        self._open: dict[Any, str] = {}  # types that are being built, and their names
+        self._open: dict[Any, str] = {}  # classes that are being built, with their names in $defs
         self._recursive: set[Any] = set()
 
     def complete(self, schema: Schema) -> Schema:
@@ -151,7 +151,7 @@ class SchemaBuilder:
             schema["required"] = required
         schema["additionalProperties"] = False
         text = inspect.cleandoc(cls.__doc__ or "")
-        # A dataclass without a docstring gets its signature for one.
+        # Python gives a dataclass without a docstring its signature as one.
         if text and not text.startswith(f"{cls.__name__}(") and text != dict.__doc__:
             schema["description"] = text
         return schema
@@ -165,7 +165,8 @@ class SchemaBuilder:
 
 
 def resolve(annotation: Any) -> Any:
-    """Return what an alias, a NewType or a type variable stands for."""
+    """Return the type that an alias, a NewType, a type variable, Required or NotRequired stands
+    for."""
     while True:
         if isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
@@ -195,7 +196,7 @@ _MISSING = inspect.Parameter.empty
 
 def members_of(cls: Any) -> dict[str, tuple[Any, Any]]:
     """Return the type and the default of each member of a dataclass or a TypedDict. The default
-    is `Parameter.empty` where there is none, or where it is made anew each time."""
+    is `Parameter.empty` if there is none, or if a factory makes it."""
     hints = type_hints(cls)
     if typing.is_typeddict(cls):
         return {name: (hint, _MISSING) for name, hint in hints.items()}
@@ -222,7 +223,7 @@ def required_members(cls: Any) -> list[str]:
 
 
 def with_default(schema: Schema, default: Any) -> Schema:
-    """Return the schema with a default, if it is one that JSON has."""
+    """Return the schema with this default, if it can be written as JSON; otherwise unchanged."""
     if isinstance(default, enum.Enum):
         default = default.value
     if default is _MISSING or not isinstance(default, str | int | float | bool | None):
@@ -233,8 +234,8 @@ def with_default(schema: Schema, default: Any) -> Schema:
 
 
 def enum_values(cls: type[enum.Enum]) -> dict[Any, enum.Enum]:
-    """Return the members of an enum by what stands for them in JSON: their values where those are
-    scalars, else their names."""
+    """Return the members of an enum by their JSON form: by their values if all of these are
+    scalars, otherwise by their names."""
     members = list(cls)
     if all(type(member.value) in (str, int, float, bool) for member in members):
         return {member.value: member for member in members}
@@ -242,12 +243,13 @@ def enum_values(cls: type[enum.Enum]) -> dict[Any, enum.Enum]:
 
 
 def is_pydantic_model(cls: type) -> bool:
-    """Return whether this is a pydantic model; pydantic itself is never imported here."""
+    """Return whether this is a pydantic model. pydantic itself is not imported for that."""
     return callable(getattr(cls, "model_validate", None)) and hasattr(cls, "model_json_schema")
 
 
 def is_uuid(cls: type) -> bool:
-    """Return whether this is uuid.UUID, without an import that most extensions do not need."""
+    """Return whether this is uuid.UUID, without importing uuid, which most extensions do not
+    need."""
     return (cls.__module__, cls.__name__) == ("uuid", "UUID")
 
 
@@ -257,8 +259,8 @@ def is_named_tuple(cls: Any) -> bool:
 
 def _enumeration(values: tuple[Any, ...]) -> Schema:
     plain = [value.value if isinstance(value, enum.Enum) else value for value in values]
-    kinds = {type(value) for value in plain}
+    value_types = {type(value) for value in plain}
     schema: Schema = {"enum": plain}
-    if len(kinds) == 1 and (kind := kinds.pop()) in _SCALARS:
-        schema = {**_SCALARS[kind], **schema}
+    if len(value_types) == 1 and (value_type := value_types.pop()) in _SCALARS:
+        schema = {**_SCALARS[value_type], **schema}
     return schema
