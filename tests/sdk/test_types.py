@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from exthost.sdk import Context, InvalidArguments, Param, UnsupportedType
-from exthost.sdk.types.conversion import Mismatch, converter_of
+from exthost.sdk.types.conversion import Mismatch, build_converter
 from exthost.sdk.types.docstring import read_docstring
 from exthost.sdk.types.function import Execution, Function
 from exthost.sdk.types.json_text import decode, encode
-from exthost.sdk.types.schema import schema_of
+from exthost.sdk.types.schema import build_schema
 
 
 class Colour(enum.Enum):
@@ -125,24 +125,24 @@ json_values = st.recursive(
 @settings(max_examples=200)
 @given(types, json_values)
 def test_a_handler_accepts_what_its_schema_accepts(annotation: Any, value: Any) -> None:
-    is_valid = jsonschema_rs.is_valid(schema_of(annotation), value)
+    is_valid = jsonschema_rs.is_valid(build_schema(annotation), value)
     try:
-        converter_of(annotation)(value, "value")
+        build_converter(annotation)(value, "value")
         is_accepted = True
     except Mismatch:
         is_accepted = False
-    assert is_accepted == is_valid, (annotation, schema_of(annotation), value)
+    assert is_accepted == is_valid, (annotation, build_schema(annotation), value)
 
 
 @given(types, st.data())
 def test_a_value_that_was_accepted_is_written_as_it_came(annotation: Any, data: Any) -> None:
     value = data.draw(json_values)
     try:
-        converted = converter_of(annotation)(value, "value")
+        converted = build_converter(annotation)(value, "value")
     except Mismatch:
         return
     written = decode(encode(converted))
-    assert jsonschema_rs.is_valid(schema_of(annotation), written), (annotation, value, written)
+    assert jsonschema_rs.is_valid(build_schema(annotation), written), (annotation, value, written)
 
 
 @given(json_values)
@@ -194,8 +194,8 @@ EXAMPLES: list[tuple[Any, Any, Any]] = [
 def test_values_become_what_their_annotation_says(
     annotation: Any, value: Any, expected: Any
 ) -> None:
-    assert jsonschema_rs.is_valid(schema_of(annotation), value)
-    converted = converter_of(annotation)(value, "")
+    assert jsonschema_rs.is_valid(build_schema(annotation), value)
+    converted = build_converter(annotation)(value, "")
     assert converted == expected and type(converted) is type(expected)
 
 
@@ -220,12 +220,12 @@ def test_a_fault_names_its_place_and_what_was_expected(
     annotation: Any, value: Any, message: str
 ) -> None:
     with pytest.raises(Mismatch) as caught:
-        converter_of(annotation)(value, "v")
+        build_converter(annotation)(value, "v")
     assert str(caught.value) == message
 
 
 def test_a_type_that_contains_itself_is_a_definition() -> None:
-    schema = schema_of(Tree)
+    schema = build_schema(Tree)
     assert schema["$ref"] == "#/$defs/Tree"
     assert schema["$defs"]["Tree"]["properties"]["leaves"]["items"]["description"] == "A leaf."
 
@@ -233,7 +233,7 @@ def test_a_type_that_contains_itself_is_a_definition() -> None:
 @pytest.mark.parametrize("annotation", [complex, dict[int, str], Callable[[], int], list[complex]])
 def test_a_type_without_a_form_in_json_is_refused_by_name(annotation: Any) -> None:
     with pytest.raises(UnsupportedType):
-        schema_of(annotation)
+        build_schema(annotation)
 
 
 # -- functions ---------------------------------------------------------------------------------

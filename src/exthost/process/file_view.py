@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 
 from exthost.errors import Evidence, Refused
-from exthost.process.runtimes import Lookup, Runtimes, listed_paths
+from exthost.process.runtimes import Lookup, Runtimes, split_path_list
 from exthost.process.visible_paths import (
     SYSTEM_FOLDERS,
     PathCollection,
@@ -201,24 +201,24 @@ class _Boundary:
         is too wide (`root` is ""), the result is True for every path."""
         return self.has_package and (not self.root or is_below(path, self.root))
 
-    def allows(self, real: str) -> bool:
+    def allows(self, real_path: str) -> bool:
         """Return whether this real path is visible already, whatever the package names."""
-        return self._visible.has(real)
+        return self._visible.has(real_path)
 
-    def is_runtime(self, names: list[str], real: str) -> bool:
+    def is_runtime(self, names: list[str], real_path: str) -> bool:
         """Return whether a program is one of the system's, of the host's own Python, or one that
         the operator's PATH leads to. `names` are the file names under which the program was
-        reached, and `real` is its real path."""
-        if self.is_package_file(real) and real != self.root:
+        reached, and `real_path` is its real path."""
+        if self.is_package_file(real_path) and real_path != self.root:
             return False
-        if any(is_below(real, os.path.realpath(folder)) for folder in SYSTEM_FOLDERS):
+        if any(is_below(real_path, os.path.realpath(folder)) for folder in SYSTEM_FOLDERS):
             return True
         prefix = os.path.realpath(sys.base_prefix)  # the installation of the host's own Python
-        if is_below(real, prefix) and not is_too_wide(prefix, self._request.home):
+        if is_below(real_path, prefix) and not is_too_wide(prefix, self._request.home):
             return True
-        return any(self._runtime(name).has(real) for name in names)
+        return any(self._find_runtime_paths(name).has(real_path) for name in names)
 
-    def _runtime(self, name: str) -> PathCollection:
+    def _find_runtime_paths(self, name: str) -> PathCollection:
         """Return the paths that the program of this name on the operator's PATH would see."""
         if name not in self._runtimes:
             paths = self._runtimes[name] = PathCollection()
@@ -229,20 +229,20 @@ class _Boundary:
                 Runtimes(paths, boundary).follow(program, "PATH", is_trusted=True)
         return self._runtimes[name]
 
-    def refused_error(self, real: str, named_by: str, grant: str = "") -> Refused:
+    def refused_error(self, real_path: str, named_by: str, grant: str = "") -> Refused:
         """Return the error for a path that only the package names.
 
         named_by  what names the path: an argument, a variable, a file
-        grant     the path that the error suggests to grant, if it is not `real`"""
+        grant     the path that the error suggests to grant, if it is not `real_path`"""
         request = self._request
-        grants = ", ".join(f'"{path}"' for path in (*request.granted, grant or real))
+        grants = ", ".join(f'"{path}"' for path in (*request.granted, grant or real_path))
         return Refused(
             "X0390",
-            f"{named_by} leads to {real}, outside its package and the system's runtimes",
+            f"{named_by} leads to {real_path}, outside its package and the system's runtimes",
             extension=request.extension,
             help=f"to show it that: [overrides.{toml_key(request.extension)}.permissions] "
             f"filesystem = [{grants}]",
-            evidence=Evidence(path=real, key="permissions.filesystem"),
+            evidence=Evidence(path=real_path, key="permissions.filesystem"),
         )
 
 
@@ -268,16 +268,16 @@ def _show_argument(
     path = os.path.join(request.cwd, argument)  # noqa: PTH118
     if not os.path.isfile(path):  # noqa: PTH113
         return
-    real, _ = visible.walk(path)
-    if not real:
+    real_path, _ = visible.walk(path)
+    if not real_path:
         return
     if request.is_from_package(argument):
-        if not boundary.allows(real):
-            raise boundary.refused_error(real, f"its argument {argument!r}")
+        if not boundary.allows(real_path):
+            raise boundary.refused_error(real_path, f"its argument {argument!r}")
         return
-    visible.add(real, "argument")
-    if real.endswith((".js", ".mjs", ".cjs", ".ts")):
-        for folder in _node_packages(real, request.home):
+    visible.add(real_path, "argument")
+    if real_path.endswith((".js", ".mjs", ".cjs", ".ts")):
+        for folder in _node_packages(real_path, request.home):
             visible.show(folder, "node packages")
 
 
@@ -303,22 +303,22 @@ def _check_variables(boundary: _Boundary, request: ViewRequest) -> None:
         value = request.env.get(name, "")
         if not value or request.package.env.get(name) != value:
             continue
-        for path in listed_paths(value, request.cwd):
-            real = os.path.realpath(path)
-            if os.path.exists(real) and not boundary.allows(real):  # noqa: PTH110
-                raise boundary.refused_error(real, f"its variable {name}")
+        for path in split_path_list(value, request.cwd):
+            real_path = os.path.realpath(path)
+            if os.path.exists(real_path) and not boundary.allows(real_path):  # noqa: PTH110
+                raise boundary.refused_error(real_path, f"its variable {name}")
 
 
 def _check_cwd(boundary: _Boundary, request: ViewRequest) -> None:
     """Raise Refused if the package sets a working folder that is neither visible nor its own."""
-    package, real = request.package, os.path.realpath(request.cwd)
-    if package is None or package.cwd != request.cwd or real in _EMPTY_FOLDERS:
+    package, real_path = request.package, os.path.realpath(request.cwd)
+    if package is None or package.cwd != request.cwd or real_path in _EMPTY_FOLDERS:
         return
     # If the package is a single program, it starts in the folder of that program, which is not
     # visible as a whole.
-    is_beside = real == os.path.dirname(os.path.realpath(package.root))  # noqa: PTH120
-    if not boundary.allows(real) and not is_beside and boundary.root:
-        raise boundary.refused_error(real, "its working folder")
+    is_beside = real_path == os.path.dirname(os.path.realpath(package.root))  # noqa: PTH120
+    if not boundary.allows(real_path) and not is_beside and boundary.root:
+        raise boundary.refused_error(real_path, "its working folder")
 
 
 # -- grants --------------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ def _resolve_grant(entry: str, request: ViewRequest) -> tuple[str, bool]:
     path, may_write = (entry[:-3], True) if entry.endswith(":rw") else (entry, False)
     path = path.removesuffix(":ro")
     full = os.path.abspath(os.path.join(request.cwd, os.path.expanduser(path)))  # noqa: PTH100, PTH111, PTH118
-    real = os.path.realpath(full)
+    real_path = os.path.realpath(full)
 
     def refused_error(code: str, why: str, help: str) -> Refused:
         return Refused(
@@ -341,7 +341,7 @@ def _resolve_grant(entry: str, request: ViewRequest) -> tuple[str, bool]:
             evidence=Evidence(path=full, key="permissions.filesystem"),
         )
 
-    for candidate in (full, real):
+    for candidate in (full, real_path):
         if candidate == "/" or any(is_below(candidate, forbidden) for forbidden in _FORBIDDEN):
             via_symlink = f", which leads to {candidate}" if candidate != full else ""
             raise refused_error(
@@ -349,10 +349,10 @@ def _resolve_grant(entry: str, request: ViewRequest) -> tuple[str, bool]:
             )
     if not os.path.lexists(full):
         raise refused_error("X0382", "and there is nothing", "create it, or take the entry out")
-    if real != full:
+    if real_path != full:
         raise refused_error(
             "X0383",
-            f"and on the way is a link: it leads to {real}",
-            f"write {real} if that is what you mean",
+            f"and on the way is a link: it leads to {real_path}",
+            f"write {real_path} if that is what you mean",
         )
-    return real, may_write
+    return real_path, may_write

@@ -2,8 +2,8 @@
 
 Small reads use `os.read`, which allocates a new block of memory for each read. The kernel maps a
 large block page by page, which is slower than copying the bytes. So a large read goes directly into
-the memory of its message, if the framing supports that (`room_for`), or into a reused buffer, from
-which the bytes are copied once.
+the memory of its message, if the framing supports that (`allocate_message`), or into a reused
+buffer, from which the bytes are copied once.
 """
 
 import fcntl
@@ -39,7 +39,7 @@ def read_large(fd: int) -> memoryview | bytes:
     return buffer[:count] if count else b""
 
 
-def room_for(size: int) -> mmap.mmap | None:
+def allocate_message(size: int) -> mmap.mmap | None:
     """Return memory for a message of up to `size` bytes; None if there is not enough. Only pages
     that are written to take up memory."""
     try:

@@ -8,13 +8,13 @@ import signal
 
 __all__ = [
     "children_of",
+    "count_sockets",
     "cpu_seconds",
     "descendants",
     "kill_children",
     "mounted_bytes",
     "resident_bytes",
     "send_buffer_bytes",
-    "sockets_near",
 ]
 
 # The most processes that `descendants` visits, since a fork bomb grows while it is counted.
@@ -133,7 +133,7 @@ def mounted_bytes(pid: int, mounts: tuple[str, ...]) -> int:
     return total
 
 
-def sockets_near(pid: int) -> int:
+def count_sockets(pid: int) -> int:
     """Return the number of sockets in the network namespace of a process; 0 if it has ended."""
     try:
         with open(f"/proc/{pid}/net/sockstat", "rb") as file:  # noqa: PTH123 - many times a second

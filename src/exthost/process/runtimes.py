@@ -23,7 +23,7 @@ from exthost.errors import Refused
 from exthost.process.small_files import first_words, read_start
 from exthost.process.visible_paths import PathCollection, is_too_wide
 
-__all__ = ["Boundary", "Lookup", "Runtimes", "installation", "listed_paths"]
+__all__ = ["Boundary", "Lookup", "Runtimes", "installation", "split_path_list"]
 
 # How many interpreters are followed, each the interpreter of the one before. The kernel follows
 # fewer.
@@ -72,9 +72,9 @@ class Boundary(Protocol):
     @property
     def has_package(self) -> bool: ...
     def is_package_file(self, path: str) -> bool: ...
-    def allows(self, real: str) -> bool: ...
-    def is_runtime(self, names: list[str], real: str) -> bool: ...
-    def refused_error(self, real: str, named_by: str, grant: str = "") -> Refused: ...
+    def allows(self, real_path: str) -> bool: ...
+    def is_runtime(self, names: list[str], real_path: str) -> bool: ...
+    def refused_error(self, real_path: str, named_by: str, grant: str = "") -> Refused: ...
 
 
 class Runtimes:
@@ -98,47 +98,49 @@ class Runtimes:
         if program in self._visited or depth > _MAX_INTERPRETERS:
             return
         self._visited.add(program)
-        real, links = self._visible.walk(program)
-        if not real or not _is_executable(real):
+        real_path, links = self._visible.walk(program)
+        if not real_path or not _is_executable(real_path):
             return  # the start fails later, with the error of the system
-        real_is_trusted = self._check_trust(program, links, real, named_by, is_trusted)
-        self._visible.add(real, "interpreter" if depth else "program")
+        content_is_trusted = self._check_trust(program, links, real_path, named_by, is_trusted)
+        self._visible.add(real_path, "interpreter" if depth else "program")
         for path in dict.fromkeys((program, *links)):
             may_trust = is_trusted and not self._boundary.is_package_file(path)
             self._show_environment(path, may_trust, depth)
-        self._show_environment(real, real_is_trusted, depth)
-        prefix = installation(real, self._lookup.home)
-        if prefix and self._may_show(prefix, real_is_trusted):
+        self._show_environment(real_path, content_is_trusted, depth)
+        prefix = installation(real_path, self._lookup.home)
+        if prefix and self._may_show(prefix, content_is_trusted):
             self._visible.show(prefix, "runtime")
-        if Path(real).name == "uvx" and real_is_trusted:  # it executes the program uv in its folder
-            uv = str(Path(real).with_name("uv"))
-            self.follow(uv, real, is_trusted=True, depth=depth + 1)
-        for path, source in self._find_caches({Path(real).name, Path(program).name}):
+        if (
+            Path(real_path).name == "uvx" and content_is_trusted
+        ):  # it executes the program uv in its folder
+            uv = str(Path(real_path).with_name("uv"))
+            self.follow(uv, real_path, is_trusted=True, depth=depth + 1)
+        for path, source in self._find_caches({Path(real_path).name, Path(program).name}):
             if os.path.exists(path):  # noqa: PTH110
                 self._visible.show(path, source)
-        for name in _programs_of_first_line(real):
+        for name in _programs_of_first_line(real_path):
             if interpreter := self._lookup.find(name):
                 is_found_on_path = not name.startswith("/")
                 self.follow(
                     interpreter,
-                    f"the first line of {real}",
-                    is_trusted=real_is_trusted or is_found_on_path,
+                    f"the first line of {real_path}",
+                    is_trusted=content_is_trusted or is_found_on_path,
                     depth=depth + 1,
                 )
 
     def _check_trust(
-        self, program: str, links: list[str], real: str, named_by: str, is_trusted: bool
+        self, program: str, links: list[str], real_path: str, named_by: str, is_trusted: bool
     ) -> bool:
         """Return whether the content of a program (its first line, its environment) is trusted.
         Raises Refused if the program itself may not be visible."""
         if is_trusted:
-            return not self._boundary.is_package_file(real)
-        names = [Path(path).name for path in (program, *links, real)]
-        if self._boundary.is_runtime(names, real):
+            return not self._boundary.is_package_file(real_path)
+        names = [Path(path).name for path in (program, *links, real_path)]
+        if self._boundary.is_runtime(names, real_path):
             return True
-        if not self._boundary.allows(real):
-            suggested_grant = installation(real, self._lookup.home)
-            raise self._boundary.refused_error(real, named_by, suggested_grant)
+        if not self._boundary.allows(real_path):
+            suggested_grant = installation(real_path, self._lookup.home)
+            raise self._boundary.refused_error(real_path, named_by, suggested_grant)
         return False
 
     def _may_show(self, folder: str, is_trusted: bool) -> bool:
@@ -202,7 +204,7 @@ class Runtimes:
             yield from self._paths_of_variable("NODE_PATH")
 
     def _paths_of_variable(self, name: str) -> Iterator[tuple[str, str]]:
-        for path in listed_paths(self._lookup.variables.get(name, "")):
+        for path in split_path_list(self._lookup.variables.get(name, "")):
             if not is_too_wide(path, self._lookup.home):
                 yield path, f"variable {name}"
 
@@ -217,7 +219,7 @@ def installation(program: str, home: str) -> str:
     return str(prefix)
 
 
-def listed_paths(value: str, cwd: str = "") -> list[str]:
+def split_path_list(value: str, cwd: str = "") -> list[str]:
     """Return the paths in the value of a variable such as PYTHONPATH. Relative paths are joined to
     `cwd`; without one, they are left out."""
     paths = [path for path in value.split(os.pathsep) if path]

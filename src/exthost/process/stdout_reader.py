@@ -15,7 +15,7 @@ from collections.abc import Callable
 from os import read
 from time import perf_counter
 
-from exthost.process.large_reads import read_large, room_for, widen
+from exthost.process.large_reads import allocate_message, read_large, widen
 from exthost.wire.framing import READ_BYTES, Framing, Item
 
 # How long the memory of a large message is kept, so that the next message can use it.
@@ -176,7 +176,7 @@ class StdoutReader:
 
     def _read_large(self) -> list[Item] | None:
         framing = self._framing
-        buffer = framing.read_buffer(room_for)
+        buffer = framing.read_buffer(allocate_message)
         if buffer is None:
             data = read_large(self._fd)
             return framing.feed(data) if data else None

@@ -47,32 +47,32 @@ class PathCollection:
     def show(self, path: str, source: str) -> str:
         """Make the real path of this path visible, and the symlinks that lead to it. Return the
         real path; "" if it does not exist."""
-        real, _ = self.walk(path)
-        if real:
-            self.add(real, source)
-        return real
+        real_path, _ = self.walk(path)
+        if real_path:
+            self.add(real_path, source)
+        return real_path
 
-    def add(self, real: str, source: str) -> None:
+    def add(self, real_path: str, source: str) -> None:
         """Make a real path visible."""
-        self._read.setdefault(real, source)
+        self._read.setdefault(real_path, source)
 
-    def guard(self, real: str) -> None:
+    def guard(self, real_path: str) -> None:
         """Protect a file that lies in a writable folder, so that the extension can neither write
         nor replace it: the file becomes read-only, and the folders above it become mount points,
         which cannot be renamed."""
-        granted = [path for path in self._write if is_below(real, path) and real != path]
+        granted = [path for path in self._write if is_below(real_path, path) and real_path != path]
         if not granted:
             return
         outermost = min(granted, key=len)
-        self._read[real] = GUARDED_FILE
-        for above in Path(real).parents:
+        self._read[real_path] = GUARDED_FILE
+        for above in Path(real_path).parents:
             if str(above) == outermost:
                 break
             self._write.setdefault(str(above), GUARDED_FOLDER)
 
-    def has(self, real: str) -> bool:
+    def has(self, real_path: str) -> bool:
         """Return whether a real path is visible, by itself or in a folder."""
-        return any(is_below(real, visible) for visible in (*self._read, *self._write))
+        return any(is_below(real_path, visible) for visible in (*self._read, *self._write))
 
     def walk(self, path: str) -> tuple[str, list[str]]:
         """Resolve a path, and add each symlink on the way to the view. Return the real path, "" if
@@ -129,11 +129,13 @@ def is_below(path: str, folder: str) -> bool:
 def is_too_wide(folder: str, home: str) -> bool:
     """Return whether this folder contains files of others: the root, a folder directly below it
     (/etc, /home, /var), a home folder or one above it, a folder for temporary files."""
-    real = os.path.realpath(folder)
+    real_path = os.path.realpath(folder)
     homes = {os.path.realpath(home), f"{os.path.realpath(home)}/.local"}
-    if real.count("/") < 2 or real in homes or real in _TEMP_ROOTS:
+    if real_path.count("/") < 2 or real_path in homes or real_path in _TEMP_ROOTS:
         return True
-    if any(home.startswith(f"{real}/") for home in homes):
+    if any(home.startswith(f"{real_path}/") for home in homes):
         return True
-    parent = os.path.dirname(real)  # noqa: PTH120
-    return parent in ("/home", "/Users") or real == os.path.realpath(os.environ.get("TMPDIR", "/"))
+    parent = os.path.dirname(real_path)  # noqa: PTH120
+    return parent in ("/home", "/Users") or real_path == os.path.realpath(
+        os.environ.get("TMPDIR", "/")
+    )

@@ -20,11 +20,11 @@ from typing import NamedTuple
 from exthost.launch_plan import Ceiling
 from exthost.process.procfs import (
     children_of,
+    count_sockets,
     cpu_seconds,
     descendants,
     mounted_bytes,
     resident_bytes,
-    sockets_near,
 )
 
 __all__ = ["watch"]
@@ -113,7 +113,7 @@ def _find_exceeded_limit(entry: _Watched) -> str:
             who = f"its {len(pids)} processes" if len(pids) > 1 else "it"
             limit = f"permissions.max_memory is {_mebibytes(memory)}"
             return f"{who} used {_mebibytes(used)} of memory ({limit})"
-    if sockets is not None and pids and (count := sockets_near(pids[0])) > sockets:
+    if sockets is not None and pids and (count := count_sockets(pids[0])) > sockets:
         return f"it had {count} sockets, whose buffers are memory (max_memory allows {sockets})"
     if cpu is not None:
         # Our init reaps processes whose parents have ended, so their time is added to its own.

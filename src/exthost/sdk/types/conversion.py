@@ -36,7 +36,7 @@ class Mismatch(Exception):
         super().__init__(f"{path}: {text}" if path else text)
 
 
-def converter_of(annotation: Any) -> Converter:
+def build_converter(annotation: Any) -> Converter:
     """Return the converter for a type. Raises UnsupportedType."""
     return _Builder().build(annotation)
 
@@ -191,7 +191,7 @@ class _Builder:
             self._classes[cls] = _object_converter(
                 cls, members, frozenset(schemas.required_members(cls))
             )
-            for name, (annotation, _) in schemas.members_of(cls).items():
+            for name, (annotation, _) in schemas.get_members(cls).items():
                 members[name] = self.build(annotation)
         return self._classes[cls]
 
@@ -290,7 +290,7 @@ def _object_converter(
         prefix = f"{path}." if path else ""
         for name in values:
             if name not in members:
-                raise Mismatch(f"{prefix}{name}", unknown_name(name, members))
+                raise Mismatch(f"{prefix}{name}", describe_unknown_name(name, members))
         for name in members:
             if name in required and name not in values:
                 raise Mismatch(f"{prefix}{name}", "is missing")
@@ -301,7 +301,7 @@ def _object_converter(
     return convert
 
 
-def unknown_name(name: str, declared: Iterable[str]) -> str:
+def describe_unknown_name(name: str, declared: Iterable[str]) -> str:
     """Return the error message for a member or an argument that is not declared."""
     import difflib  # imported lazily: it is seldom needed
 

@@ -12,9 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 from exthost.sdk.errors import InvalidArguments, UnsupportedType
-from exthost.sdk.types.conversion import Converter, Mismatch, converter_of, keep, unknown_name
+from exthost.sdk.types.conversion import (
+    Converter,
+    Mismatch,
+    build_converter,
+    describe_unknown_name,
+    keep,
+)
 from exthost.sdk.types.docstring import read_docstring
-from exthost.sdk.types.schema import Schema, SchemaBuilder, schema_of, type_hints, with_default
+from exthost.sdk.types.schema import Schema, SchemaBuilder, build_schema, type_hints, with_default
 
 # Types whose JSON values need no conversion.
 _PLAIN = (str, int, bool)
@@ -100,7 +106,7 @@ class Function:
             if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
                 raise UnsupportedType(f"{self.name}: the parameter {name} cannot be given by name")
             try:
-                member, convert = builder.build(annotation), converter_of(annotation)
+                member, convert = builder.build(annotation), build_converter(annotation)
             except UnsupportedType as error:
                 raise UnsupportedType(f"{self.name}: the parameter {name}: {error}") from None
             if parameter.kind is parameter.VAR_KEYWORD:
@@ -137,7 +143,7 @@ class Function:
         if self.returns is _EMPTY:
             return None
         try:
-            return schema_of(self.returns)
+            return build_schema(self.returns)
         except UnsupportedType:
             return None
 
@@ -168,7 +174,7 @@ class Function:
             convert = self._converters.get(name, self._rest)
             if convert is None or name == self.context_name:
                 if name != "_meta":  # data about the call that hosts add to the arguments
-                    problems.append(f"{name}: {unknown_name(name, self._converters)}")
+                    problems.append(f"{name}: {describe_unknown_name(name, self._converters)}")
                 continue
             try:
                 bound[name] = value if convert is keep else convert(value, name)

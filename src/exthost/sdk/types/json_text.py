@@ -17,7 +17,7 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 
-def encodable(value: Any) -> Any:
+def to_encodable(value: Any) -> Any:
     """Return a value with a JSON equivalent for one without. Raises TypeError if there is none."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -42,9 +42,11 @@ def encodable(value: Any) -> Any:
 
 _separators = (",", ":")
 encode_text = json.JSONEncoder(
-    separators=_separators, ensure_ascii=False, allow_nan=False, default=encodable
+    separators=_separators, ensure_ascii=False, allow_nan=False, default=to_encodable
 ).encode
-_encode_ascii = json.JSONEncoder(separators=_separators, allow_nan=False, default=encodable).encode
+_encode_ascii = json.JSONEncoder(
+    separators=_separators, allow_nan=False, default=to_encodable
+).encode
 
 
 def encode(value: Any) -> bytes:

@@ -47,7 +47,7 @@ SETS = (set, frozenset, collections.abc.Set)
 OBJECTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 
 
-def schema_of(annotation: Any) -> Schema:
+def build_schema(annotation: Any) -> Schema:
     """Return the JSON schema of a type. Raises UnsupportedType."""
     builder = SchemaBuilder()
     return builder.complete(builder.build(annotation))
@@ -144,7 +144,7 @@ class SchemaBuilder:
 
     def _members(self, cls: Any) -> Schema:
         properties = {}
-        for name, (annotation, default) in members_of(cls).items():
+        for name, (annotation, default) in get_members(cls).items():
             properties[name] = with_default(self.build(annotation), default)
         schema: Schema = {"type": "object", "properties": properties}
         if required := required_members(cls):
@@ -194,7 +194,7 @@ def type_hints(owner: Any) -> dict[str, Any]:
 _MISSING = inspect.Parameter.empty
 
 
-def members_of(cls: Any) -> dict[str, tuple[Any, Any]]:
+def get_members(cls: Any) -> dict[str, tuple[Any, Any]]:
     """Return the type and the default of each member of a dataclass or a TypedDict. The default
     is `Parameter.empty` if there is none, or if a factory makes it."""
     hints = type_hints(cls)
@@ -213,7 +213,7 @@ def members_of(cls: Any) -> dict[str, tuple[Any, Any]]:
 def required_members(cls: Any) -> list[str]:
     """Return the members that must be given, in the order of their declaration."""
     if typing.is_typeddict(cls):
-        return [name for name in members_of(cls) if name in cls.__required_keys__]
+        return [name for name in get_members(cls) if name in cls.__required_keys__]
     missing = dataclasses.MISSING
     return [
         field.name
