@@ -293,7 +293,7 @@ def test_the_buffer_that_grew_is_itself_the_frame(make: Make) -> None:
     framing.feed(stream[:200_000])
     kept = [
         value
-        for name in ("_open", "_body", "_buffer")
+        for name in ("_partial_line", "_body", "_buffer")
         if isinstance(value := getattr(framing, name, None), bytearray)
     ]
     (frame,) = framing.feed(stream[200_000:])

@@ -2,11 +2,11 @@
 
 A framing has no clock and does no I/O. It returns frames; decoding them is the codec's work.
 
-`feed` tells four outcomes apart, and none of them raises:
+A framing distinguishes four outcomes, and none of them raises:
 
-- *more bytes are needed*: the list is empty;
-- *garbage*: a `Skipped` item (the framing can continue) or a `Broken` item (it cannot; this is
-  always the last item);
+- *more bytes are needed*: the list that `feed` returns is empty;
+- *garbage*: the list has a `Skipped` item (the framing can continue) or a `Broken` item (it cannot
+  continue, so this is always the last item);
 - *end between frames*: `end()` returns None;
 - *end inside a frame*: `end()` returns a `Broken`.
 
@@ -17,7 +17,7 @@ not lost, and every way of cutting the same bytes into reads gives the same item
 larger than one read is collected in one growing buffer, which then becomes the frame. Inside a
 large frame, `read_size` asks for larger reads, and a framing with a `read_buffer` is read into
 directly. When a read held very many tiny frames, `read_size` asks for smaller reads, because one
-read is handled in one step of the event loop.
+read is handled in one iteration of the event loop.
 """
 
 from collections.abc import Callable
@@ -25,19 +25,21 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 Bytes: TypeAlias = bytes | bytearray | memoryview
 
-# The pipe's own default size: larger reads cost an allocation each and return no more.
+# The default size of a pipe on Linux: a larger read costs a larger allocation and returns no more.
 READ_BYTES = 64 * 1024
 
-# The size of a read inside a large frame: few reads, of whatever the pipe holds.
+# The size of a read inside a large frame: all that the pipe holds, so that few reads are needed.
 LARGE_READ_BYTES = 1024 * 1024
 
-# The size of a read after a flood of tiny frames: 64 KiB of them took a third of a second.
+# The size of a read after a read of very many tiny frames. To handle 64 KiB of them took a third of
+# a second, in which the event loop did nothing else.
 TINY_FRAMES_READ_BYTES = 4 * 1024
 
-# No message of any dialect is shorter; noise, and an attack, can be.
+# No message of any dialect is shorter. Shorter frames are noise, or an attack.
 SHORTEST_MESSAGE_BYTES = 8
 
-# Enough to show to a person, or to find an id in. Limited, since a child decides how much it sends.
+# How many bytes of a bad frame are kept: enough to show to a person, or to find an id in. The size
+# of the frame itself is up to the extension.
 EVIDENCE_BYTES = 4096
 
 
@@ -45,7 +47,7 @@ class Skipped(NamedTuple):
     """Bytes that are not part of any frame.
 
     `head` holds the first of them, `size` is their number. For a frame that is too long, `size` is
-    the number of bytes after which the framing knew that.
+    the number of bytes that had come when the framing discarded it.
     """
 
     why: Literal["too long", "not a frame"]
@@ -67,7 +69,7 @@ Memory: TypeAlias = Any
 
 
 class NoReadBuffer:
-    """The part of a framing that is always fed and never read into directly."""
+    """Base class of framings that have no read buffer: all bytes come through `feed`."""
 
     __slots__ = ()
 
@@ -85,8 +87,8 @@ class NoReadBuffer:
 
 def next_read_size(size: int, frames: int) -> int:
     """Return the size of the read after one of `size` bytes that held this many frames."""
-    tiny = size >= TINY_FRAMES_READ_BYTES and frames * SHORTEST_MESSAGE_BYTES > size
-    return TINY_FRAMES_READ_BYTES if tiny else READ_BYTES
+    are_tiny = size >= TINY_FRAMES_READ_BYTES and frames * SHORTEST_MESSAGE_BYTES > size
+    return TINY_FRAMES_READ_BYTES if are_tiny else READ_BYTES
 
 
 class Framing(Protocol):
@@ -103,8 +105,11 @@ class Framing(Protocol):
         """Take the bytes of one read; return the frames that they complete."""
 
     def read_buffer(self, allocate: Callable[[int], Memory]) -> memoryview | None:
-        """Return the memory that the next read of a large frame should fill, or None to be fed.
-        `allocate` returns memory of the given size without touching it, or None."""
+        """Return the memory that the next read of a large frame should fill, or None if the bytes
+        of the next read should be passed to `feed`.
+
+        `allocate` returns memory of the given size without writing to it, or None.
+        """
 
     def commit(self, count: int) -> list[Item]:
         """Take `count` bytes that were read into the read buffer; return the frames that they

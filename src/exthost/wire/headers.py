@@ -1,10 +1,11 @@
 """Content-Length framing: header lines, a blank line, and a body of Content-Length bytes.
 
-Header names are trimmed and their case does not matter. Unknown headers are ignored. The last
-Content-Length counts; its value must be ASCII digits only. A line without a colon is stray text
-and is reported as `Skipped`. Before the first frame, blank lines and a byte-order mark are ignored.
+Header names are trimmed and their case does not matter. Unknown headers are ignored. Of several
+Content-Length headers the last is used; its value must be ASCII digits only. A line without a colon
+is not a header and is reported as `Skipped`. Before the first frame, blank lines and a byte-order
+mark are ignored.
 
-Every other mistake is fatal, because the start of the next frame is then unknown.
+Any other mistake breaks the stream, because the framing then cannot find the next frame.
 """
 
 from exthost.wire.framing import (
@@ -20,39 +21,40 @@ from exthost.wire.framing import (
 )
 from exthost.wire.lines import BOM
 
-# The maximal length of a header line, its line end included.
+# The largest length of a header line, including its line end.
 HEADER_LINE_BYTES = 1024
 
-# More digits than any allowed length has, and few enough to be cheap for int().
+# The largest number of digits: more than any allowed length has, and cheap for int().
 _LENGTH_DIGITS = 12
 
 
 class Headers(NoReadBuffer):
-    """Content-Length framing. The cap is for what is received; what is sent has none."""
+    """Content-Length framing. `max_bytes` is the largest body that is accepted from the extension.
+    What the host sends has no limit."""
 
     __slots__ = (
         "_body",
         "_broken",
-        "_cap",
-        "_first",
+        "_is_first",
         "_length",
         "_line",
+        "_max_bytes",
         "_seen_header",
         "read_size",
     )
 
-    def __init__(self, cap: int) -> None:
-        self._cap = cap
-        self._first = True  # no frame has been completed yet
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._is_first = True  # no frame has been completed yet
         self._line = bytearray()  # the beginning of an incomplete header line
         self._seen_header = False  # a line with a colon has come since the last frame
-        self._length: int | None = None
+        self._length: int | None = None  # Content-Length; None until that header has come
         self._body: bytearray | None = None  # not None: inside a body
         self._broken = False
         self.read_size = READ_BYTES
 
     def feed(self, data: Bytes) -> list[Item]:
-        data = bytes(data)  # free for bytes
+        data = bytes(data)  # bytes(data) does not copy if data is bytes
         view = memoryview(data)
         items: list[Item] = []
         at = 0
@@ -66,7 +68,7 @@ class Headers(NoReadBuffer):
         return items
 
     def _read_header(self, data: bytes, at: int, items: list[Item]) -> int:
-        """Read one header line from `at` on, or its part in `data`; return where it ends."""
+        """Read a header line, or the part of it in `data`, from the index `at`; return its end."""
         room = HEADER_LINE_BYTES - len(self._line)
         newline = data.find(b"\n", at, at + room)
         if newline < 0:
@@ -81,7 +83,7 @@ class Headers(NoReadBuffer):
         return newline + 1
 
     def _handle_line(self, line: bytes, items: list[Item]) -> None:
-        if self._first:
+        if self._is_first:
             line = line.removeprefix(BOM)
         if not line.strip():
             self._end_headers(items)
@@ -95,25 +97,24 @@ class Headers(NoReadBuffer):
             return
         digits = value.strip()
         if not (digits.isdigit() and len(digits) <= _LENGTH_DIGITS):
-            shown = f"{line[:80]!r}"
-            self._break(items, f"Content-Length is not a plain number: {shown}", line)
+            self._break(items, f"Content-Length is not a plain number: {line[:80]!r}", line)
             return
         self._length = int(digits)
 
     def _end_headers(self, items: list[Item]) -> None:
-        """Handle a blank line: the body follows."""
+        """Handle the blank line after the headers: the body follows."""
         if self._length is None:
-            if self._first and not self._seen_header:
+            if self._is_first and not self._seen_header:
                 return
             self._break(items, "the headers have no Content-Length", b"")
             return
-        if self._length > self._cap:
-            why = f"Content-Length {self._length:,} is over the limit of {self._cap:,}"
+        if self._length > self._max_bytes:
+            why = f"Content-Length {self._length:,} is over the limit of {self._max_bytes:,}"
             self._break(items, why, b"")
             return
         self._body = bytearray()
         if self._length == 0:
-            self._close(items)
+            self._complete_frame(items)
         elif self._length > READ_BYTES:
             self.read_size = LARGE_READ_BYTES
 
@@ -122,14 +123,14 @@ class Headers(NoReadBuffer):
         part = view[at : at + self._length - len(self._body)]
         self._body += part
         if len(self._body) == self._length:
-            self._close(items)
+            self._complete_frame(items)
         return at + len(part)
 
-    def _close(self, items: list[Item]) -> None:
+    def _complete_frame(self, items: list[Item]) -> None:
         assert self._body is not None
         items.append(self._body)
         self._body = self._length = None
-        self._first = self._seen_header = False
+        self._is_first = self._seen_header = False
         self.read_size = READ_BYTES
 
     def _break(self, items: list[Item], why: str, head: bytes) -> None:

@@ -1,7 +1,7 @@
 """Length-prefixed framing: a big-endian 32-bit length, then a body of that many bytes.
 
-A length of 0 is an empty frame. A length over the cap is fatal, because the framing cannot find
-the start of another frame. It is rejected before any memory is allocated for the body.
+A length of 0 is an empty frame. A length over the limit breaks the stream, because the framing then
+cannot find the next frame. It is rejected before any memory is allocated for the body.
 """
 
 from exthost.wire.framing import (
@@ -17,19 +17,20 @@ from exthost.wire.lines import too_large_error
 
 _PREFIX_BYTES = 4
 
-# A length is checked by both ends before they read on, so a higher limit at one of them is no help.
+# The extension has the same limit and checks the length as well. A higher limit in the host would
+# therefore not help.
 _SEND_LESS = "send less at a time: the extension has this limit, too, and would end the connection"
 
 
 class Prefixed(NoReadBuffer):
-    """Length-prefixed framing. `cap` is the largest body that is accepted."""
+    """Length-prefixed framing. `max_bytes` is the largest body that is accepted or sent."""
 
-    __slots__ = ("_broken", "_buffer", "_cap", "_length", "read_size")
+    __slots__ = ("_broken", "_buffer", "_length", "_max_bytes", "read_size")
 
-    def __init__(self, cap: int) -> None:
-        self._cap = cap
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._length: int | None = None  # None: inside the prefix
-        self._buffer = bytearray()
+        self._buffer = bytearray()  # what has come of the prefix, or of the body
         self._broken = False
         self.read_size = READ_BYTES
 
@@ -54,9 +55,9 @@ class Prefixed(NoReadBuffer):
 
     def _read_length(self, items: list[Item]) -> None:
         length = int.from_bytes(self._buffer, "big")
-        if length > self._cap:
+        if length > self._max_bytes:
             self._broken = True
-            why = f"a length of {length:,} bytes is over the limit of {self._cap:,}"
+            why = f"a length of {length:,} bytes is over the limit of {self._max_bytes:,}"
             if self._buffer.isascii() and self._buffer.decode().isprintable():
                 text = self._buffer.decode()
                 why = f"{why}; these bytes are the text {text!r}: was it printed to stdout?"
@@ -80,6 +81,6 @@ class Prefixed(NoReadBuffer):
         return self.frame_parts(len(payload))[0] + payload
 
     def frame_parts(self, size: int) -> tuple[bytes, bytes]:
-        if size > self._cap:
-            raise too_large_error(size, self._cap, _SEND_LESS)
+        if size > self._max_bytes:
+            raise too_large_error(size, self._max_bytes, _SEND_LESS)
         return size.to_bytes(_PREFIX_BYTES, "big"), b""

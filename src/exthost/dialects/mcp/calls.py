@@ -1,10 +1,9 @@
-"""The operations of an MCP server after the handshake: tools, and requests with input from the
-host.
+"""The operations of an MCP server after the handshake, such as calling a tool or subscribing.
 
-The operations are generators of exchanges; the tables in `dialect` name them. A list is read to its
-last page, up to a limit. A server may reply with requests of its own (`input_required`): the host's
-handlers answer them, and the original request is sent again with the answers. The structured
-content of a tool's result must match the tool's outputSchema.
+Most are generators: they yield a request and are resumed with its response. The tables of `DIALECT`
+in `dialect` list them. A server may reply to a request with requests of its own (`input_required`).
+The host's handlers answer these, and the original request is sent again with the answers. The
+structured content of a tool's result must match the tool's outputSchema.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost.dialects.calls import ToolCall
-from exthost.dialects.mcp.facets import pages
+from exthost.dialects.mcp.facets import request_all_pages
 from exthost.dialects.mcp.relayed import RelayedParams, relayed_members
 from exthost.dialects.steps import (
     AskHost,
@@ -29,28 +28,30 @@ from exthost.offer import Offer, Tool
 from exthost.schema import Checker
 from exthost.wire import jsontext
 
-# The methods whose reply may request input. They may take long.
-ASKING = frozenset({"tools/call", "prompts/get", "resources/read"})
+# The methods whose reply may request input from the host. Such calls may take long, so each is sent
+# with a progress token.
+INPUT_METHODS = frozenset({"tools/call", "prompts/get", "resources/read"})
 
-# Seconds before a subscription that the server ended is requested again, try by try.
+# If the server ends a subscription, it is requested again after these pauses, in seconds: the first
+# before the first attempt, and so on.
 LISTEN_PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
 
-# The protocol's limit of replies that request input, for one call.
+# The protocol's limit for one call: so many replies may request input.
 INPUT_ROUNDS = 8
 
 
-def table(value: Any) -> dict[str, Any]:
-    """Return this object, or an empty one if the value is not an object."""
+def object_or_empty(value: Any) -> dict[str, Any]:
+    """Return the value if it is a JSON object, else an empty object."""
     return value if type(value) is dict else {}
 
 
-def text(value: Any) -> str:
-    """Return this text, or "" if the value is not text."""
+def text_or_empty(value: Any) -> str:
+    """Return the value if it is a string, else ""."""
     return value if type(value) is str else ""
 
 
-def shown(value: Any) -> Evidence:
-    """Return a value that a server sent as evidence for an error, shortened."""
+def make_evidence(value: Any) -> Evidence:
+    """Return the evidence of an error: the beginning of a value that the server sent, as JSON."""
     try:
         return Evidence(bytes=jsontext.encode(value).decode("utf-8", "replace")[:500])
     except UsageError:  # nested too deep to be encoded again
@@ -60,42 +61,43 @@ def shown(value: Any) -> Evidence:
 # -- tools -----------------------------------------------------------------------------------
 
 
-def tools(warnings: list[str]) -> Any:
+def request_tools(warnings: list[str]) -> Any:
     """Request all tools. Problems with single tools are added to `warnings`."""
-    listed = yield from pages("tools/list", "tools", warnings)
-    known: dict[str, Tool] = {}
+    listed = yield from request_all_pages("tools/list", "tools", warnings)
+    tools: dict[str, Tool] = {}
     for position, item in enumerate(listed):
         name = item.get("name") if type(item) is dict else None
         if type(name) is not str or not name:
             warnings.append(f"tool {position} has no name and is left out")
-        elif name in known:
+        elif name in tools:
             warnings.append(f"it offers {name!r} twice; the first is used")
         else:
-            known[name] = _tool(name, item)
-    return tuple(known.values())
+            tools[name] = _make_tool(name, item)
+    return tuple(tools.values())
 
 
-_OWN = ("name", "description", "inputSchema", "outputSchema")
+# The JSON fields of a tool that `Tool` has as attributes; all others are in its `extra`.
+_TOOL_FIELDS = ("name", "description", "inputSchema", "outputSchema")
 
 
-def _tool(name: str, item: dict[str, Any]) -> Tool:
+def _make_tool(name: str, item: dict[str, Any]) -> Tool:
     return Tool(
         name,
-        text(item.get("description")),
+        text_or_empty(item.get("description")),
         item.get("inputSchema"),
         item.get("outputSchema"),
-        MappingProxyType({key: value for key, value in item.items() if key not in _OWN}),
+        MappingProxyType({key: value for key, value in item.items() if key not in _TOOL_FIELDS}),
     )
 
 
 def list_tools(_: Any) -> Exchanges:
-    """The operation `list_tools`."""
-    return (yield from tools([]))
+    """Request all tools, and ignore warnings about single tools."""
+    return (yield from request_tools([]))
 
 
-def ask_tool(call: ToolCall) -> tuple[str, Any]:
+def make_tool_request(call: ToolCall) -> tuple[str, Any]:
     """Return the request that calls a tool."""
-    request = {"name": call.name, "arguments": _arguments(call)}
+    request = {"name": call.name, "arguments": _make_arguments(call)}
     context = call.context
     if not context:
         return "tools/call", request
@@ -114,17 +116,20 @@ _TRACE_CONTEXT = ("traceparent", "tracestate", "baggage")
 
 
 def read_tool_result(call: ToolCall, result: Any) -> Any:
-    """Return the result of a tool; if the server requests input, the exchanges that lead to a
-    result. A call that is relayed returns the request for input."""
+    """Check and return the result of a tool.
+
+    If the server requests input instead, return a generator that answers and returns the result.
+    In a call that is relayed for another client, return the request for input: the client answers.
+    """
     if type(result) is dict and result.get("resultType") == "input_required":
         is_relayed = relayed_members(call.context) is not None
-        return result if is_relayed else _with_input(call, result)
+        return result if is_relayed else _request_with_input(call, result)
     if type(result) is not dict or type(result.get("content", ())) not in (list, tuple):
         raise ProtocolViolation(
             "X0660",
             f"its reply to the tool {call.name} must be an object with `content`",
             help='answer with {"content": [{"type": "text", "text": "…"}]}',
-            evidence=shown(result),
+            evidence=make_evidence(result),
         )
     tool = call.tool
     if tool is not None and tool.output_schema is not None:
@@ -132,13 +137,13 @@ def read_tool_result(call: ToolCall, result: Any) -> Any:
     return result
 
 
-def _with_input(call: ToolCall, result: Any) -> Exchanges:
-    method, request = ask_tool(call)
-    final = yield from _final_result(method, request, Reply(None, result))
+def _request_with_input(call: ToolCall, result: Any) -> Exchanges:
+    method, request = make_tool_request(call)
+    final = yield from _request_final_result(method, request, Reply(None, result))
     return read_tool_result(call, final)
 
 
-def _arguments(call: ToolCall) -> Any:
+def _make_arguments(call: ToolCall) -> Any:
     spec, arguments = call.spec, call.arguments
     if spec is None or not spec.options or type(arguments) is not dict:
         return arguments
@@ -148,8 +153,8 @@ def _arguments(call: ToolCall) -> Any:
 def _with_context(
     arguments: dict[str, Any], call: ToolCall, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the arguments with the caller's context as `_meta`, if the option says so. A `_meta`
-    of the caller is replaced."""
+    """Return the arguments with the caller's context as `_meta`, if the option
+    `context_passthrough` is set. It replaces a `_meta` among the arguments."""
     if options.get("context_passthrough") is not True:
         return arguments
     context = call.context
@@ -165,76 +170,77 @@ def _check_output(tool: Tool, result: dict[str, Any]) -> None:
     if "structuredContent" not in result:
         problems = ["there is no structuredContent"]
     else:
-        checker, content = _checker(tool.output_schema), result["structuredContent"]
+        checker, content = _get_checker(tool.output_schema), result["structuredContent"]
         problems = checker.problems(content, "structuredContent") if checker is not None else []
     if problems:
         raise ProtocolViolation(
             "X0661",
             f"the result of {tool.name} does not fit its own outputSchema: {'; '.join(problems)}",
             help="the server is wrong about its tool; its text content is in the evidence",
-            evidence=shown(result),
+            evidence=make_evidence(result),
         )
 
 
-# Schema and checker by the id() of the schema. The entry keeps the schema alive, so that its id
-# is not used again.
+# A cache of (schema, checker) by the id() of the schema. The entry keeps a reference to the schema,
+# so that no other object gets the same id().
 _checkers: dict[int, tuple[Any, Checker | None]] = {}
-_MOST_CHECKERS = 4096
+_MAX_CHECKERS = 4096
 
 
-def _checker(schema: Any) -> Checker | None:
-    known = _checkers.get(id(schema))
-    if known is None or known[0] is not schema:
-        if len(_checkers) >= _MOST_CHECKERS:
+def _get_checker(schema: Any) -> Checker | None:
+    entry = _checkers.get(id(schema))
+    if entry is None or entry[0] is not schema:
+        if len(_checkers) >= _MAX_CHECKERS:
             _checkers.clear()
-        known = _checkers[id(schema)] = (schema, Checker.of(schema))
-    return known[1]
+        entry = _checkers[id(schema)] = (schema, Checker.of(schema))
+    return entry[1]
 
 
 def error_result(error: ExthostError) -> Any:
-    """Return an error as a tool result."""
+    """Return an error in the form of a tool result, for `ext.tools.call`."""
     return {"content": [{"type": "text", "text": error.message}], "isError": True}
 
 
 # -- other operations ------------------------------------------------------------------------
 
 
-def _final_result(method: str, request: dict[str, Any], response: Received) -> Any:
-    """Return the final result. While the server requests input, answer and repeat the request."""
+def _request_final_result(method: str, request: dict[str, Any], response: Received) -> Any:
+    """Return the final result of a request whose first response is `response`. While the server
+    requests input, answer with the host's handlers and repeat the request."""
     for _ in range(INPUT_ROUNDS):
         result = result_of(response, method)
         if type(result) is not dict or result.get("resultType") != "input_required":
             return result
-        more: dict[str, Any] = {}
+        added_params: dict[str, Any] = {}
         questions = result.get("inputRequests")
         if type(questions) is dict and questions:
-            answers = more["inputResponses"] = {}
+            answers = added_params["inputResponses"] = {}
             for key, question in questions.items():
                 answers[key] = yield from _ask_host(method, question)
         if "requestState" in result:
-            more["requestState"] = result["requestState"]
-        if not more:
+            added_params["requestState"] = result["requestState"]
+        if not added_params:
             break
-        response = yield Request(method, {**request, **more})
+        response = yield Request(method, {**request, **added_params})
     result = result_of(response, method)
     if type(result) is dict and result.get("resultType") == "input_required":
         raise ProtocolViolation(
             "X0662",
             f"{method} was answered with a question {INPUT_ROUNDS} times, or with an empty one",
             help="the server must come to a result, or say what it needs",
-            evidence=shown(result),
+            evidence=make_evidence(result),
         )
     return result
 
 
 def _ask_host(method: str, question: Any) -> Any:
-    request = table(question)
-    if not text(request.get("method")):
+    request = object_or_empty(question)
+    if not text_or_empty(request.get("method")):
         raise ProtocolViolation(
             "X0662",
             f"{method} was answered with something that is no question: it names no method",
             help='each of inputRequests is {"method": …, "params": …}',
-            evidence=shown(question),
+            evidence=make_evidence(question),
         )
     response = yield AskHost(request["method"], request.get("params"))
     if isinstance(response, Reply):
@@ -250,24 +256,24 @@ def _ask_host(method: str, question: Any) -> Any:
     )
 
 
-def asking(method: str) -> OneRequestOrMore:
+def make_input_operation(method: str) -> OneRequestOrMore:
     """Return the operation of a method whose reply may request input."""
 
-    def ask(params: Any) -> tuple[str, Any]:
+    def make_request(params: Any) -> tuple[str, Any]:
         return method, params.params if type(params) is RelayedParams else params
 
-    def read(params: Any, result: Any) -> Any:
+    def read_result(params: Any, result: Any) -> Any:
         if type(params) is RelayedParams:
             return result
         if type(result) is dict and result.get("resultType") == "input_required":
-            return _final_result(method, table(params), Reply(None, result))
+            return _request_final_result(method, object_or_empty(params), Reply(None, result))
         return result
 
-    return OneRequestOrMore(ask, read)
+    return OneRequestOrMore(make_request, read_result)
 
 
-def health(_: Any) -> Exchanges:
-    """Send a ping; a stateless server has no ping and gets `server/discover`."""
+def check_health(_: Any) -> Exchanges:
+    """Send a ping, or `server/discover` to a stateless server, which has no ping."""
     method = "server/discover" if (yield from _is_stateless()) else "ping"
     return result_of((yield Request(method, {} if method != "ping" else None)), method)
 
@@ -291,12 +297,13 @@ def set_level(params: Any) -> Exchanges:
 def subscribe(params: Any) -> Exchanges:
     """Send `resources/subscribe`, or `subscriptions/listen` to a stateless server."""
     if (yield from _is_stateless()):
-        yield listening({"resourceSubscriptions": [table(params).get("uri")]})
+        yield make_subscription({"resourceSubscriptions": [object_or_empty(params).get("uri")]})
         return {}
     return result_of((yield Request("resources/subscribe", params)), "resources/subscribe")
 
 
-def listening(wanted: dict[str, Any]) -> Subscribe:
-    """Return the request that stays open and brings these notifications from a stateless server."""
-    request = Request("subscriptions/listen", {"notifications": wanted})
-    return Subscribe(request, LISTEN_PAUSES, refetch_offer="toolsListChanged" in wanted)
+def make_subscription(notifications: dict[str, Any]) -> Subscribe:
+    """Return the request for these notifications of a stateless server. It stays open, and the
+    notifications come while it does."""
+    request = Request("subscriptions/listen", {"notifications": notifications})
+    return Subscribe(request, LISTEN_PAUSES, refetch_offer="toolsListChanged" in notifications)

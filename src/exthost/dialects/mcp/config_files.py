@@ -1,4 +1,4 @@
-"""Where other programs keep their MCP servers: a table of files. Pure.
+"""The config files in which other programs keep their MCP servers.
 
 A path begins with `{home}`, the home folder; `{settings}`, the folder in which desktop programs
 keep their settings (`~/.config`, on macOS `~/Library/Application Support`); or `{project}`, the
@@ -14,7 +14,7 @@ PROJECT = "{project}"
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A file of a program, and the member of it that holds the servers."""
+    """A config file of a program. `section` is the top-level key that has the servers."""
 
     program: str
     path: str
@@ -22,11 +22,12 @@ class ConfigFile:
 
     @property
     def is_of_project(self) -> bool:
-        """Whether its servers belong to a project, and run in its folder."""
+        """Whether its servers belong to a project and run in the project's folder."""
         return self.path.startswith(PROJECT)
 
 
-# The order decides which of two servers of one name keeps it: a project's own come first.
+# Of two servers with the same name, the one of the earlier file keeps it. Files of a project come
+# first.
 CONFIG_FILES = (
     ConfigFile("Claude Code", "{project}/.mcp.json"),
     ConfigFile("Cursor", "{project}/.cursor/mcp.json"),

@@ -1,7 +1,8 @@
-"""`[mcp_servers.NAME]` of a config: MCP servers by name.
+"""Reads the tables `[mcp_servers.NAME]` of a config.
 
-Each becomes an `Entry`, like those of `[[extensions]]`, and may have the same shared keys (limits,
-restart, options …) beside `command`. A server that has a URL is listed and never run.
+Each table becomes an `Entry`, like the tables of `[[extensions]]`, and may have the same keys
+(limits, restart, options …) besides `command`. A server that has only a URL is listed and never
+run.
 """
 
 from collections.abc import Mapping
@@ -22,45 +23,50 @@ from exthost.spec import Spec
 def read_mcp_servers(
     value: Any, place: Place, origin: str, folder: str | None
 ) -> tuple[Entry, ...]:
-    """Return the entries of the section."""
+    """Return the entries of the section. Problems are added to `place`.
+
+    `origin` is the path of the config. `folder` is the one from which relative paths start.
+    """
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table by name, and is {describe_type(value)}")
         return ()
-    read = (_server(key, item, place, origin, folder) for key, item in value.items())
-    return tuple(entry for entry in read if entry is not None)
+    entries = (_read_server(key, item, place, origin, folder) for key, item in value.items())
+    return tuple(entry for entry in entries if entry is not None)
 
 
-def _server(called: Any, value: Any, outer: Place, origin: str, folder: str | None) -> Entry | None:
-    id = read_name(called, outer)
+def _read_server(
+    name: Any, value: Any, section: Place, origin: str, folder: str | None
+) -> Entry | None:
+    id = read_name(name, section)
     if id is None:
         return None
-    place = outer.at(id).for_extension(id)
+    place = section.at(id).for_extension(id)
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return None
-    read = read_table(value, place, {**_KEYS, **setting_readers(folder)})
-    own = make_settings({key: item for key, item in read.items() if key in SETTING_KEYS})
-    options = {key: read[key] for key in _OPTIONS if read.get(key) is not None}
-    own = replace(own, options=MappingProxyType({**options, **own.options}))
-    command = read.get("command")
-    remote = "" if "command" in value else read.get("url") or ""
+    fields = read_table(value, place, {**_KEYS, **setting_readers(folder)})
+    settings = make_settings({key: item for key, item in fields.items() if key in SETTING_KEYS})
+    options = {key: fields[key] for key in _OPTIONS if fields.get(key) is not None}
+    settings = replace(settings, options=MappingProxyType({**options, **settings.options}))
+    command = fields.get("command")
+    url = "" if "command" in value else fields.get("url") or ""
     if "command" not in value and "url" not in value:
         help = 'add command = "…" and args = […]'
         for key in value:
             if meant := nearest(str(key), ("command", "url")):
                 help = f"did you mean `{meant}` by `{key}`?"
         place.add_problem(WRONG_VALUE, "says neither `command` nor `url`: how is it reached?", help)
-    bare = Spec(
+    spec = Spec(
         id=id,
         argv=() if command is None else (command,),
         dialect="mcp",
-        enabled=read.get("enabled") is not False and read.get("disabled") is not True,
+        enabled=fields.get("enabled") is not False and fields.get("disabled") is not True,
         origin=origin,
-        unrunnable=remote_server_reason(read.get("transport") or read.get("type") or "")
-        if remote
+        unrunnable=remote_server_reason(fields.get("transport") or fields.get("type") or "")
+        if url
         else "",
     )
-    return Entry(bare, own, place, name_key="command")
+    return Entry(spec, settings, place, name_key="command")
 
 
 _KEYS: Mapping[str, Key] = {
@@ -83,6 +89,7 @@ _KEYS: Mapping[str, Key] = {
         ANY_TEXT, "The era of the protocol: auto, stateless or handshake.", '"handshake"', '"auto"'
     ),
 }
+# The keys of a server that are short for a key of its `options`.
 _OPTIONS = ("log_level", "context_passthrough", "era")
 
 SECTION = make_section(

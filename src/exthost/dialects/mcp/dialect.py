@@ -1,9 +1,10 @@
-"""mcp: the Model Context Protocol over stdio, JSON-RPC 2.0, one object a line.
+"""The dialect mcp: the Model Context Protocol over stdio, as JSON-RPC 2.0 with one object per line.
 
-The protocol has two eras, and `handshake` opens the session in one of them. `codec` encodes
-messages and remembers the era. `calls` has the operations, whose reply may request input from the
-host (`input_required`), and `facets` has the facets. This module reads notifications and puts the
-parts together. The id of a request is its progress token.
+The protocol has two eras (since 2026-07-28 it is stateless, before that it had a handshake).
+`handshake` opens the session in one of them, and `codec` encodes messages for it. `calls` has the
+operations, whose replies may request input from the host (`input_required`). `facets` has the
+attributes that only extensions of this dialect have. This module reads notifications and builds
+the `Dialect`. The id of a request is also its progress token.
 """
 
 import logging
@@ -13,20 +14,20 @@ from typing import Any
 from exthost.dialects.base import Dialect, Traits, method_unknown
 from exthost.dialects.codec import Role
 from exthost.dialects.mcp.calls import (
-    ASKING,
-    ask_tool,
-    asking,
+    INPUT_METHODS,
+    check_health,
     error_result,
-    health,
     list_tools,
+    make_evidence,
+    make_input_operation,
+    make_tool_request,
+    object_or_empty,
     read_tool_result,
     set_level,
-    shown,
     subscribe,
-    table,
-    text,
+    text_or_empty,
 )
-from exthost.dialects.mcp.codec import Codec, our_number
+from exthost.dialects.mcp.codec import Codec, normalize_id
 from exthost.dialects.mcp.facets import Completion, Logging, Prompts, Resources
 from exthost.dialects.mcp.handshake import fallback, handshake
 from exthost.dialects.mcp.result import MCP_RESULT
@@ -39,12 +40,13 @@ from exthost.spec import Breaker, Limits, Restart
 from exthost.wire.lines import Lines
 
 
-def _codec(role: Role) -> Codec:
+def _make_codec(role: Role) -> Codec:
     return Codec(role is Role.HOST)
 
 
 # -- notifications ---------------------------------------------------------------------------
 
+# The levels of syslog, which the protocol uses, as those of Python.
 _LEVELS = MappingProxyType(
     {
         "debug": logging.DEBUG,
@@ -59,25 +61,25 @@ _LEVELS = MappingProxyType(
 )
 
 
-def _message(params: Any) -> Meaning:
-    fields = table(params)
+def _read_log_message(params: Any) -> Meaning:
+    fields = object_or_empty(params)
     if "data" not in fields:
         return Unusable("log messages that could not be read")
     data, level = fields["data"], fields.get("level")
-    words = data if type(data) is str else shown(data).bytes
-    by = f"{fields['logger']}: " if type(fields.get("logger")) is str else ""
-    known = _LEVELS.get(level, logging.INFO) if type(level) is str else logging.INFO
-    return Log(known, f"{by}{words}")
+    message = data if type(data) is str else make_evidence(data).bytes
+    logger = f"{fields['logger']}: " if type(fields.get("logger")) is str else ""
+    number = _LEVELS.get(level, logging.INFO) if type(level) is str else logging.INFO
+    return Log(number, f"{logger}{message}")
 
 
-def _progress(params: Any) -> Meaning:
-    fields = table(params)
+def _read_progress(params: Any) -> Meaning:
+    fields = object_or_empty(params)
     progress, total = fields.get("progress"), fields.get("total")
     if type(progress) not in (int, float) or progress is None:
         return Unusable("progress that could not be read")
-    known = total if type(total) in (int, float) else None
-    token = our_number(fields.get("progressToken"))
-    return Progress(token, progress, known, text(fields.get("message")))
+    checked_total = total if type(total) in (int, float) else None
+    token = normalize_id(fields.get("progressToken"))
+    return Progress(token, progress, checked_total, text_or_empty(fields.get("message")))
 
 
 def _refuse(request: Request) -> Reply | Failure:
@@ -85,7 +87,7 @@ def _refuse(request: Request) -> Reply | Failure:
 
 
 def _cancel_message(request: Request, why: str) -> Notification | None:
-    if type(request.id) is not int:  # not sent yet
+    if type(request.id) is not int:  # it has no id because it was not sent yet
         return None
     return Notification("notifications/cancelled", {"requestId": request.id, "reason": why})
 
@@ -93,27 +95,27 @@ def _cancel_message(request: Request, why: str) -> Notification | None:
 DIALECT = Dialect(
     name="mcp",
     framing=Lines,
-    codec=_codec,
+    codec=_make_codec,
     handshake=handshake,
     fallback=fallback,
     operations=MappingProxyType(
         {
-            "call_tool": OneRequestOrMore(ask_tool, read_tool_result),
+            "call_tool": OneRequestOrMore(make_tool_request, read_tool_result),
             "list_tools": list_tools,
-            "health": health,
+            "health": check_health,
         }
     ),
     methods=MappingProxyType(
         {
-            **{method: asking(method) for method in sorted(ASKING)},
+            **{method: make_input_operation(method) for method in sorted(INPUT_METHODS)},
             "logging/setLevel": set_level,
             "resources/subscribe": subscribe,
         }
     ),
     notifications=MappingProxyType(
         {
-            "notifications/message": _message,
-            "notifications/progress": _progress,
+            "notifications/message": _read_log_message,
+            "notifications/progress": _read_progress,
             "notifications/tools/list_changed": lambda params: OfferStale(),
         }
     ),
@@ -141,7 +143,7 @@ DIALECT = Dialect(
         }
     ),
     traits=Traits(
-        first_id=1,  # some servers read the id 0 as no id
+        first_id=1,  # some servers treat the id 0 as a missing id
         limits=Limits(
             start=180,
             handshake=60,

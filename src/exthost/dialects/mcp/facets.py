@@ -1,8 +1,9 @@
-"""mcp's facets: `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`.
+"""The facets of mcp: the attributes that only extensions of this dialect have.
 
-Each method sends one request of the protocol and returns the result unchanged. Lists are read to
-their last page, up to a limit; if a server has more pages, the items until there are used, with a
-warning (`pages`).
+They are `ext.resources`, `ext.prompts`, `ext.completion` and `ext.logging`. Each method sends one
+request of the protocol and returns the result unchanged. The methods that list something request
+page after page and return the items of all pages. After `MAX_PAGES` pages they stop with a warning
+and return the items so far.
 """
 
 import logging
@@ -16,25 +17,28 @@ from exthost.messages import Request
 
 _log = logging.getLogger("exthost.dialects.mcp")
 
-# The most pages of one list. Most servers have one to three.
-MOST_PAGES = 1000
+# The largest number of pages that are requested of one list. Most servers have one to three.
+MAX_PAGES = 1000
 
 
-def pages(
+def request_all_pages(
     method: str, member: str, warnings: list[str] | None = None
 ) -> Generator[Request, Any, list[Any]]:
-    """Request every page of a list, and return all items. A list that does not end adds a
-    warning."""
-    reading = _Pages(method, member)
-    while not reading.done:
-        reading.take(result_of((yield Request(method, reading.params)), method))
-    if reading.warning and warnings is not None:
-        warnings.append(reading.warning)
-    return reading.items
+    """Request every page of a list, and return the items of all pages.
+
+    `member` is the JSON field of a page that has the items. If the list is cut off, the reason is
+    added to `warnings`.
+    """
+    collector = _PageCollector(method, member)
+    while not collector.done:
+        collector.add_page(result_of((yield Request(method, collector.params)), method))
+    if collector.warning and warnings is not None:
+        warnings.append(collector.warning)
+    return collector.items
 
 
-class _Pages:
-    """A list that is read page by page."""
+class _PageCollector:
+    """Collects the items of a list page by page. `params` are those of the next request."""
 
     def __init__(self, method: str, member: str) -> None:
         self._method = method
@@ -45,16 +49,16 @@ class _Pages:
         self.done = False
         self.warning = ""
 
-    def take(self, page: Any) -> None:
-        """Add a page. Raises ProtocolViolation if it is malformed."""
+    def add_page(self, page: Any) -> None:
+        """Add the items of a page. Raises ProtocolViolation if the page is malformed."""
         items = page.get(self._member) if type(page) is dict else None
         if type(items) is not list:
-            raise self._wrong(f"its answer has no list of {self._member}")
+            raise self._page_error(f"its answer has no list of {self._member}")
         self.items += items
         cursor = page.get("nextCursor")
         if type(cursor) is not str:
             self.done = True
-        elif cursor in self._cursors or len(self._cursors) + 1 >= MOST_PAGES:
+        elif cursor in self._cursors or len(self._cursors) + 1 >= MAX_PAGES:
             why = "comes to the same page again" if cursor in self._cursors else "does not end"
             self.warning = (
                 f"{self._method} {why} after {len(self._cursors) + 1} pages; "
@@ -65,7 +69,7 @@ class _Pages:
             self._cursors.add(cursor)
             self.params = {"cursor": cursor}
 
-    def _wrong(self, why: str) -> ProtocolViolation:
+    def _page_error(self, why: str) -> ProtocolViolation:
         return ProtocolViolation(
             "X0663",
             f"{self._method}: {why}",
@@ -77,17 +81,21 @@ class _Facet:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    async def _all(self, method: str, member: str, timeout: float | None) -> Sequence[Any]:
-        reading = _Pages(method, member)
+    async def _call_all_pages(
+        self, method: str, member: str, timeout: float | None
+    ) -> Sequence[Any]:
+        collector = _PageCollector(method, member)
         try:
-            while not reading.done:
-                reading.take(await self._caller.call(method, reading.params, timeout=timeout))
+            while not collector.done:
+                collector.add_page(
+                    await self._caller.call(method, collector.params, timeout=timeout)
+                )
         except ProtocolViolation as error:
             error.extension = self._caller.id
             raise
-        if reading.warning:
-            _log.warning("[%s] %s", self._caller.id, reading.warning)
-        return reading.items
+        if collector.warning:
+            _log.warning("[%s] %s", self._caller.id, collector.warning)
+        return collector.items
 
 
 class Resources(_Facet):
@@ -95,11 +103,11 @@ class Resources(_Facet):
 
     async def list(self, *, timeout: float | None = None) -> Sequence[Any]:
         """Return every resource, from all pages."""
-        return await self._all("resources/list", "resources", timeout)
+        return await self._call_all_pages("resources/list", "resources", timeout)
 
     async def templates(self, *, timeout: float | None = None) -> Sequence[Any]:
         """Return every resource template, from all pages."""
-        return await self._all("resources/templates/list", "resourceTemplates", timeout)
+        return await self._call_all_pages("resources/templates/list", "resourceTemplates", timeout)
 
     async def read(self, uri: str, *, timeout: float | None = None) -> Any:
         """Return the contents of one resource."""
@@ -120,7 +128,7 @@ class Prompts(_Facet):
 
     async def list(self, *, timeout: float | None = None) -> Sequence[Any]:
         """Return every prompt, from all pages."""
-        return await self._all("prompts/list", "prompts", timeout)
+        return await self._call_all_pages("prompts/list", "prompts", timeout)
 
     async def get(
         self,

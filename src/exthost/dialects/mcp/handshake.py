@@ -1,11 +1,15 @@
 """The handshake of MCP, in both eras of the protocol.
 
 Since 2026-07-28 the protocol is stateless: `server/discover` and every later request have an
-envelope in `_meta` (revision, capabilities and name of the client). Before, `initialize` and
-`notifications/initialized` open the session. The first request decides the era of a server that has
-both. `options.era` chooses one. By default the handshake comes first if the host has handlers for
-requests of the server, which only that era has, and discovery otherwise. If the server refuses it,
-is silent or exits, the other is tried.
+envelope in `_meta` (revision, capabilities and name of the client). In the older era, the handshake
+era, `initialize` and `notifications/initialized` open the session. A server that supports both eras
+uses the one of the first request.
+
+`options.era` chooses an era. By default, `initialize` is sent first if the host has handlers for
+requests of the server, because only the handshake era has such requests. Otherwise
+`server/discover` is sent first. If the server refuses `server/discover`, does not reply in time or
+exits, `initialize` is tried. If the server refuses an `initialize` that was sent first,
+`server/discover` is tried.
 """
 
 from types import MappingProxyType
@@ -13,7 +17,13 @@ from typing import Any
 
 from exthost._version import __version__
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.mcp.calls import listening, shown, table, text, tools
+from exthost.dialects.mcp.calls import (
+    make_evidence,
+    make_subscription,
+    object_or_empty,
+    request_tools,
+    text_or_empty,
+)
 from exthost.dialects.steps import Handshake, Received, TryRequest, handshake_result
 from exthost.errors import NO_EVIDENCE, CallFailed, HandshakeFailed, ProtocolViolation
 from exthost.messages import Failure, Notification, Reply, Request
@@ -22,16 +32,19 @@ from exthost.offer import Offer, Tool
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_REVISION = "2026-07-28"
 
-# Seconds for the reply to discovery. Then the older handshake is tried: a slow server finds both.
+# The timeout of the reply to discovery, in seconds. After it, the older handshake is tried. A slow
+# server may therefore read both requests.
 DISCOVERY_SECONDS = 2.0
 
-# A handler under one of these names declares that the handler of the method serves that as well.
+# A handler under one of these names only declares that the handler of the method before the colon
+# supports URLs or tools as well.
 ELICITATION_URL = "elicitation/create:url"
 SAMPLING_TOOLS = "sampling/createMessage:tools"
 
-# The requests of a server, in the handshake era.
+# The requests that a server of the handshake era may send.
 _SERVER_REQUESTS = frozenset({"roots/list", "sampling/createMessage", "elicitation/create"})
 
+# The error code of a server that refuses the revision; its data names the supported ones.
 _UNSUPPORTED_REVISION = -32022
 
 _PREFIX = "io.modelcontextprotocol/"
@@ -41,55 +54,59 @@ _SERVER = f"{_PREFIX}serverInfo"
 
 
 def handshake(context: HandshakeContext) -> Handshake:
-    """Open the session in the era that `options.era` chooses, or in one that the server has."""
+    """Open the session in the era of `options.era`, by default in one that the server supports."""
     era = context.options.get("era", "auto")
     if era == "auto" and not context.handles.isdisjoint(_SERVER_REQUESTS):
         answer = yield from _initialize_or_discover(context)
     elif era == "handshake":
         answer = yield from _initialize(context, may_discover=False)
     else:
-        response = yield from _discovery(context)
-        answer = _stateless(response)
+        response = yield from _try_discovery(context)
+        answer = _read_discovery(response)
         if answer is None and era == "stateless":
-            raise _not_stateless(response)
+            raise _not_stateless_error(response)
         if answer is None:
             answer = yield from _initialize(context, may_discover=True)
-    return (yield from _offer(answer))
+    return (yield from _request_offer(answer))
 
 
 def _initialize_or_discover(context: HandshakeContext) -> Any:
-    """Try the handshake, then discovery if the server replies with an error."""
-    response = yield Request("initialize", _opening(context))
+    """Send `initialize`, then `server/discover` if the server replies with an error."""
+    response = yield Request("initialize", _make_initialize_params(context))
     if isinstance(response, Failure):
-        answer = _stateless((yield from _discovery(context)))
+        answer = _read_discovery((yield from _try_discovery(context)))
         if answer is not None:
             return answer
-    return (yield from _after_initialize(context, response))
+    return (yield from _finish_initialize(context, response))
 
 
-def _discovery(context: HandshakeContext) -> Any:
-    """Try discovery; once more if it is refused for a revision that the server has. Where there is
-    no other era to try, the server has the whole time of a handshake."""
-    attempt: Any = _discover(context)
+def _try_discovery(context: HandshakeContext) -> Any:
+    """Send `server/discover` and return its response. Send it once more if the server refuses the
+    revision but names the same revision as supported.
+
+    With `options.era = "stateless"` no other era is tried, so the server may use the whole timeout
+    of the handshake.
+    """
+    attempt: Any = _make_discover_request(context)
     if context.options.get("era") != "stateless":
         attempt = TryRequest(attempt, DISCOVERY_SECONDS)
     response = yield attempt
-    if STATELESS_REVISION in _supported(response):
+    if STATELESS_REVISION in _read_supported_revisions(response):
         response = yield attempt
     return response
 
 
 def fallback(context: HandshakeContext) -> Handshake:
-    """Use the older handshake alone, for a server that exits at an unknown first request."""
+    """Open the session with `initialize` only, for a server that exited at `server/discover`."""
     answer = yield from _initialize(context, may_discover=False)
-    return (yield from _offer(answer))
+    return (yield from _request_offer(answer))
 
 
-def _discover(context: HandshakeContext) -> Request:
+def _make_discover_request(context: HandshakeContext) -> Request:
     meta: dict[str, Any] = {
         _REVISION: STATELESS_REVISION,
-        _CLIENT: _client(context),
-        _CAPABILITIES: _capabilities(context),
+        _CLIENT: _make_client_info(context),
+        _CAPABILITIES: _declare_capabilities(context),
     }
     level = context.options.get("log_level")
     if level is not None:
@@ -97,12 +114,12 @@ def _discover(context: HandshakeContext) -> Request:
     return Request("server/discover", {"_meta": meta})
 
 
-def _client(context: HandshakeContext) -> dict[str, str]:
+def _make_client_info(context: HandshakeContext) -> dict[str, str]:
     return {"name": "exthost", "version": context.host_version or __version__}
 
 
-def _capabilities(context: HandshakeContext) -> dict[str, Any]:
-    """Return the client capabilities: only those for which the application has a handler."""
+def _declare_capabilities(context: HandshakeContext) -> dict[str, Any]:
+    """Return the client capabilities: those for which the application has registered a handler."""
     handles = context.handles
     declared: dict[str, Any] = {}
     if "roots/list" in handles:
@@ -114,21 +131,23 @@ def _capabilities(context: HandshakeContext) -> dict[str, Any]:
     return declared
 
 
-def _supported(response: Received) -> list[Any]:
-    """Return the revisions that a server names when it refuses ours; else an empty list."""
+def _read_supported_revisions(response: Received) -> list[Any]:
+    """Return the revisions that a server names as supported when it refuses the host's revision;
+    an empty list for any other response."""
     if not isinstance(response, Failure) or response.code != _UNSUPPORTED_REVISION:
         return []
     supported = response.data.get("supported") if isinstance(response.data, dict) else None
     return supported if type(supported) is list else []
 
 
-def _stateless(response: Received) -> dict[str, Any] | None:
-    """Return the reply of a stateless server to discovery, or None if the server needs the older
-    handshake."""
+def _read_discovery(response: Received) -> dict[str, Any] | None:
+    """Return the reply to `server/discover` with the fields that a reply to `initialize` has, or
+    None if the server needs the older handshake."""
     if isinstance(response, Failure):
-        named = _supported(response)
-        if named and not set(HANDSHAKE_REVISIONS) & {item for item in named if type(item) is str}:
-            raise _unknown_revision(named)
+        supported = _read_supported_revisions(response)
+        texts = {item for item in supported if type(item) is str}
+        if supported and texts.isdisjoint(HANDSHAKE_REVISIONS):
+            raise _unknown_revision_error(supported)
         return None
     answer = response.result if isinstance(response, Reply) else None
     if type(answer) is not dict or type(answer.get("supportedVersions")) is not list:
@@ -136,48 +155,51 @@ def _stateless(response: Received) -> dict[str, Any] | None:
     if STATELESS_REVISION not in answer["supportedVersions"]:
         return None
     meta = answer.get("_meta")
-    about = meta.get(_SERVER) if type(meta) is dict else None
-    return answer | {"protocolVersion": STATELESS_REVISION, "serverInfo": about}
+    server_info = meta.get(_SERVER) if type(meta) is dict else None
+    return answer | {"protocolVersion": STATELESS_REVISION, "serverInfo": server_info}
 
 
-def _opening(context: HandshakeContext) -> dict[str, Any]:
+def _make_initialize_params(context: HandshakeContext) -> dict[str, Any]:
     return {
         "protocolVersion": HANDSHAKE_REVISIONS[-1],
-        "capabilities": _capabilities(context),
-        "clientInfo": _client(context),
+        "capabilities": _declare_capabilities(context),
+        "clientInfo": _make_client_info(context),
     }
 
 
 def _initialize(context: HandshakeContext, *, may_discover: bool) -> Any:
-    response = yield Request("initialize", _opening(context))
+    response = yield Request("initialize", _make_initialize_params(context))
     if isinstance(response, Failure) and response.code == _UNSUPPORTED_REVISION and may_discover:
-        # A slow server: it has now read the discovery request that seemed to be lost.
-        answer = _stateless((yield TryRequest(_discover(context), DISCOVERY_SECONDS)))
+        # The server was slow: by now it has read the discovery request that timed out, and chosen
+        # the stateless era.
+        answer = _read_discovery(
+            (yield TryRequest(_make_discover_request(context), DISCOVERY_SECONDS))
+        )
         if answer is not None:
             return answer
-    return (yield from _after_initialize(context, response))
+    return (yield from _finish_initialize(context, response))
 
 
-def _after_initialize(context: HandshakeContext, response: Received) -> Any:
+def _finish_initialize(context: HandshakeContext, response: Received) -> Any:
     answer = handshake_result(response)
     if type(answer) is not dict or type(answer.get("protocolVersion")) is not str:
         raise HandshakeFailed(
             "X0561",
             "its reply to `initialize` is not one of an MCP server: it names no protocolVersion",
             help="check the command; for another dialect use --dialect or `dialect = …`",
-            evidence=shown(answer),
+            evidence=make_evidence(answer),
         )
     if answer["protocolVersion"] not in HANDSHAKE_REVISIONS:
-        raise _unknown_revision([answer["protocolVersion"]])
+        raise _unknown_revision_error([answer["protocolVersion"]])
     yield Notification("notifications/initialized")
     level = context.options.get("log_level")
-    if level is not None and "logging" in table(answer.get("capabilities")):
+    if level is not None and "logging" in object_or_empty(answer.get("capabilities")):
         yield Request("logging/setLevel", {"level": level})
     return answer
 
 
-def _not_stateless(response: Received) -> HandshakeFailed:
-    evidence = shown(response.message) if isinstance(response, Failure) else NO_EVIDENCE
+def _not_stateless_error(response: Received) -> HandshakeFailed:
+    evidence = make_evidence(response.message) if isinstance(response, Failure) else NO_EVIDENCE
     return HandshakeFailed(
         "X0563",
         'it does not speak the stateless era of MCP, which options.era = "stateless" requires',
@@ -187,9 +209,9 @@ def _not_stateless(response: Received) -> HandshakeFailed:
     )
 
 
-def _unknown_revision(named: list[Any]) -> HandshakeFailed:
+def _unknown_revision_error(revisions: list[Any]) -> HandshakeFailed:
     known = ", ".join((*HANDSHAKE_REVISIONS, STATELESS_REVISION))
-    offered = ", ".join(str(revision)[:40] for revision in named[:8])
+    offered = ", ".join(str(revision)[:40] for revision in revisions[:8])
     return HandshakeFailed(
         "X0560",
         f"it speaks MCP of {offered}, which is not known here",
@@ -198,19 +220,23 @@ def _unknown_revision(named: list[Any]) -> HandshakeFailed:
     )
 
 
-def _offer(answer: dict[str, Any]) -> Handshake:
-    """Request the tools, and return the offer of a server with this reply to the handshake."""
-    has, about = table(answer.get("capabilities")), table(answer.get("serverInfo"))
+def _request_offer(answer: dict[str, Any]) -> Handshake:
+    """Request the tools, and return the server's offer (its tools and capabilities).
+
+    `answer` is the reply to the handshake.
+    """
+    capabilities = object_or_empty(answer.get("capabilities"))
+    server_info = object_or_empty(answer.get("serverInfo"))
     revision = answer["protocolVersion"]
     warnings: list[str] = []
     if type(answer.get("capabilities")) is not dict:
         warnings.append(
             "it does not tell its capabilities, as an object, and is taken to have none"
         )
-    listed: tuple[Tool, ...] = ()
-    if "tools" in has:
+    tools: tuple[Tool, ...] = ()
+    if "tools" in capabilities:
         try:
-            listed = yield from tools(warnings)
+            tools = yield from request_tools(warnings)
         except (CallFailed, ProtocolViolation) as error:
             raise HandshakeFailed(
                 "X0562",
@@ -218,26 +244,26 @@ def _offer(answer: dict[str, Any]) -> Handshake:
                 help=error.help,
                 evidence=error.evidence,
             ) from None
-    stateless = revision == STATELESS_REVISION
-    wanted = {
+    is_stateless = revision == STATELESS_REVISION
+    notifications = {
         f"{kind}ListChanged": True
         for kind in ("tools", "prompts", "resources")
-        if table(has.get(kind)).get("listChanged") is True
+        if object_or_empty(capabilities.get(kind)).get("listChanged") is True
     }
-    if stateless and wanted:
-        yield listening(wanted)
+    if is_stateless and notifications:
+        yield make_subscription(notifications)
     extra = {
         "protocol": revision,
-        "era": "stateless" if stateless else "handshake",
-        "server_capabilities": has,
+        "era": "stateless" if is_stateless else "handshake",
+        "server_capabilities": capabilities,
     }
     if type(answer.get("instructions")) is str:
         extra["instructions"] = answer["instructions"]
     return Offer(
-        tools=listed,
-        version=text(about.get("version")),
-        name=text(about.get("name")),
+        tools=tools,
+        version=text_or_empty(server_info.get("version")),
+        name=text_or_empty(server_info.get("name")),
         warnings=tuple(warnings),
         extra=MappingProxyType(extra),
-        capabilities=tuple(sorted(has)),
+        capabilities=tuple(sorted(capabilities)),
     )

@@ -1,8 +1,8 @@
 """Requests that the host passes on for another MCP client, as the gateway does.
 
-Such a client speaks the protocol itself. Its `_meta` and its answers go out with the request, and a
-result that asks for input (`input_required`) is returned to it; the host's own handlers are not
-asked.
+Such a client speaks the protocol itself. The request is sent with the client's own `_meta` and
+answers. A result that requests input (`input_required`) is returned to the client, and the host's
+own handlers are not called.
 """
 
 from collections.abc import Mapping
@@ -11,26 +11,27 @@ from typing import Any
 
 __all__ = ["RELAYED", "RelayedParams", "RelayedRequest", "relayed_members"]
 
-# The key in the context of a tool call under which a RelayedRequest stands.
+# The key of the RelayedRequest in the context of a tool call.
 RELAYED = "mcp_relayed"
 
 
 @dataclass(frozen=True, slots=True)
 class RelayedRequest:
-    """What a client sent beside the name and the arguments of a tool: `_meta`, `inputResponses`,
-    `requestState`. Not shown by `repr`, since the context of a call is logged."""
+    """The params that a client sent besides the name and the arguments of a tool: `_meta`,
+    `inputResponses` and `requestState`. `repr` hides them, because the context of a call is logged.
+    """
 
     members: Mapping[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class RelayedParams:
-    """The params of a request, as the client sent them; for `ext.call`."""
+    """The params of a request as the client sent them. The gateway passes them to `ext.call`."""
 
     params: dict[str, Any]
 
 
 def relayed_members(context: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the members that a tool call is sent with; None if it is not relayed."""
+    """Return the client's params to be sent with a tool call; None if the call is not relayed."""
     relayed = context.get(RELAYED) if context else None
     return relayed.members if type(relayed) is RelayedRequest else None

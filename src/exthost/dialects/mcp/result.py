@@ -1,8 +1,9 @@
-"""The results of MCP tools: content blocks, `structuredContent` and `isError`.
+"""Reads the results of MCP tools: content blocks, `structuredContent` and `isError`.
 
-The text of a result is the text of its blocks, joined by line breaks; a block that is not text is
-named in brackets. The text of a result with structured content only is that content as JSON. A
-malformed block, or one of an unknown kind, stays in `content` unchanged.
+The text of a result is the text of its blocks, joined by line breaks. A block that is not text
+stands there as its type in brackets, such as `[image: image/png]`. The text of a result that has
+only structured content is that content as JSON. A malformed block, or one of an unknown type, is an
+`UnknownBlock` with the block as it was sent.
 """
 
 from typing import Any
@@ -20,72 +21,73 @@ from exthost.tool_result import (
 
 __all__ = ["MCP_RESULT"]
 
-# Each of these members is optional.
-_MEMBERS = frozenset({"content", "structuredContent", "isError", "resultType", "_meta"})
+# The JSON fields of a tool result. Each is optional, but an object that has only other
+# fields is not a tool result.
+_RESULT_FIELDS = frozenset({"content", "structuredContent", "isError", "resultType", "_meta"})
 
 
 def _is_error(result: Any) -> bool:
     return type(result) is dict and result.get("isError") is True
 
 
-def _text(result: Any) -> str:
+def _read_text(result: Any) -> str:
     if not _is_tool_result(result):
         return value_text(result)
     if not result.get("content"):
         return value_text(result["structuredContent"]) if "structuredContent" in result else ""
-    return "\n".join(map(_block_text, _content(result)))
+    return "\n".join(map(_format_block, _read_content(result)))
 
 
-def _data(result: Any) -> Any:
+def _read_data(result: Any) -> Any:
     return result.get("structuredContent") if _is_tool_result(result) else result
 
 
-def _content(result: Any) -> tuple[Block, ...]:
+def _read_content(result: Any) -> tuple[Block, ...]:
     if not _is_tool_result(result):
         return value_content(result)
-    return tuple(map(_block, result.get("content", ())))
+    return tuple(map(_parse_block, result.get("content", ())))
 
 
 def _is_tool_result(result: Any) -> bool:
-    """Return whether this is the result of `tools/call`, and not what a hook put in its place."""
-    if type(result) is not dict or (result and _MEMBERS.isdisjoint(result)):
+    """Return whether this is a result of `tools/call`. A hook may have replaced it by any value."""
+    if type(result) is not dict or (result and _RESULT_FIELDS.isdisjoint(result)):
         return False
     return type(result.get("content", ())) in (list, tuple)
 
 
-def _block(sent: Any) -> Block:
+def _parse_block(sent: Any) -> Block:
     if type(sent) is not dict:
         return UnknownBlock(sent)
     match sent:
         case {"type": "text", "text": str(text)}:
             return TextBlock(text)
         case {"type": "image", "data": str(data)}:
-            return ImageBlock(data, _string(sent.get("mimeType")))
+            return ImageBlock(data, _text_or_empty(sent.get("mimeType")))
         case {"type": "audio", "data": str(data)}:
-            return AudioBlock(data, _string(sent.get("mimeType")))
+            return AudioBlock(data, _text_or_empty(sent.get("mimeType")))
         case {"type": "resource_link", "uri": str()}:
-            return _resource(sent)
+            return _parse_resource(sent)
         case {"type": "resource", "resource": {"uri": str()} as resource}:
-            return _resource(resource)
+            return _parse_resource(resource)
     return UnknownBlock(sent)
 
 
-def _resource(sent: dict[str, Any]) -> ResourceBlock:
+def _parse_resource(sent: dict[str, Any]) -> ResourceBlock:
     text, data = sent.get("text"), sent.get("blob")
     return ResourceBlock(
         sent["uri"],
-        _string(sent.get("mimeType")),
+        _text_or_empty(sent.get("mimeType")),
         text if type(text) is str else None,
         data if type(data) is str else None,
-        _string(sent.get("name")),
+        _text_or_empty(sent.get("name")),
     )
 
 
-def _string(value: Any) -> str:
+def _text_or_empty(value: Any) -> str:
     return value if type(value) is str else ""
 
 
-def _block_text(block: Block) -> str:
+def _format_block(block: Block) -> str:
     match block:
         case TextBlock(text):
             return text
@@ -93,11 +95,11 @@ def _block_text(block: Block) -> str:
             return text
         case ResourceBlock(uri=uri):
             return f"[resource: {uri}]"
-        case ImageBlock(mime_type=kind) | AudioBlock(mime_type=kind):
-            return f"[{block.type}: {kind}]" if kind else f"[{block.type}]"
+        case ImageBlock(mime_type=mime_type) | AudioBlock(mime_type=mime_type):
+            return f"[{block.type}: {mime_type}]" if mime_type else f"[{block.type}]"
         case UnknownBlock(raw):
-            kind = _string(raw.get("type")) if type(raw) is dict else ""
-            return f"[{kind or 'unknown content'}]"
+            type_name = _text_or_empty(raw.get("type")) if type(raw) is dict else ""
+            return f"[{type_name or 'unknown content'}]"
 
 
-MCP_RESULT = ResultReader(_is_error, _text, _data, _content)
+MCP_RESULT = ResultReader(_is_error, _read_text, _read_data, _read_content)

@@ -65,7 +65,7 @@ _MAX_NAME_CHARS = 64
 _MAX_DESCRIPTION_CHARS = 512
 _MCP_JSON = ".mcp.json"
 
-# Errors are shown in this order; errors at other keys come after them.
+# Errors at these keys are reported first, in this order; errors at other keys come after them.
 _ORDER: tuple[KeyPath, ...] = (
     ("plugin", "id"),
     ("plugin", "version"),
@@ -79,7 +79,7 @@ _ORDER: tuple[KeyPath, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The contents of a plugin.toml that only this dialect uses."""
+    """The values of a plugin.toml that only this dialect uses."""
 
     name: str = ""
     description: str = ""
@@ -105,12 +105,12 @@ def read(file: ManifestFile) -> Verdict:
     id = plugin.get("id") or ""
     for section in ("plugin", "capabilities", "transport"):
         if section not in document:
-            meant = find_nearest(section, document.keys() - _SECTIONS.keys())
-            fix = f"rename [{meant}] to [{section}]" if meant else f"add [{section}]"
+            misspelt = find_nearest(section, document.keys() - _SECTIONS.keys())
+            fix = f"rename [{misspelt}] to [{section}]" if misspelt else f"add [{section}]"
             place.at(section).add_problem(WRONG_VALUE, f"there is no [{section}]", fix)
     servers = read_servers(document.get("mcp_servers", {}), place.at("mcp_servers"), id)
     if problems.items:
-        return Rejected(_errors(file, problems, id))
+        return Rejected(_make_errors(file, problems, id))
     warnings: tuple[Remark, ...] = ()
     if "mcp_servers" not in document:
         servers, warnings = _read_sidecar(file, id)
@@ -144,7 +144,7 @@ def read(file: ManifestFile) -> Verdict:
         ),
     )
     variables = {"root": file.folder, "extension": id, "version": spec.version}
-    also = tuple(
+    server_specs = tuple(
         make_spec(
             replace_placeholders(server, host_version=__version__, **variables),
             file.folder,
@@ -152,7 +152,7 @@ def read(file: ManifestFile) -> Verdict:
         )
         for server in servers
     )
-    return Accepted(spec=spec, also=also, warnings=warnings)
+    return Accepted(spec=spec, also=server_specs, warnings=warnings)
 
 
 def _parse_file(file: ManifestFile) -> tuple[dict[str, Any], str]:
@@ -167,16 +167,17 @@ def _parse_file(file: ManifestFile) -> tuple[dict[str, Any], str]:
     except RecursionError:
         raise manifest_error(file, "it is nested too deep") from None
     except ValueError as error:  # TOMLDecodeError, or an integer of more than 4300 digits
-        at = re.search(r"line (\d+)", str(error))
-        line = int(at[1]) if at else source.count("\n") + 1
+        match = re.search(r"line (\d+)", str(error))
+        line = int(match[1]) if match else source.count("\n") + 1
         help = "mend the line named; https://toml.io shows the notation"
         raise manifest_error(file, f"not valid TOML: {error}", line=line, help=help) from None
 
 
-def _errors(file: ManifestFile, problems: Problems, id: str) -> tuple[ManifestError, ...]:
+def _make_errors(file: ManifestFile, problems: Problems, id: str) -> tuple[ManifestError, ...]:
+    """Return the problems as errors, in the order of `_ORDER`, then by line."""
     lines = problems.lines()
 
-    def rank(problem: Problem) -> tuple[int, int]:
+    def sort_key(problem: Problem) -> tuple[int, int]:
         for position, start in enumerate(_ORDER):
             # A section that is missing, or is not a table, is sorted as its first key.
             if problem.path[: len(start)] == start or problem.path == start[:1]:
@@ -192,12 +193,13 @@ def _errors(file: ManifestFile, problems: Problems, id: str) -> tuple[ManifestEr
             extension=id,
             help=problem.help,
         )
-        for problem in sorted(problems.items, key=rank)
+        for problem in sorted(problems.items, key=sort_key)
     )
 
 
 def _read_sidecar(file: ManifestFile, id: str) -> tuple[tuple[McpServer, ...], tuple[Remark, ...]]:
-    """Return the servers of the `.mcp.json` beside the manifest, and a warning if it is invalid."""
+    """Return the MCP servers of the `.mcp.json` beside the manifest, and a warning if that file is
+    invalid."""
     try:
         data = file.read_sibling(_MCP_JSON)
     except ManifestError as error:
@@ -212,17 +214,20 @@ def _read_sidecar(file: ManifestFile, id: str) -> tuple[tuple[McpServer, ...], t
 
 # -- sections --------------------------------------------------------------------------------
 
+# Each reader checks one section or value. It adds a problem to `place` for each mistake and returns
+# the checked value. A reader of a single value returns None if the value is invalid.
 
-def _plugin(value: Any, place: Place) -> dict[str, Any]:
-    read = read_table(value, place, _PLUGIN)
+
+def _read_plugin(value: Any, place: Place) -> dict[str, Any]:
+    fields = read_table(value, place, _PLUGIN)
     if isinstance(value, Mapping):
         for key in ("id", "version"):
             if key not in value:
                 place.at(key).add_problem(WRONG_VALUE, "is missing", f'add {key} = "…"')
-    return {key: item for key, item in read.items() if item is not None}
+    return {key: item for key, item in fields.items() if item is not None}
 
 
-def _id(value: Any, place: Place) -> str | None:
+def _read_id(value: Any, place: Place) -> str | None:
     checked = read_text(value, place)
     if checked is None:
         return None
@@ -231,15 +236,15 @@ def _id(value: Any, place: Place) -> str | None:
         place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is no id: {rule}")
         return None
     if checked in RESERVED_IDS:
-        others = ", ".join(sorted(RESERVED_IDS))
+        reserved = ", ".join(sorted(RESERVED_IDS))
         place.add_problem(
-            WRONG_VALUE, f"{checked!r} is reserved for the host", f"reserved are {others}"
+            WRONG_VALUE, f"{checked!r} is reserved for the host", f"reserved are {reserved}"
         )
         return None
     return checked
 
 
-def _version(value: Any, place: Place) -> str | None:
+def _read_version(value: Any, place: Place) -> str | None:
     checked = read_text(value, place)
     if checked is not None and not semver.is_version(checked):
         help = "write it like 1.2.3 or 1.2.3-beta.1 (https://semver.org)"
@@ -248,18 +253,18 @@ def _version(value: Any, place: Place) -> str | None:
     return checked
 
 
-def _description(value: Any, place: Place) -> str | None:
+def _read_description(value: Any, place: Place) -> str | None:
     if not isinstance(value, str):
         place.add_problem(WRONG_VALUE, f"must be text, and is {describe_type(value)}")
         return None
     if len(value) > _MAX_DESCRIPTION_CHARS:
-        most = f"must not be longer than {_MAX_DESCRIPTION_CHARS} characters"
-        place.add_problem(WRONG_VALUE, f"{most}, and has {len(value)}")
+        rule = f"must not be longer than {_MAX_DESCRIPTION_CHARS} characters"
+        place.add_problem(WRONG_VALUE, f"{rule}, and has {len(value)}")
         return None
     return value
 
 
-def _whole(value: Any, place: Place) -> int | None:
+def _read_integer(value: Any, place: Place) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool):
         place.add_problem(WRONG_VALUE, f"must be a whole number, and is {describe_type(value)}")
         return None
@@ -267,16 +272,16 @@ def _whole(value: Any, place: Place) -> int | None:
 
 
 _PLUGIN: Mapping[str, Reader] = {
-    "id": _id,
-    "version": _version,
+    "id": _read_id,
+    "version": _read_version,
     "name": read_text,
-    "description": _description,
-    "min_agent_version": _version,
-    "priority": _whole,
+    "description": _read_description,
+    "min_agent_version": _read_version,
+    "priority": _read_integer,
 }
 
 
-def _names(value: Any, place: Place) -> tuple[str, ...]:
+def _read_names(value: Any, place: Place) -> tuple[str, ...]:
     if not isinstance(value, list):
         return read_text_list(value, place) or ()
     names: dict[str, None] = {}
@@ -295,23 +300,26 @@ def _names(value: Any, place: Place) -> tuple[str, ...]:
 
 
 _CAPABILITIES: Mapping[str, Reader] = dict.fromkeys(
-    ("tools", "hooks", "channels", "providers", "pollers"), _names
+    ("tools", "hooks", "channels", "providers", "pollers"), _read_names
 )
 
 
-def _capabilities(value: Any, place: Place) -> dict[str, tuple[str, ...]]:
-    before = len(place.problems.items)
-    read = read_table(value, place, _CAPABILITIES)
-    if not any(read.values()) and len(place.problems.items) == before:
+def _read_capabilities(value: Any, place: Place) -> dict[str, tuple[str, ...]]:
+    problem_count = len(place.problems.items)
+    names = read_table(value, place, _CAPABILITIES)
+    # Where a list is invalid, its own problem is enough.
+    if not any(names.values()) and len(place.problems.items) == problem_count:
         lists = ", ".join(_CAPABILITIES)
         place.add_problem(
             WRONG_VALUE, "offers nothing at all", f"name at least one thing in: {lists}"
         )
-    return read
+    return names
 
 
 @dataclass(frozen=True, slots=True)
 class _Transport:
+    """A checked `[transport]`. `unrunnable` is the reason why the host cannot start it, or ""."""
+
     kind: str
     argv: tuple[str, ...] = ()
     unrunnable: str = ""
@@ -325,67 +333,69 @@ _TRANSPORT_KEYS: Mapping[str, Mapping[str, Reader]] = {
 }
 
 
-def _transport(value: Any, place: Place) -> _Transport | None:
+def _read_transport(value: Any, place: Place) -> _Transport | None:
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return None
     if "kind" in value and "type" in value:
         place.at("type").add_problem(WRONG_VALUE, "says the same as `kind`", "keep `kind`")
         return None
-    named = "type" if "type" in value else "kind"
-    checked = value.get(named)
-    if named not in value:
+    kind_key = "type" if "type" in value else "kind"
+    kind = value.get(kind_key)
+    if kind_key not in value:
         place.at("kind").add_problem(WRONG_VALUE, "is missing", 'add kind = "stdio"')
         return None
-    if not isinstance(checked, str) or checked not in _TRANSPORT_KEYS:
-        near = find_nearest(checked, _TRANSPORT_KEYS) if isinstance(checked, str) else ""
+    if not isinstance(kind, str) or kind not in _TRANSPORT_KEYS:
+        near = find_nearest(kind, _TRANSPORT_KEYS) if isinstance(kind, str) else ""
         guess = f'; did you mean "{near}"?' if near else ""
         known = ", ".join(f'"{known_kind}"' for known_kind in _TRANSPORT_KEYS)
-        place.at(named).add_problem(WRONG_VALUE, f"must be one of {known}{guess}")
+        place.at(kind_key).add_problem(WRONG_VALUE, f"must be one of {known}{guess}")
         return None
-    keys = _TRANSPORT_KEYS[checked]
-    read = read_table({k: v for k, v in value.items() if k != named}, place, keys)
-    needed = next(iter(keys))
-    if needed not in value:
-        place.at(needed).add_problem(WRONG_VALUE, f"is missing: {checked} needs it")
-    if checked != "stdio":
-        why = f"its transport is {checked}: it runs by itself and is not started from here"
-        return _Transport(checked, unrunnable=why)
-    return _Transport(checked, (read.get("command") or "", *(read.get("args") or ())))
+    keys = _TRANSPORT_KEYS[kind]
+    fields = read_table({k: v for k, v in value.items() if k != kind_key}, place, keys)
+    required_key = next(iter(keys))
+    if required_key not in value:
+        place.at(required_key).add_problem(WRONG_VALUE, f"is missing: {kind} needs it")
+    if kind != "stdio":
+        why = f"its transport is {kind}: it runs by itself and is not started from here"
+        return _Transport(kind, unrunnable=why)
+    return _Transport(kind, (fields.get("command") or "", *(fields.get("args") or ())))
 
 
-def _bindings(value: Any, place: Place) -> Mapping[str, tuple[str, ...]]:
+def _read_bindings(value: Any, place: Place) -> Mapping[str, tuple[str, ...]]:
     if not isinstance(value, Mapping):
         place.add_problem(
             WRONG_VALUE, f"must be a table of channel and accounts, and is {describe_type(value)}"
         )
         return empty_mapping()
-    read = {
+    bindings = {
         channel: read_text_list(accounts, place.at(channel)) for channel, accounts in value.items()
     }
-    return MappingProxyType({channel: checked or () for channel, checked in read.items()})
+    return MappingProxyType({channel: accounts or () for channel, accounts in bindings.items()})
 
 
-def _present_keys(keys: Mapping[str, Reader]) -> Reader:
+def _make_table_reader(keys: Mapping[str, Reader]) -> Reader:
+    """Return a reader of a table with these keys, which leaves out keys without a valid value."""
+
     def read(value: Any, place: Place) -> dict[str, Any]:
         return {k: v for k, v in read_table(value, place, keys).items() if v is not None}
 
     return read
 
 
-def _ignore(value: Any, place: Place) -> None:
+def _skip_mcp_servers(value: Any, place: Place) -> None:
     """Ignore `mcp_servers` here. `read` parses them later, because their names contain the id."""
 
 
 _SECTIONS: Mapping[str, Reader] = {
-    "plugin": _plugin,
-    "capabilities": _capabilities,
-    "transport": _transport,
-    "requires": _present_keys({"bins": read_text_list, "env": read_text_list}),
-    "context": _present_keys({"passthrough": read_flag}),
-    "meta": _present_keys({"author": read_text, "license": read_text}),
-    "outbound_bindings": _bindings,
-    "mcp_servers": _ignore,
+    "plugin": _read_plugin,
+    "capabilities": _read_capabilities,
+    "transport": _read_transport,
+    "requires": _make_table_reader({"bins": read_text_list, "env": read_text_list}),
+    "context": _make_table_reader({"passthrough": read_flag}),
+    "meta": _make_table_reader({"author": read_text, "license": read_text}),
+    "outbound_bindings": _read_bindings,
+    "mcp_servers": _skip_mcp_servers,
 }
 
 FORMAT = ManifestFormat(dialect="nexo", names=("plugin.toml",), read=read)
