@@ -198,8 +198,7 @@ def _make_errors(file: ManifestFile, problems: Problems, id: str) -> tuple[Manif
 
 
 def _read_sidecar(file: ManifestFile, id: str) -> tuple[tuple[McpServer, ...], tuple[Remark, ...]]:
-    """Return the MCP servers of the `.mcp.json` beside the manifest, and a warning if that file is
-    invalid."""
+    """Return the MCP servers of the `.mcp.json` beside the manifest, or a warning about it."""
     try:
         data = file.read_sibling(_MCP_JSON)
     except ManifestError as error:
@@ -307,7 +306,6 @@ _CAPABILITIES: Mapping[str, Reader] = dict.fromkeys(
 def _read_capabilities(value: Any, place: Place) -> dict[str, tuple[str, ...]]:
     problem_count = len(place.problems.items)
     names = read_table(value, place, _CAPABILITIES)
-    # Where a list is invalid, its own problem is enough.
     if not any(names.values()) and len(place.problems.items) == problem_count:
         lists = ", ".join(_CAPABILITIES)
         place.add_problem(
