@@ -164,7 +164,7 @@ def test_settling_does_not_depend_on_the_order_of_arrival(
 def test_a_disabled_ancestor_still_prunes() -> None:
     found = [candidate("outer", "/r/x"), candidate("inner", "/r/x/y")]
     settled = filter_candidates(found, disabled=["outer"], allowlist=[])
-    assert settled.disabled == 1
+    assert len(settled.disabled_candidates) == 1
     assert settled == ((), (), (found[0],))
 
 
@@ -172,7 +172,7 @@ def test_a_disabled_winner_does_not_bring_its_shadow_to_life() -> None:
     found = [candidate("a", "/r/x"), candidate("a", "/s/x", root=1)]
     settled = filter_candidates(found, disabled=["a"], allowlist=[])
     assert settled.candidates == ()
-    assert settled.disabled == 1
+    assert len(settled.disabled_candidates) == 1
     assert [d.code for d in settled.diagnostics] == ["X0205"]
 
 

@@ -161,7 +161,7 @@ def test_a_manifest_becomes_a_candidate_that_knows_its_place(root: Path) -> None
         str(file.parent),
     )
     assert (found.spec.origin, found.spec.cwd) == (str(file), str(file.parent))
-    assert (report.scanned, report.disabled, report.invalid) == (1, 0, 0)
+    assert (report.scanned, report.disabled_count, report.invalid) == (1, 0, 0)
     assert report.diagnostics == ()
 
 
@@ -562,7 +562,7 @@ def test_a_file_beside_the_manifest_can_bring_further_extensions(root: Path) -> 
     file = manifest(root / "a")
     (root / "a" / ".mcp.json").write_text("{}")
     [found] = search(root).candidates
-    [server] = found.also
+    [server] = found.additional_specs
     assert (server.id, server.origin, server.cwd) == ("a.server", str(file), str(file.parent))
 
 
@@ -571,7 +571,7 @@ def test_a_broken_file_beside_it_is_a_warning_and_the_candidate_stays(root: Path
     (root / "a" / ".mcp.json").write_text("nonsense")
     report = search(root)
     [found] = report.candidates
-    assert found.also == ()
+    assert found.additional_specs == ()
     assert found.warnings == (".mcp.json is not JSON",)
     assert [(d.level, d.code, d.extension) for d in report.diagnostics] == [
         ("warning", "X0207", "a")
@@ -587,7 +587,7 @@ def test_a_link_beside_the_manifest_obeys_the_rules_for_links(
     manifest(root / "a")
     (root / "a" / ".mcp.json").symlink_to(tmp_path / "secret")
     [found] = search(root, follow_links=follow).candidates
-    assert found.also == ()
+    assert found.additional_specs == ()
     assert len(found.warnings) == warnings
 
 
@@ -596,7 +596,7 @@ def test_a_link_beside_the_manifest_that_stays_inside_is_read_when_asked(root: P
     (root / "shared.json").write_text("{}")
     (root / "a" / ".mcp.json").symlink_to("../shared.json")
     [found] = search(root, follow_links=True).candidates
-    assert [spec.id for spec in found.also] == ["a.server"]
+    assert [spec.id for spec in found.additional_specs] == ["a.server"]
 
 
 @pytest.mark.parametrize("name", ["../other", "", ".", "..", "/etc/passwd"])
@@ -710,7 +710,7 @@ def test_nested_ones_are_pruned_across_roots_and_formats_even_below_a_disabled_o
     manifest(tmp_path / "root-2" / "free")
     report = search(root, root / "outer" / "in", tmp_path / "root-2", disabled=("outer",))
     assert ids(report) == ["free"]
-    assert (report.scanned, report.disabled) == (5, 1)
+    assert (report.scanned, report.disabled_count) == (5, 1)
     assert report.diagnostics == ()
 
 
@@ -748,5 +748,5 @@ def test_lists_and_order_are_as_the_page_says(tmp_path: Path) -> None:
         allowlist=("a", "d", "b", "x"),
     )
     assert ids(report) == ["b", "d", "a"]
-    assert (report.scanned, report.disabled) == (5, 1)
+    assert (report.scanned, report.disabled_count) == (5, 1)
     assert [(d.code, d.extension) for d in report.diagnostics] == [("X0206", "x")]

@@ -38,7 +38,9 @@ def looking(root: Path, **settings: Any) -> Watch:
 
 
 def told(changes: list[watch.Change]) -> list[tuple[str, str, str]]:
-    return [(one.what, Path(one.path).parent.name, one.extension or one.before) for one in changes]
+    return [
+        (one.kind, Path(one.path).parent.name, one.extension or one.previous_id) for one in changes
+    ]
 
 
 @shows("nexo-watch-04")
@@ -105,7 +107,7 @@ def test_a_change_of_something_filtered_out_brings_no_extension(tmp_path: Path) 
     for one in (path, nested, ignored):
         one.write_text(one.read_text() + "# more\n")
     changes = eye.look()
-    assert [one.what for one in changes] == ["changed", "changed"]
+    assert [one.kind for one in changes] == ["changed", "changed"]
     assert [one.spec for one in changes] == [None, None]
 
 
@@ -114,7 +116,7 @@ def test_a_renamed_extension_is_told_with_its_old_id(tmp_path: Path) -> None:
     eye = looking(tmp_path)
     plugin(tmp_path / "a", "b")
     [change] = eye.look()
-    assert (change.what, change.extension, change.before) == ("changed", "b", "a")
+    assert (change.kind, change.extension, change.previous_id) == ("changed", "b", "a")
 
 
 def test_without_watchfiles_the_error_says_what_to_install(

@@ -89,7 +89,7 @@ def _check_target(
             help="exthost list shows whether it is used, and why not",
         )
     paths_by_id = {spec.id: spec.origin for spec in configured.config.specs}
-    others = (*configured.report.candidates, *configured.report.off)
+    others = (*configured.report.candidates, *configured.report.disabled_candidates)
     paths_by_id |= {
         other.id: other.path for other in others if not is_inside(other.path, str(target))
     }
@@ -112,7 +112,7 @@ def _report_if_unused(args: Args, id: str) -> None:
     configured = read_extensions(args)
     if any(candidate.id == id for candidate in configured.report.candidates):
         return
-    if any(candidate.id == id for candidate in configured.report.off):
+    if any(candidate.id == id for candidate in configured.report.disabled_candidates):
         say(f"{id} is disabled: exthost enable {id}")
     else:
         say(f"{id} is not used: an allowlist, or another setting of the search, leaves it out")

@@ -56,7 +56,11 @@ def run(args: Args) -> int:
     diagnostics = select_diagnostics(configured.diagnostics, include_all=args.all)
     if args.json:
         report = configured.report
-        counts = {"scanned": report.scanned, "disabled": report.disabled, "invalid": report.invalid}
+        counts = {
+            "scanned": report.scanned,
+            "disabled": report.disabled_count,
+            "invalid": report.invalid,
+        }
         diagnostic_rows = [diagnostic_as_dict(diagnostic) for diagnostic in diagnostics]
         show_json({"extensions": rows, "diagnostics": diagnostic_rows, "counts": counts})
         return 0

@@ -51,8 +51,10 @@ def read_target_extensions(args: Args) -> ConfiguredExtensions:
         if specs or target_diagnostics or not Path(target).exists():
             if not specs and not target_diagnostics:
                 find_spec(args, target, with_disabled=True)  # raises, unless it is disabled
-            disabled = tuple(entry for entry in configured.report.off if entry.spec.id == target)
-            report = replace(configured.report, off=disabled)
+            disabled = tuple(
+                entry for entry in configured.report.disabled_candidates if entry.spec.id == target
+            )
+            report = replace(configured.report, disabled_candidates=disabled)
             return replace(configured, specs=specs, diagnostics=target_diagnostics, report=report)
     if not Path(target).exists():
         find_spec(args, target)  # raises

@@ -89,7 +89,7 @@ def _plan_edit(configured: ConfiguredExtensions, id: str, enabled: bool) -> tupl
 
 def _not_found_error(configured: ConfiguredExtensions, id: str) -> NotFound | UsageError:
     for candidate in configured.report.candidates:
-        if any(spec.id == id for spec in candidate.also):
+        if any(spec.id == id for spec in candidate.additional_specs):
             return UsageError(
                 "X1326",
                 f"{id} comes with {candidate.id}, and cannot be switched by itself",

@@ -72,7 +72,7 @@ def _check_not_search_path(config: Config, target: Path) -> None:
 
 
 def _find_package(configured: ConfiguredExtensions, name: str) -> Candidate:
-    packages = (*configured.report.candidates, *configured.report.off)
+    packages = (*configured.report.candidates, *configured.report.disabled_candidates)
     for package in packages:
         if package.id == name and package.home == str(Path(package.folder).resolve()):
             return package

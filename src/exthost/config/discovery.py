@@ -1,9 +1,9 @@
 """Reads `[discovery]`: where to search for extensions, and which of them to use.
 
 The keys and their defaults are those of nexo (nexo-disc-11). `exthost.discovery` does the search.
-Relative search paths are relative to the folder of the config file. `$PATH` stands for every folder
-on PATH. Those are searched only for extensions without a manifest file, in dialects in which the
-program itself takes its place.
+Relative search paths are relative to the folder of the config file. The search path `$PATH` stands
+for every folder on PATH. These folders are searched only for programs that need no manifest file,
+which some dialects (protocols of extensions) have.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,8 @@ from exthost.documents.problems import Place
 from exthost.documents.readers import read_table
 from exthost.documents.settings import resolve_path
 
-ON_PATH = "$PATH"
+# The search path that stands for every folder on PATH.
+ENV_PATH = "$PATH"
 
 # An editor may write a file in several steps. A shorter delay would report each step as a change.
 MIN_DEBOUNCE_MS = 50
@@ -23,8 +24,13 @@ MIN_DEBOUNCE_MS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSettings:
-    """Whether manifests are watched, for how many milliseconds a file must be unchanged before the
-    change is reported, and whether changed extensions are reloaded."""
+    """The settings of the manifest watch.
+
+    enabled      whether manifests are watched while a host runs
+    debounce_ms  for how many milliseconds there must be no further change before a change is
+                 reported
+    reload       whether an extension is reloaded when its manifest has changed
+    """
 
     enabled: bool = False
     debounce_ms: int = 500
@@ -35,9 +41,17 @@ class WatchSettings:
 class DiscoverySettings:
     """The settings of a search for extensions.
 
-    An empty `allowlist` allows all ids. `max_depth` counts from the search path, which is depth 0.
-    If `prefers_working_folder` is true, a relative search path is relative to the working folder if
-    it exists there, and otherwise to the folder of the config.
+    enabled                 whether there is a search at all
+    search_paths            the folders to search
+    ignore_dirs             names of folders that are not searched
+    disabled                ids of extensions that are found and not used
+    allowlist               the only ids that are used; empty for all ids
+    max_depth               how deep files are searched for; a file directly in a search path has
+                            depth 1
+    follow_links            whether symlinks are followed; they must not lead out of the search path
+    watch                   whether changes of manifests are detected
+    prefers_working_folder  whether a relative search path is relative to the working folder if it
+                            exists there, and to the folder of the config only otherwise
     """
 
     enabled: bool = True
@@ -96,8 +110,8 @@ DISCOVERY_KEYS: Mapping[str, Key] = {
 
 
 def read_discovery(value: Any, place: Place, folder: str | None) -> DiscoverySettings:
-    """Read the section. `folder` is that of the config file; None leaves relative paths as they
-    are."""
+    """Read the section. `folder` is the folder of the config file; with None, relative paths stay
+    relative."""
     values = _without_none(read_table(value, place, DISCOVERY_KEYS))
     paths = values.get("search_paths", DiscoverySettings().search_paths)
     # The search itself resolves $PATH, $SYNAPS and ~.
@@ -108,6 +122,6 @@ def read_discovery(value: Any, place: Place, folder: str | None) -> DiscoverySet
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the values that were wrong, so that defaults stand in for them until the config is
-    refused."""
+    """Return the values that are not None. None means that a value is wrong; its problem is already
+    reported, and the default takes its place until the whole config is refused."""
     return {key: value for key, value in values.items() if value is not None}

@@ -1,7 +1,7 @@
 """Reads config files, and finds all extensions of a config, discovered ones included.
 
 The command line and the host both use this module, so that `exthost list` and a running host agree
-about what a config means. The functions block. They start nothing.
+about what a config means. The functions block. They start no process.
 """
 
 import errno
@@ -30,7 +30,7 @@ from exthost.process.host_environ import host_environ
 from exthost.spec import Package, Spec
 
 # Larger than the config of thousands of extensions, and small enough to be read at once.
-_CONFIG_BYTES = 16 * 1024 * 1024
+_MAX_CONFIG_BYTES = 16 * 1024 * 1024
 
 
 def _parse_json(source: bytes, origin: str, folder: str | None) -> Config:
@@ -42,29 +42,32 @@ _PARSERS = {".yaml": config_from_yaml, ".yml": config_from_yaml, ".json": _parse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredExtensions:
-    """Every extension of a config, and the problems with others.
+    """The extensions of a config that can be used, and the problems with those that cannot.
 
+    config       the config itself
     specs        the entries of the config first, then the discovered extensions
     diagnostics  problems with the config and with manifests
-    report       the result of discovery; empty if the config has none
-    named        the ids of the config's own entries
+    report       the result of discovery; empty if the config has no `[discovery]`
+    entry_ids    the ids of the entries of the config, which are not discovered
     """
 
     config: Config
     specs: tuple[Spec, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     report: Report = field(default_factory=Report)
-    named: frozenset[str] = field(init=False, default=frozenset())
+    entry_ids: frozenset[str] = field(init=False, default=frozenset())
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "named", frozenset(spec.id for spec in self.config.specs))
+        object.__setattr__(self, "entry_ids", frozenset(spec.id for spec in self.config.specs))
 
     @property
     def disabled(self) -> tuple[Spec, ...]:
         """The discovered extensions that the `disabled` list of the config removed."""
         used_ids = {spec.id for spec in self.specs}
         removed = [
-            spec for candidate in self.report.off for spec in (candidate.spec, *candidate.also)
+            spec
+            for candidate in self.report.disabled_candidates
+            for spec in (candidate.spec, *candidate.additional_specs)
         ]
         return tuple(
             replace(self.config.apply_overrides(spec), enabled=False)
@@ -73,24 +76,28 @@ class ConfiguredExtensions:
         )
 
     def asks_for_secrets(self, spec: Spec) -> tuple[str, ...]:
-        """Return the variables that look like secrets and that the extension gets only because its
-        own manifest requires them. The result is empty if the config names the extension, since a
-        person then decided to use it."""
+        """Return the environment variables that look like secrets and that the extension gets only
+        because its manifest requires them.
+
+        The result is empty if an entry, an override or the allowlist of the config names the
+        extension, because a user then decided to trust it.
+        """
         config = self.config
         allowlist = config.discovery.allowlist if config.discovery is not None else ()
         if spec.package is not None and spec.permissions is not None and spec.sandbox != "off":
             return ()  # a sandboxed package gets no variable that its manifest requires
-        if spec.id in allowlist or spec.id in config.overrides or spec.id in self.named:
+        if spec.id in allowlist or spec.id in config.overrides or spec.id in self.entry_ids:
             return ()
         variables = [setting.secret for setting in spec.settings]
-        required = [name for name in spec.requires.env if looks_secret(name)]
+        required_secrets = [name for name in spec.requires.env if looks_secret(name)]
         # Only the policy "filtered" passes a variable because a manifest requires it.
-        if required and _env_policy(spec) == "filtered":
-            variables += required
+        if required_secrets and _find_env_policy(spec) == "filtered":
+            variables += required_secrets
         return tuple(name for name in variables if looks_secret(name))
 
 
-def _env_policy(spec: Spec) -> str:
+def _find_env_policy(spec: Spec) -> str:
+    """Return the environment policy of the extension, or else the default of its dialect."""
     return spec.env_policy or find.find_dialect(spec.dialect).traits.environment
 
 
@@ -119,25 +126,25 @@ def read_config_bytes(path: Path) -> bytes:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file")
         with os.fdopen(fd, "rb", closefd=False) as file:
-            data = file.read(_CONFIG_BYTES + 1)
+            data = file.read(_MAX_CONFIG_BYTES + 1)
     finally:
         os.close(fd)
-    if len(data) > _CONFIG_BYTES:
-        raise OSError(errno.EFBIG, f"it is larger than {_CONFIG_BYTES} bytes")
+    if len(data) > _MAX_CONFIG_BYTES:
+        raise OSError(errno.EFBIG, f"it is larger than {_MAX_CONFIG_BYTES} bytes")
     return data
 
 
 def parse_config(path: Path, data: bytes) -> Config:
-    """Return the config in these bytes. `path` is the config file that they are, or will be,
-    written to: its suffix decides about the format. Raises ConfigError."""
+    """Return the config in these bytes. `path` is the file that they were read from, or will be
+    written to; its suffix decides about the format. Raises ConfigError."""
     absolute = path.absolute()
     parse = _PARSERS.get(path.suffix, config_from_toml)
     return parse(data, str(absolute), str(absolute.parent))
 
 
 def find_extensions(config: Config) -> ConfiguredExtensions:
-    """Return the extensions that the config lists and those that discovery finds. If both have an
-    extension of the same id, the entry of the config is used."""
+    """Return the extensions of the config's entries and those that discovery finds. If both have
+    the same id, the entry of the config is used."""
     report = Report()
     if config.discovery is not None:
         report = discover(config.discovery, find.load_manifest_formats(), base=config.folder or ".")
@@ -152,7 +159,7 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         except ManifestError as error:
             diagnostics.append(Diagnostic.of((error,), config.origin))
     for candidate in report.candidates:
-        for spec in (candidate.spec, *candidate.also):
+        for spec in (candidate.spec, *candidate.additional_specs):
             if spec.id in specs:
                 diagnostics.append(_shadowed_diagnostic(spec, specs[spec.id]))
             else:
@@ -168,8 +175,8 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
 
 
 def read_named_manifest(spec: Spec) -> Spec:
-    """Read the manifest that the config entry of an extension names, and return the extension with
-    both. An extension whose entry names no manifest is returned as it is. Raises ManifestError."""
+    """Read the manifest that a config entry names, and return the extension with the settings of
+    both. If the entry names no manifest, return `spec` unchanged. Raises ManifestError."""
     if spec.manifest_path is None:
         return spec
     path = str(Path(spec.manifest_path).absolute())
@@ -187,8 +194,8 @@ def read_named_manifest(spec: Spec) -> Spec:
                 help="a relative path is relative to the folder of the config",
                 evidence=Evidence(path=path),
             )
-        found = ManifestFile(path=path, folder=str(Path(path).parent), data=data)
-        return replace(format.join(spec, found), manifest_path=None, manifest_file=path)
+        manifest = ManifestFile(path=path, folder=str(Path(path).parent), data=data)
+        return replace(format.join(spec, manifest), manifest_path=None, manifest_file=path)
     except ManifestError as error:
         error.extension = spec.id
         raise
@@ -199,33 +206,35 @@ def spec_from_manifest(path: Path) -> Spec:
     matter: the first format that accepts the content is used. Raises ManifestError."""
     real = path.resolve()
     data = read_file(str(real))
-    found = ManifestFile(path=str(real), folder=str(real.parent), data=data or b"")
-    refusals = []
+    # A missing file is read as an empty one, which every format rejects.
+    manifest = ManifestFile(path=str(real), folder=str(real.parent), data=data or b"")
+    errors = []
     for format in find.load_manifest_formats():
         if format.join is None:  # manifests of this format can only be recognised by their name
             continue
         try:
-            verdict = format.read(found)
+            verdict = format.read(manifest)
         except ManifestError as error:
-            refusals.append(error)
+            errors.append(error)
             continue
         if isinstance(verdict, Rejected):
-            refusals += verdict.errors
+            errors += verdict.errors
         elif verdict is not None:
             spec = verdict.spec
-            cwd = spec.cwd or found.folder
+            cwd = spec.cwd or manifest.folder
             return replace(
                 spec,
                 origin=spec.origin or str(real),
                 cwd=cwd,
                 manifest_file=str(real),
-                package=Package(root=found.folder, argv=spec.argv, env=spec.env, cwd=cwd),
+                package=Package(root=manifest.folder, argv=spec.argv, env=spec.env, cwd=cwd),
             )
-    raise refusals[0]
+    raise errors[0]
 
 
-def _shadowed_diagnostic(spec: Spec, by: Spec) -> Diagnostic:
-    message = f"{spec.id} is also in {by.origin or 'the config'}, which takes precedence"
+def _shadowed_diagnostic(spec: Spec, winner: Spec) -> Diagnostic:
+    """Return the warning for a discovered extension whose id another one has already."""
+    message = f"{spec.id} is also in {winner.origin or 'the config'}, which takes precedence"
     return Diagnostic(
         level="warning", path=spec.origin, message=message, code="X0208", extension=spec.id
     )

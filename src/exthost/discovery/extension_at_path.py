@@ -14,26 +14,28 @@ from exthost.spec import Spec
 def spec_at(path: Path) -> Spec:
     """Return the extension of a manifest, or the only extension in a folder.
 
-    Raises ManifestError if it cannot be used, NotFound if there is none, and UsageError if there
-    are several.
+    Raises ManifestError if the extension cannot be used, NotFound if there is no extension, and
+    UsageError if the folder contains several.
     """
     path = path.resolve()
     formats = find.load_manifest_formats()
+    # A search finds manifests by their file names only. A TOML file of any other name is read as a
+    # manifest because the caller named it.
     if path.suffix == ".toml" and not any(
-        form.matches(path.name, path.parent.name) for form in formats
+        format.matches(path.name, path.parent.name) for format in formats
     ):
         return spec_from_manifest(path)
     folder = path if path.is_dir() else path.parent
-    # Some formats have the manifest in a subfolder of a fixed name. The extension is the folder
-    # above that.
-    if any(form.parent == folder.name for form in formats):
+    # In some formats the manifest is in a subfolder of a fixed name (`format.parent`). The
+    # extension's folder is then the folder above.
+    if any(format.parent == folder.name for format in formats):
         folder = folder.parent
+    # Depth 2 includes the files in such a subfolder.
     report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), formats)
-    real = path.resolve()
     candidates = [
         candidate
         for candidate in report.candidates
-        if path.is_dir() or Path(candidate.path).resolve() == real
+        if path.is_dir() or Path(candidate.path).resolve() == path
     ]
     if candidates:
         return _only_one([candidate.spec for candidate in candidates], path)

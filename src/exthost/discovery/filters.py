@@ -3,15 +3,15 @@
     prune            removes extensions that are nested in others
     dedupe           keeps the first extension of each id
     filter_disabled  removes the extensions of the `disabled` list
-    filter_allowed   keeps only those of the allowlist, if there is one
-    order            sorts the rest
+    filter_allowed   keeps only the extensions of the allowlist, unless that is empty
+    order            sorts the remaining extensions
 
 The order of the steps is part of the contract (nexo-disc-06 to -10). `filter_disabled` comes after
-`prune` and `dedupe`, so a disabled extension still hides what is nested in it, and what has the
-same id. Hence disabling one extension never enables another.
+`prune` and `dedupe`, so a disabled extension still hides the extensions that are nested in it or
+have the same id. Hence disabling one extension never enables another.
 
-The module is pure: it reads no files and raises nothing. `filter_candidates` runs all steps and
-returns the warnings.
+The module does no I/O and raises nothing. `filter_candidates` runs all steps and returns the
+warnings.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -31,47 +31,48 @@ __all__ = [
 
 
 class Filtered(NamedTuple):
-    """The extensions that remain, the warnings, and those that the `disabled` list removed."""
+    """The result of the five steps.
+
+    candidates           the extensions that remain
+    diagnostics          the warnings
+    disabled_candidates  the extensions that the `disabled` list removed
+    """
 
     candidates: tuple[Candidate, ...]
     diagnostics: tuple[Diagnostic, ...]
-    off: tuple[Candidate, ...]
-
-    @property
-    def disabled(self) -> int:
-        """The number of extensions that the `disabled` list removed."""
-        return len(self.off)
+    disabled_candidates: tuple[Candidate, ...]
 
 
 def filter_candidates(
     candidates: Iterable[Candidate], *, disabled: Collection[str], allowlist: Sequence[str]
 ) -> Filtered:
-    """Run all five steps."""
+    """Run all five steps. `disabled` and `allowlist` have ids; an empty allowlist allows all."""
     unique, shadowed = dedupe(prune(candidates))
     enabled = filter_disabled(unique, disabled)
-    allowed, absent = filter_allowed(enabled, allowlist)
-    off = order(candidate for candidate in unique if candidate.id in disabled)
+    allowed, absent_ids = filter_allowed(enabled, allowlist)
+    removed = order(candidate for candidate in unique if candidate.id in disabled)
     diagnostics = [_shadowed_diagnostic(loser, winner) for loser, winner in shadowed]
-    off_ids = {candidate.id for candidate in off}
-    diagnostics += [_absent_diagnostic(name, name in off_ids) for name in absent]
-    return Filtered(order(allowed), tuple(diagnostics), off)
+    removed_ids = {candidate.id for candidate in removed}
+    diagnostics += [_absent_diagnostic(id, id in removed_ids) for id in absent_ids]
+    return Filtered(order(allowed), tuple(diagnostics), removed)
 
 
 def prune(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """Return the candidates whose home is not inside the home of another candidate, in whichever
-    root that was found. The time is linear in the number of candidates: one set lookup for each
-    folder above a candidate."""
+    """Return the candidates whose home (the real path of the extension's own folder or program) is
+    not inside the home of another candidate. The two may be in different search paths. The time is
+    linear in the number of candidates: one set lookup for each folder above a candidate."""
     all_candidates = tuple(candidates)
     homes = {candidate.home for candidate in all_candidates}
     return tuple(
-        c for c in all_candidates if not any(above in homes for above in _parent_folders(c.home))
+        c for c in all_candidates if not any(folder in homes for folder in _parent_folders(c.home))
     )
 
 
 def dedupe(
     candidates: Iterable[Candidate],
 ) -> tuple[tuple[Candidate, ...], tuple[tuple[Candidate, Candidate], ...]]:
-    """Return the first candidate of each id by (root, path), and (loser, winner) for each other."""
+    """Return the first candidate of each id, by (root, path), and a pair (loser, winner) for each
+    later candidate of the same id."""
     winners: dict[str, Candidate] = {}
     shadowed = []
     for candidate in sorted(candidates, key=_sort_key):
@@ -84,7 +85,7 @@ def dedupe(
 def filter_disabled(
     candidates: Iterable[Candidate], disabled: Collection[str]
 ) -> tuple[Candidate, ...]:
-    """Return the candidates whose id is not listed."""
+    """Return the candidates whose id is not in `disabled`."""
     disabled_ids = frozenset(disabled)
     return tuple(candidate for candidate in candidates if candidate.id not in disabled_ids)
 
@@ -92,18 +93,16 @@ def filter_disabled(
 def filter_allowed(
     candidates: Iterable[Candidate], allowlist: Sequence[str]
 ) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
-    """Return the candidates whose id is listed, and the listed ids without a candidate.
-
-    An empty list allows all.
-    """
+    """Return the candidates whose id is in the allowlist, and the ids of the allowlist that no
+    candidate has. An empty allowlist allows all candidates."""
     all_candidates = tuple(candidates)
     if not allowlist:
         return all_candidates, ()
     allowed_ids = dict.fromkeys(allowlist)
-    present = {candidate.id for candidate in all_candidates}
+    present_ids = {candidate.id for candidate in all_candidates}
     return (
         tuple(candidate for candidate in all_candidates if candidate.id in allowed_ids),
-        tuple(name for name in allowed_ids if name not in present),
+        tuple(id for id in allowed_ids if id not in present_ids),
     )
 
 
@@ -139,13 +138,14 @@ def _shadowed_diagnostic(loser: Candidate, winner: Candidate) -> Diagnostic:
     )
 
 
-def _absent_diagnostic(name: str, is_disabled: bool) -> Diagnostic:
+def _absent_diagnostic(id: str, is_disabled: bool) -> Diagnostic:
+    """Return the warning for an id of the allowlist that no remaining candidate has."""
     if is_disabled:
-        message = f"{name!r} is in the allowlist and disabled; disabled wins"
+        message = f"{id!r} is in the allowlist and disabled; disabled wins"
         help = "take it out of one of the two lists"
     else:
-        message = f"{name!r} is in the allowlist and was not found"
+        message = f"{id!r} is in the allowlist and was not found"
         help = "check its spelling and the search paths; a manifest with errors does not count"
     return Diagnostic(
-        level="warning", path="", code="X0206", message=message, help=help, extension=name
+        level="warning", path="", code="X0206", message=message, help=help, extension=id
     )

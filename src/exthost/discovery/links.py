@@ -1,12 +1,12 @@
 """The record of symlinks that `exthost install --link` makes in a search directory.
 
-Such a symlink lets an extension be developed elsewhere: it is in the search directory, and its
-target is outside. The record is a JSON file in the same directory: the name of each symlink → the
-real path of its target. Discovery follows a recorded symlink even if `follow_links` is off, and
-although its target is outside the search directory, because a person installed exactly that target.
-A symlink that leads anywhere else than the record says is treated like one that is not recorded.
+With such a symlink, an extension can be developed outside of the search directory. The record is a
+JSON file in the search directory, which maps the name of each symlink to the real path of its
+target. Discovery follows a recorded symlink even if `follow_links` is off, and although its target
+is outside the search directory, because a user installed exactly that target. If a recorded symlink
+leads to another target than the recorded one, the record does not apply to it.
 
-The record needs no protection of its own. Whoever can write it can also write to the search
+The record needs no additional protection. Whoever can write it can also write to the search
 directory, and could therefore put an extension there directly.
 """
 
@@ -24,8 +24,8 @@ LINKS_FILE = ".exthost-links.json"
 
 
 def read_links(root: str) -> dict[str, str]:
-    """Return the record of a search directory: name of the symlink → real path of its target. It is
-    empty if there is no record or if it cannot be read; then no symlink has an exception."""
+    """Return the record of a search directory: name of the symlink → real path of its target. The
+    result is empty if there is no record, or if the record cannot be read."""
     path = f"{root.rstrip('/')}/{LINKS_FILE}"
     if not os.path.lexists(path):
         return {}

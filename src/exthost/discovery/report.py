@@ -17,10 +17,18 @@ __all__ = ["Candidate", "Diagnostic", "Report"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One problem, and the file or folder it is about.
+    """One problem.
 
-    `extension` is the id, if it is known. `more` has the further errors of the same manifest, which
-    are shown only on request: the first error is usually the cause of the others.
+    level      "error" if a manifest cannot be used, otherwise "warning"
+    path       the file or folder that the problem is about; "" if it is about none
+    message    what is wrong
+    code       the error code, such as X0202
+    help       what to do about it
+    extension  the id of the extension; "" if it is unknown
+    line       the line in the file; 0 if it is unknown
+    key        the key in the file, such as `restart.strategy`; "" if it is unknown
+    more       the further errors of the same manifest. They are printed only on request, because
+               the first error is usually the cause of the others
     """
 
     level: Literal["error", "warning"]
@@ -52,7 +60,7 @@ class Diagnostic:
         return replace(first, more=tuple(rest))
 
     def as_error(self) -> ManifestError:
-        """Return the problem as an exception, for a caller that asked for this one extension."""
+        """Return the problem as an exception, for a caller that needs this very extension."""
         details = tuple(other.message for other in self.more)
         return ManifestError(
             self.code,
@@ -67,14 +75,18 @@ class Diagnostic:
 class Candidate:
     """A discovered extension, before the filters.
 
-    path        the path of its manifest, as the walk reached it: it may contain symlinks
-    folder      the path of its folder, as the walk reached it
-    home        the real path of what belongs to this extension alone: its folder, or its executable
-                if it has no folder. `filters.prune` compares these paths, so that a symlink cannot
-                hide that one extension is inside another
-    root_index  the index of its search path; a smaller one takes precedence
-    dialect     the dialect of the format that accepted it
-    also        further extensions that its manifest contains; they are kept or removed with it
+    spec              the extension that the manifest describes
+    path              the path of its manifest, as the walk reached it: it may contain symlinks
+    folder            the path of its folder, as the walk reached it: it may contain symlinks
+    home              the real path of the extension's folder; for a program without a manifest,
+                      whose folder may contain other extensions, the real path of the program.
+                      `filters.prune` compares these paths, so that a symlink cannot hide that one
+                      extension is inside another
+    root_index        the index of its root among all roots; a smaller one takes precedence
+    dialect           the dialect (the protocol of an extension) of the format that accepted it
+    additional_specs  further extensions that its manifest declares, such as MCP servers; the
+                      filters keep or remove them together with `spec`
+    warnings          mistakes in the manifest that do not prevent the use of the extension
     """
 
     spec: Spec
@@ -83,7 +95,7 @@ class Candidate:
     home: str
     root_index: int
     dialect: str
-    also: tuple[Spec, ...] = ()
+    additional_specs: tuple[Spec, ...] = ()
     warnings: tuple[str | Remark, ...] = ()
 
     @property
@@ -95,22 +107,25 @@ class Candidate:
 class Report:
     """The result of a whole search.
 
-    candidates  the extensions that are used, in the order in which they start
-    scanned     the number of manifests that were read, valid or not
-    disabled    the number of extensions that the `disabled` list removed
-    off         the extensions that the `disabled` list removed
-    invalid     the number of manifests that could not be read or used
+    candidates           the extensions that are used, in the order in which they start
+    diagnostics          the problems; for a manifest with several errors, only the first, with the
+                         others in its `more`
+    scanned              the number of files that could be manifests
+    disabled_count       the number of extensions that the `disabled` list removed
+    disabled_candidates  the extensions that the `disabled` list removed
+    invalid              the number of manifests that could not be read or used
     """
 
     candidates: tuple[Candidate, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     scanned: int = 0
-    disabled: int = 0
-    off: tuple[Candidate, ...] = ()
+    disabled_count: int = 0
+    disabled_candidates: tuple[Candidate, ...] = ()
     invalid: int = 0
 
     def every_diagnostic(self) -> Iterator[Diagnostic]:
-        """Yield each problem by itself; the further errors of a manifest follow its first."""
+        """Yield every problem, including those in `more`, which follow the first error of their
+        manifest."""
         for diagnostic in self.diagnostics:
             yield diagnostic
             yield from diagnostic.more

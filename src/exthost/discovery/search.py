@@ -1,8 +1,9 @@
 """Searches for extensions: `discover`, the entry point of discovery.
 
-Search paths are expanded to roots (real folders). `walk` finds the manifests below each root,
-`untrusted_files` reads them, the manifest formats of the dialects parse them, and `filters` decides
-which of the extensions are used. The module knows no particular dialect, and starts nothing.
+Search paths are expanded to roots (real folders). `walk` returns a `Hit` for each file below a root
+that could be a manifest; the file is read into a `ManifestFile`; the manifest format of a dialect
+(the protocol that an extension speaks) parses that into the `Spec` of a `Candidate`; and `filters`
+decides which candidates are used. The module knows no particular dialect, and starts no process.
 
 The functions block: a program with an event loop calls them in a thread. Nothing on disk makes them
 raise; problems are reported as diagnostics.
@@ -14,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from exthost.config.discovery import ON_PATH
+from exthost.config.discovery import ENV_PATH
 from exthost.dialects.manifest_format import ManifestFile, ManifestFormat, Rejected, Remark, Verdict
 from exthost.discovery.filters import filter_candidates
 from exthost.discovery.links import read_links
@@ -56,11 +57,14 @@ class Settings(Protocol):
 def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str = ".") -> Report:
     """Search for the extensions of these formats in the search paths.
 
-    Relative search paths are relative to `base`, the folder of the config file, or to the working
-    folder if the settings prefer that; `~` is a home folder. If the file name fits several formats,
-    they are tried in order until one accepts or rejects the file. The search path `$PATH` means
-    each folder of PATH, of which only the programs directly in it are considered. A dialect in
-    capitals, such as `$SYNAPS`, means the folders that the original host of that dialect searches.
+    A relative search path is relative to `base`, the folder of the config file, or to the working
+    folder if the settings prefer that; `~` is a home folder. The search path `$PATH` stands for
+    every folder of PATH; only the programs directly in these folders are considered. A search path
+    such as `$SYNAPS`, the name of a dialect in capitals, stands for the folders that the original
+    host of that dialect searches.
+
+    If the name of a file fits several formats, they are tried in order until one accepts or rejects
+    the file.
     """
     if not settings.enabled:
         return Report()
@@ -73,24 +77,23 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
         for path in settings.search_paths
         for root in expand_search_path(path, bases, formats)
     ]
-    root_names = _RootNames(bases)
+    configured_paths = _ConfiguredPaths(bases)
     for index, (search_path, root) in enumerate(expanded):
-        if isinstance(root, str):
-            root_names.add(search_path, root)
-        on_path = search_path == ON_PATH
         if isinstance(root, Diagnostic):
             diagnostics.append(root)
             continue
+        configured_paths.add(search_path, root)
+        is_env_path = search_path == ENV_PATH
         walked = walk(
             root,
-            [format for format in formats if format.executable or not on_path],
-            max_depth=1 if on_path else settings.max_depth,
+            [format for format in formats if format.executable or not is_env_path],
+            max_depth=1 if is_env_path else settings.max_depth,
             ignore_dirs=settings.ignore_dirs,
-            # A person who puts a folder on PATH allows its programs to be run, and package managers
-            # put only links there.
-            follow_links=settings.follow_links or on_path,
-            wherever=on_path,
-            recorded=read_links(root),
+            # A user who puts a folder on PATH allows its programs to be run, and package managers
+            # put only links there, which lead to other folders.
+            follow_links=settings.follow_links or is_env_path,
+            may_links_leave_root=is_env_path,
+            installed_links=read_links(root),
         )
         diagnostics += walked.diagnostics
         for hit in walked.hits:
@@ -99,7 +102,7 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
             if isinstance(outcome, Candidate):
                 candidates.append(outcome)
                 diagnostics += [
-                    _remark_diagnostic(outcome, warning) for warning in outcome.warnings
+                    _warning_diagnostic(outcome, warning) for warning in outcome.warnings
                 ]
             elif outcome is not None:
                 invalid += 1
@@ -110,11 +113,12 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
     return Report(
         candidates=filtered.candidates,
         diagnostics=tuple(
-            root_names.restore(diagnostic) for diagnostic in (*diagnostics, *filtered.diagnostics)
+            configured_paths.restore_in(diagnostic)
+            for diagnostic in (*diagnostics, *filtered.diagnostics)
         ),
         scanned=scanned,
-        disabled=filtered.disabled,
-        off=filtered.off,
+        disabled_count=len(filtered.disabled_candidates),
+        disabled_candidates=filtered.disabled_candidates,
         invalid=invalid,
     )
 
@@ -129,10 +133,11 @@ def expand_search_path(
 ) -> list[str | Diagnostic]:
     """Return the folders that a search path stands for, in order of precedence. In place of a
     folder that cannot be searched, the list has a Diagnostic."""
-    if search_path == ON_PATH:
+    if search_path == ENV_PATH:
         return _program_folders()
     for format in formats:
         if format.homes and search_path == f"${format.dialect.upper()}":
+            # Reversed: `homes` is in ascending priority, and the result in descending precedence.
             # Many machines have none of these folders, so a missing one is not reported.
             homes = [resolve_search_path(home, bases) for home in reversed(format.homes)]
             return [root for root in homes if isinstance(root, str)]
@@ -148,8 +153,8 @@ def _program_folders() -> list[str | Diagnostic]:
 
 
 def resolve_search_path(search_path: str, bases: Sequence[str]) -> str | Diagnostic:
-    """Return the real path of a search path, relative to the first of `bases` in which it exists,
-    or a Diagnostic that says why it has none."""
+    """Return the real path of a search path, relative to the first of `bases` in which it exists.
+    If it exists in none of them, return a Diagnostic with the reason for each."""
     reasons: dict[str, str] = {}  # the paths that were tried, and why each cannot be used
     for base in bases:
         try:
@@ -163,11 +168,14 @@ def resolve_search_path(search_path: str, bases: Sequence[str]) -> str | Diagnos
     if len(reasons) == 1:
         return unsearchable_diagnostic(search_path, *reasons.values())
     why = "; ".join(f"{path}: {why}" for path, why in reasons.items())
+    # The last path is the one in the folder of the config (see `base_folders`), where users expect
+    # it; the message lists all paths.
     return unsearchable_diagnostic(list(reasons)[-1], why)
 
 
 def _read_hit(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate | Diagnostic | None:
-    """Return the extension of this file, or its error; None if no format accepts the file."""
+    """Return the extension of this file, or a Diagnostic if the file cannot be read or a format
+    rejects it; None if the file is no manifest in any format. `index` is that of its root."""
     for format in hit.formats:
         folder, home = _locate_extension(hit, format)
         try:
@@ -175,15 +183,15 @@ def _read_hit(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate 
             if data is None:
                 # Deleted since the walk.
                 return None
-            found = ManifestFile(
+            manifest = ManifestFile(
                 path=hit.path,
                 folder=folder,
                 data=data,
                 root_index=index,
                 read_sibling=_SiblingReader(hit, root, follow_links),
-                has_file=_FileTest(folder),
+                has_file=_FileChecker(folder),
             )
-            verdict = _read_manifest(format, found)
+            verdict = _read_manifest(format, manifest)
         except ManifestError as error:
             verdict = Rejected((error,))
         if isinstance(verdict, Rejected):
@@ -191,7 +199,9 @@ def _read_hit(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate 
         if verdict is not None:
             return Candidate(
                 spec=_with_location(verdict.spec, hit.path, folder, home),
-                also=tuple(_with_location(spec, hit.path, folder, home) for spec in verdict.also),
+                additional_specs=tuple(
+                    _with_location(spec, hit.path, folder, home) for spec in verdict.also
+                ),
                 path=hit.path,
                 folder=folder,
                 home=home,
@@ -205,13 +215,15 @@ def _read_hit(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate 
 def _locate_extension(hit: Hit, format: ManifestFormat) -> tuple[str, str]:
     """Return `Candidate.folder` and `Candidate.home` for a manifest."""
     if format.parent:
-        return hit.folder.path.rpartition("/")[0] or "/", hit.folder.above
+        # The manifest is in a subfolder of this name, such as `.synaps-plugin`. The folder above
+        # that is the extension's.
+        return hit.folder.path.rpartition("/")[0] or "/", hit.folder.parent_real
     return hit.folder.path, hit.real if format.executable else hit.folder.real
 
 
-def _read_manifest(format: ManifestFormat, found: ManifestFile) -> Verdict:
+def _read_manifest(format: ManifestFormat, manifest: ManifestFile) -> Verdict:
     try:
-        return format.read(found)
+        return format.read(manifest)
     except ManifestError:
         raise
     except Exception as error:
@@ -221,18 +233,21 @@ def _read_manifest(format: ManifestFormat, found: ManifestFile) -> Verdict:
             "X0202",
             f"its {format.dialect} reader failed: {type(error).__name__}: {error}",
             help="if the manifest is right, this is a bug in exthost: please report it",
-            evidence=Evidence(path=found.path),
+            evidence=Evidence(path=manifest.path),
         ) from error
 
 
 def _with_location(spec: Spec, path: str, folder: str, home: str) -> Spec:
-    """Return the spec of a manifest with what follows from its location: working folder, paths."""
+    """Return the spec of a manifest, completed with its location: the manifest's path, the working
+    folder (unless the manifest sets one), and the package."""
     cwd = folder if spec.cwd is None else spec.cwd
     package = Package(root=home, argv=spec.argv, env=spec.env, cwd=cwd)
     return replace(spec, origin=spec.origin or path, cwd=cwd, manifest_file=path, package=package)
 
 
-def _remark_diagnostic(candidate: Candidate, warning: str | Remark) -> Diagnostic:
+def _warning_diagnostic(candidate: Candidate, warning: str | Remark) -> Diagnostic:
+    # A manifest format returns a warning as plain text, or as a Remark, which also names the file
+    # and the line.
     remark = Remark(warning) if isinstance(warning, str) else warning
     folder = candidate.path.rpartition("/")[0]
     return Diagnostic(
@@ -245,30 +260,30 @@ def _remark_diagnostic(candidate: Candidate, warning: str | Remark) -> Diagnosti
     )
 
 
-class _RootNames:
-    """Replaces real paths in diagnostics by the paths that the user configured. They differ if a
-    search path is a symlink, or has one above it."""
+class _ConfiguredPaths:
+    """Replaces the real paths of roots in diagnostics by the paths that the user configured. They
+    differ if a search path is a symlink, or if a folder above it is one."""
 
     def __init__(self, bases: Sequence[str]) -> None:
         self._bases = bases
-        self._names: dict[str, str] = {}  # real path of a root → the configured path
+        self._paths: dict[str, str] = {}  # real path of a root → its absolute configured path
 
     def add(self, search_path: str, root: str) -> None:
         """Add a search path. `root` is its real path."""
-        if search_path.startswith("$"):
+        if search_path.startswith("$"):  # $PATH and the like are not paths
             return
         for base in self._bases:
-            name = os.path.abspath(Path(base, Path(search_path).expanduser()))  # noqa: PTH100
-            if name != root and os.path.realpath(name) == root:
-                self._names.setdefault(root, name)
+            path = os.path.abspath(Path(base, Path(search_path).expanduser()))  # noqa: PTH100
+            if path != root and os.path.realpath(path) == root:
+                self._paths.setdefault(root, path)
                 return
 
-    def restore(self, diagnostic: Diagnostic) -> Diagnostic:
-        """Return the diagnostic with the configured path."""
-        for root, name in self._names.items():
+    def restore_in(self, diagnostic: Diagnostic) -> Diagnostic:
+        """Return the diagnostic with the configured path in place of the real one."""
+        for root, configured_path in self._paths.items():
             if is_inside(diagnostic.path, root):
-                path = name + diagnostic.path.removeprefix(root)
-                more = tuple(self.restore(inner) for inner in diagnostic.more)
+                path = configured_path + diagnostic.path.removeprefix(root)
+                more = tuple(self.restore_in(other) for other in diagnostic.more)
                 return replace(diagnostic, path=path, more=more)
         return diagnostic
 
@@ -279,8 +294,11 @@ class _SiblingReader:
 
     def __init__(self, hit: Hit, root: str, follow_links: bool) -> None:
         self._folder = hit.folder
-        self._root = root if hit.folder.inside == "/" else hit.folder.inside
-        self._follow = follow_links
+        # In a folder of PATH, whose link boundary is "/", only the programs may be links to
+        # anywhere. A file beside them must be in the root.
+        boundary = hit.folder.link_boundary
+        self._boundary = root if boundary == "/" else boundary
+        self._follow_links = follow_links
 
     def __call__(self, name: str) -> bytes | None:
         if "/" in name or name in ("", ".", ".."):
@@ -288,18 +306,18 @@ class _SiblingReader:
         real = f"{self._folder.real.rstrip('/')}/{name}"
         # Called for each of thousands of manifests; a Path takes ten times as long.
         if os.path.islink(real):  # noqa: PTH114
-            if not self._follow:
+            if not self._follow_links:
                 return None
             target = os.path.realpath(real)
-            if not is_inside(target, self._root):
+            if not is_inside(target, self._boundary):
                 raise link_escape_error(
-                    f"{self._folder.path.rstrip('/')}/{name}", target, self._root
+                    f"{self._folder.path.rstrip('/')}/{name}", target, self._boundary
                 )
             real = target
         return read_file(real)
 
 
-class _FileTest:
+class _FileChecker:
     """Implements `ManifestFile.has_file`: returns whether the extension's folder contains a file at
     a relative path."""
 

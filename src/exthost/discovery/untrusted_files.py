@@ -1,12 +1,12 @@
 """Reads one small file from a folder whose contents are not trusted.
 
-Whoever can write to a search path can put a pipe there that never ends, a symlink to a secret, or a
-file of ten gigabytes. Therefore
+Whoever can write to a search path can create a pipe there that never ends, a symlink to a secret,
+or a file of ten gigabytes. Therefore
 
 - only regular files are read; the type is checked on the opened file, not on its path, which could
   be replaced in between;
-- a symlink as the last component of a path is not followed: the caller has resolved the path and
-  checked where it leads;
+- a symlink as the last component of a path is not followed: the caller has already resolved the
+  path and checked its target, so a symlink there was created afterwards;
 - at most MANIFEST_BYTES are read.
 
 A file that cannot be read raises ManifestError X0201, with the reason of the operating system.
@@ -45,8 +45,8 @@ def read_file(path: str) -> bytes | None:
         # larger one. The file may grow after the fstat, so its size only decides about the buffer.
         limit = min(status.st_size, MANIFEST_BYTES) + 1
         data = os.read(fd, limit)
-        while len(data) <= MANIFEST_BYTES and (more := os.read(fd, limit)):
-            data += more
+        while len(data) <= MANIFEST_BYTES and (chunk := os.read(fd, limit)):
+            data += chunk
     except OSError as error:
         raise _unreadable_error(path, describe_os_error(error)) from None
     finally:
@@ -72,8 +72,8 @@ def link_escape_error(path: str, real: str, root: str) -> ManifestError:
 
 
 def describe_os_error(error: OSError) -> str:
-    """Return the reason of an OSError as text. It does not contain the path, since our messages
-    already name it."""
+    """Return the reason of an OSError as text, without the path, because the caller's message
+    already contains it."""
     if error.errno == errno.ELOOP:
         # The kernel also reports ELOOP for a single symlink that O_NOFOLLOW forbids to follow.
         return "it is a link, or a loop of links"

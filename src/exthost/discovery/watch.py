@@ -1,8 +1,8 @@
 """Detects changes of manifests: which are new, changed, removed or invalid.
 
 Manifests are compared by the SHA-256 of their content. So `touch`, a checkout of the same text or
-an editor that saves twice is no change. The manifests are found by the same walk and filters as in
-a search; the notifications of the operating system only decide when to compare.
+an editor that saves twice is not a change. The manifests are found by the same walk and filters as
+in a search; the file notifications of the operating system only decide when to compare.
 
 `look` compares all manifests and blocks; so does the constructor, which calls it. `changes` waits
 for notifications with watchfiles, an optional dependency that the constructor imports.
@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from exthost.config import DiscoverySettings
-from exthost.config.discovery import ON_PATH
+from exthost.config.discovery import ENV_PATH
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.discovery.links import read_links
 from exthost.discovery.report import Candidate, Diagnostic
@@ -30,38 +30,41 @@ __all__ = ["Change", "Watch"]
 
 _log = logging.getLogger("exthost.discovery")
 
-What: TypeAlias = Literal["new", "changed", "removed", "invalid"]
+ChangeKind: TypeAlias = Literal["new", "changed", "removed", "invalid"]
 
-# Changes are reported after a pause of one debounce time without notifications, but at the latest
-# after this many: some programs never stop writing.
+# Changes are reported after one debounce time (`watch.debounce_ms`) without notifications, but at
+# the latest after this many debounce times, because some programs never stop writing.
 _MAX_DEBOUNCES = 10
 
 
 class Change(NamedTuple):
     """One manifest that changed.
 
-    what       the kind of change
-    path       the path of the manifest
-    extension  the id of its extension now; "" if it has none
-    before     the id of its extension until now; "" if it had none
-    message    what is wrong with the manifest, or why its extension is not used
-    spec       the extension as it should be now; None if it is invalid, removed or filtered out
-    also       further extensions that the manifest contains
+    kind              "new", "changed", "removed" or "invalid"
+    path              the path of the manifest
+    extension         the id of its extension after the change; "" if it has none
+    previous_id       the id of its extension before the change; "" if it had none
+    message           what is wrong with the manifest, or why its extension is not used; "" if the
+                      extension is used or removed
+    spec              the extension after the change; None if the manifest is invalid or removed, or
+                      if the filters removed the extension
+    additional_specs  further extensions that the manifest declares, such as MCP servers
     """
 
-    what: What
+    kind: ChangeKind
     path: str
     extension: str = ""
-    before: str = ""
+    previous_id: str = ""
     message: str = ""
     spec: Spec | None = None
-    also: tuple[Spec, ...] = ()
+    additional_specs: tuple[Spec, ...] = ()
 
 
 class Watch:
     """Compares the manifests with those of the last call of `look`.
 
-    `brought` has the further extensions that each manifest contained when the watch began.
+    `initial_additional_specs` has the further extensions that each manifest declared when the watch
+    began, by the path of the manifest. Manifests without any are left out.
     """
 
     def __init__(
@@ -69,60 +72,73 @@ class Watch:
     ) -> None:
         self._settings = settings
         self._formats = formats
-        # Formats without a manifest file (the program is the manifest) are not watched: a program
-        # may be too large to hash, and the next start uses the new one anyway.
-        self._readable = [format for format in formats if not format.executable]
+        # Formats whose manifest is the program itself are not watched: a program may be too large
+        # to hash, and the next start uses the new program anyway.
+        self._watched_formats = [format for format in formats if not format.executable]
         self._base = base
         self._awatch = _import_awatch()
+        # Path of a manifest → its digest, or the message of the error that reading it raised.
         self._digests: dict[str, str] = {}
         self._folders: set[str] = set()  # every folder above a manifest
-        self._ids: dict[str, str] = {}
-        self.brought = {change.path: change.also for change in self.look() if change.also}
+        self._ids: dict[str, str] = {}  # path of a manifest → id of its extension
+        self.initial_additional_specs = {
+            change.path: change.additional_specs
+            for change in self.look()
+            if change.additional_specs
+        }
 
     def look(self) -> list[Change]:
         """Return the changes since the last call, sorted by path. The first call returns all
         manifests as new."""
         digests = self._read_digests()
-        before, self._digests = self._digests, digests
+        previous_digests, self._digests = self._digests, digests
         self._folders = {folder for path in digests for folder in _parent_folders(path)}
-        changed_paths = [path for path in digests if before.get(path) != digests[path]]
-        removed_paths = [path for path in before if path not in digests]
+        changed_paths = [
+            path for path, digest in digests.items() if previous_digests.get(path) != digest
+        ]
+        removed_paths = [path for path in previous_digests if path not in digests]
         if not changed_paths and not removed_paths:
             return []
         report = discover(self._settings, self._formats, base=self._base)
-        candidates = {each.path: each for each in report.candidates}
-        errors = {each.path: each for each in report.diagnostics if each.level == "error"}
-        earlier_ids, self._ids = self._ids, {path: each.id for path, each in candidates.items()}
-        for path in errors.keys() & earlier_ids.keys():
+        candidates = {candidate.path: candidate for candidate in report.candidates}
+        errors = {
+            diagnostic.path: diagnostic
+            for diagnostic in report.diagnostics
+            if diagnostic.level == "error"
+        }
+        previous_ids = self._ids
+        self._ids = {path: candidate.id for path, candidate in candidates.items()}
+        for path in errors.keys() & previous_ids.keys():
             # An invalid manifest keeps the id of its extension until it is corrected.
-            self._ids[path] = earlier_ids[path]
+            self._ids[path] = previous_ids[path]
         changes = [
-            Change("removed", path, before=earlier_ids.get(path, "")) for path in removed_paths
+            Change("removed", path, previous_id=previous_ids.get(path, ""))
+            for path in removed_paths
         ]
         for path in changed_paths:
-            what: What = "changed" if path in before else "new"
-            changes.append(_make_change(what, path, earlier_ids.get(path, ""), candidates, errors))
+            kind: ChangeKind = "changed" if path in previous_digests else "new"
+            changes.append(_make_change(kind, path, previous_ids.get(path, ""), candidates, errors))
         return sorted(changes, key=lambda change: change.path)
 
     async def changes(self, stop: asyncio.Event) -> AsyncGenerator[list[Change], None]:
-        """Yield the changes each time there are some. Ends when `stop` is set."""
+        """Yield a list of changes each time manifests have changed. End when `stop` is set."""
         roots = self._roots()
         if not roots:
             _log.warning("nothing is watched: no search path exists")
             return
-        quiet_ms = self._settings.watch.debounce_ms
+        debounce_ms = self._settings.watch.debounce_ms
         notifications = self._awatch(
             *roots,
             watch_filter=self._is_relevant,
-            debounce=quiet_ms * _MAX_DEBOUNCES,
-            step=quiet_ms,
+            debounce=debounce_ms * _MAX_DEBOUNCES,
+            step=debounce_ms,
             stop_event=stop,
             ignore_permission_denied=True,
         )
         waiting = asyncio.ensure_future(anext(notifications, None))
         try:
-            # In this event-loop iteration `anext` begins to watch. A change after that gives a
-            # notification; the comparison below finds earlier ones.
+            # In this event-loop iteration `anext` begins to watch. A later change causes a
+            # notification; the first comparison below finds earlier changes.
             await asyncio.sleep(0)
             while True:
                 if changes := await asyncio.to_thread(self.look):
@@ -136,24 +152,28 @@ class Watch:
             await notifications.aclose()
 
     def _roots(self) -> list[str]:
-        paths = (path for path in self._settings.search_paths if path != ON_PATH)
+        """Return the real paths of the search paths that exist. `$PATH` is left out, because only
+        programs without a manifest file are searched for there."""
+        paths = (path for path in self._settings.search_paths if path != ENV_PATH)
         bases = base_folders(self._settings, self._base)
         expanded = (
-            root for path in paths for root in expand_search_path(path, bases, self._readable)
+            root
+            for path in paths
+            for root in expand_search_path(path, bases, self._watched_formats)
         )
-        real = (root for root in expanded if not isinstance(root, Diagnostic))
-        return [root for root in real if os.path.isdir(root)]  # noqa: PTH112
+        real_paths = (root for root in expanded if not isinstance(root, Diagnostic))
+        return [root for root in real_paths if os.path.isdir(root)]  # noqa: PTH112
 
     def _read_digests(self) -> dict[str, str]:
         digests: dict[str, str] = {}
         for root in self._roots():
             walked = walk(
                 root,
-                self._readable,
+                self._watched_formats,
                 max_depth=self._settings.max_depth,
                 ignore_dirs=self._settings.ignore_dirs,
                 follow_links=self._settings.follow_links,
-                recorded=read_links(root),
+                installed_links=read_links(root),
             )
             for hit in walked.hits:
                 try:
@@ -169,7 +189,7 @@ class Watch:
         """Return whether a notification may be about a manifest: the file has the name of one, or
         it is a folder above a manifest, or a new folder."""
         folder, _, name = path.rpartition("/")
-        if any(format.matches(name, folder.rpartition("/")[2]) for format in self._readable):
+        if any(format.matches(name, folder.rpartition("/")[2]) for format in self._watched_formats):
             return True
         if path in self._folders:
             return True
@@ -182,20 +202,28 @@ def _parent_folders(path: str) -> Iterator[str]:
 
 
 def _make_change(
-    what: What,
+    kind: ChangeKind,
     path: str,
-    before: str,
+    previous_id: str,
     candidates: dict[str, Candidate],
     errors: dict[str, Diagnostic],
 ) -> Change:
     if path in errors:
         error = errors[path]
         where = f"line {error.line}: " if error.line else ""
-        return Change("invalid", path, error.extension, before, where + error.message)
+        return Change("invalid", path, error.extension, previous_id, where + error.message)
     candidate = candidates.get(path)
     if candidate is None:
-        return Change(what, path, before=before, message="it is disabled, nested or shadowed")
-    return Change(what, path, candidate.id, before, spec=candidate.spec, also=candidate.also)
+        message = "it is disabled, nested or shadowed"
+        return Change(kind, path, previous_id=previous_id, message=message)
+    return Change(
+        kind,
+        path,
+        candidate.id,
+        previous_id,
+        spec=candidate.spec,
+        additional_specs=candidate.additional_specs,
+    )
 
 
 def _import_awatch() -> Any:

@@ -58,7 +58,7 @@ class ManifestReloader:
         self._unload = unload
         self._config_ids = config_ids
         # The additional extensions of each manifest, by the path of the manifest.
-        self._bundled = dict(watch.brought)
+        self._bundled = dict(watch.initial_additional_specs)
         self._stop = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(), name="manifest watch")
 
@@ -83,36 +83,39 @@ class ManifestReloader:
 
     async def _handle(self, change: Change) -> None:
         """Reload the extension if possible, and report the change with what was done."""
-        spec, id = change.spec, change.extension or change.before
-        if change.what == "invalid":
+        spec, id = change.spec, change.extension or change.previous_id
+        if change.kind == "invalid":
             note = f"{change.message}; what runs goes on as it is"
-        elif change.what == "removed":
+        elif change.kind == "removed":
             note = "what runs goes on as it is"
         elif self._replace is None or spec is None:
             note = change.message or "restart the host to use it"
         else:
             note = await self._reload(spec, change)
-        level = logging.WARNING if change.what in ("invalid", "removed") else logging.INFO
-        _changes_log.log(level, "[%s] manifest %s: %s (%s)", id, change.what, change.path, note)
+        level = logging.WARNING if change.kind in ("invalid", "removed") else logging.INFO
+        _changes_log.log(level, "[%s] manifest %s: %s (%s)", id, change.kind, change.path, note)
         if ManifestChanged in self._bus.kinds:
-            self._bus.publish(ManifestChanged(id, change.path, change.what, note))
+            self._bus.publish(ManifestChanged(id, change.path, change.kind, note))
 
     async def _reload(self, spec: Spec, change: Change) -> str:
         """Replace the extension of a manifest and its bundled ones; return a note for the log."""
         try:
-            await self._replace_discovered(spec, change.before)
+            await self._replace_discovered(spec, change.previous_id)
         except ExthostError as error:
             return f"not reloaded, what runs goes on: {error.message}"
-        old_bundled, self._bundled[change.path] = self._bundled.get(change.path, ()), change.also
+        old_bundled, self._bundled[change.path] = (
+            self._bundled.get(change.path, ()),
+            change.additional_specs,
+        )
         notes = ["reloaded"]
-        for server in change.also:
+        for server in change.additional_specs:
             if server in old_bundled or server.unrunnable:  # unchanged, or cannot run here
                 continue
             try:
                 await self._replace_discovered(server, "")
             except ExthostError as error:
                 notes.append(f"its server {server.id} is not: {error.message}")
-        remaining_ids = {server.id for server in change.also}
+        remaining_ids = {server.id for server in change.additional_specs}
         for server in old_bundled:
             if server.id not in remaining_ids:
                 await self._unload_discovered(server.id)
