@@ -111,7 +111,9 @@ class InitChannel:
         if init_makes_namespace:
             return
         wrapper_argv: tuple[str, ...] = (*options, "--", *start_init)
-        if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # inherited by the wrapper
+        # The wrapper inherits an ignored SIGCHLD, and would then not learn that init has exited. So
+        # our init is executed first, resets the signal, and executes the wrapper.
+        if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
             wrapper_argv = (f"/proc/self/fd/{init}", _RESET_SIGNALS, *wrapper_argv)
         self._argv_prefix = wrapper_argv
 

@@ -110,9 +110,8 @@ class Runtimes:
         prefix = installation(real_path, self._lookup.home)
         if prefix and self._may_show(prefix, content_is_trusted):
             self._visible.show(prefix, "runtime")
-        if (
-            Path(real_path).name == "uvx" and content_is_trusted
-        ):  # it executes the program uv in its folder
+        if Path(real_path).name == "uvx" and content_is_trusted:
+            # uvx executes the program uv in its own folder.
             uv = str(Path(real_path).with_name("uv"))
             self.follow(uv, real_path, is_trusted=True, depth=depth + 1)
         for path, source in self._find_caches({Path(real_path).name, Path(program).name}):

@@ -36,13 +36,14 @@ class PathCollection:
     path is added twice, the first source is kept; only a grant replaces it."""
 
     def __init__(self, base: View = _NOTHING) -> None:
-        self._read = {visible.path: visible.source for visible in base.visible_paths}
-        self._write: dict[str, str] = {}
+        # The source of each path, and the target of each symlink.
+        self._read_only = {visible.path: visible.source for visible in base.visible_paths}
+        self._writable: dict[str, str] = {}
         self._links = dict(base.links)
 
     def grant(self, path: str, may_write: bool) -> None:
         """Make a path visible that the operator granted."""
-        (self._write if may_write else self._read)[path] = "granted"
+        (self._writable if may_write else self._read_only)[path] = "granted"
 
     def show(self, path: str, source: str) -> str:
         """Make the real path of this path visible, and the symlinks that lead to it. Return the
@@ -54,29 +55,31 @@ class PathCollection:
 
     def add(self, real_path: str, source: str) -> None:
         """Make a real path visible."""
-        self._read.setdefault(real_path, source)
+        self._read_only.setdefault(real_path, source)
 
     def guard(self, real_path: str) -> None:
         """Protect a file that lies in a writable folder, so that the extension can neither write
         nor replace it: the file becomes read-only, and the folders above it become mount points,
         which cannot be renamed."""
-        granted = [path for path in self._write if is_below(real_path, path) and real_path != path]
+        granted = [
+            path for path in self._writable if is_below(real_path, path) and real_path != path
+        ]
         if not granted:
             return
         outermost = min(granted, key=len)
-        self._read[real_path] = GUARDED_FILE
-        for above in Path(real_path).parents:
-            if str(above) == outermost:
+        self._read_only[real_path] = GUARDED_FILE
+        for parent in Path(real_path).parents:
+            if str(parent) == outermost:
                 break
-            self._write.setdefault(str(above), GUARDED_FOLDER)
+            self._writable.setdefault(str(parent), GUARDED_FOLDER)
 
     def has(self, real_path: str) -> bool:
         """Return whether a real path is visible, by itself or in a folder."""
-        return any(is_below(real_path, visible) for visible in (*self._read, *self._write))
+        return any(is_below(real_path, visible) for visible in (*self._read_only, *self._writable))
 
     def walk(self, path: str) -> tuple[str, list[str]]:
-        """Resolve a path, and add each symlink on the way to the view. Return the real path, "" if
-        it does not exist, and the symlinks."""
+        """Resolve an absolute path, and add each symlink in it to the view. Return the real path,
+        "" if it does not exist, and the symlinks."""
         remaining = [name for name in path.split("/") if name]
         folder, links = "", list[str]()
         while remaining:
@@ -105,9 +108,11 @@ class PathCollection:
 
     def view(self) -> View:
         """Return the collected view. Paths inside a visible folder are left out."""
-        read = self._read.keys() - self._write.keys()
-        visible = [VisiblePath(path, "read", self._read[path]) for path in self._outermost(read)]
-        visible += [VisiblePath(path, "write", source) for path, source in self._write.items()]
+        read = self._read_only.keys() - self._writable.keys()
+        visible = [
+            VisiblePath(path, "read", self._read_only[path]) for path in self._outermost(read)
+        ]
+        visible += [VisiblePath(path, "write", source) for path, source in self._writable.items()]
         return View(visible_paths=tuple(sorted(visible)), links=tuple(sorted(self._links.items())))
 
     def _outermost(self, read: set[str]) -> list[str]:
@@ -115,8 +120,8 @@ class PathCollection:
         folder is kept, because it must be mounted read-only over that folder."""
         outermost = []
         for path in read:
-            above = {str(parent) for parent in Path(path).parents}
-            if not above & read or above & self._write.keys():
+            parents = {str(parent) for parent in Path(path).parents}
+            if not parents & read or parents & self._writable.keys():
                 outermost.append(path)
         return outermost
 

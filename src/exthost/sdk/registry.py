@@ -48,8 +48,8 @@ class Resource(NamedTuple):
             f"(?P<{segment}>[^/]+)" if position % 2 else re.escape(segment)
             for position, segment in enumerate(segments)
         )
-        found = re.fullmatch(pattern, uri)
-        return found.groupdict() if found else None
+        match = re.fullmatch(pattern, uri)
+        return match.groupdict() if match else None
 
 
 class Registry:
@@ -90,12 +90,12 @@ class Registry:
             "generators": [name for name, step in steps.items() if step is not None],
         }
 
-    def add(self, kind: dict[str, Any], name: str, value: Any) -> None:
-        """Register a value in `kind`, one of the dicts of this registry. Raises ValueError if the
+    def add(self, table: dict[str, Any], name: str, value: Any) -> None:
+        """Register a value in `table`, one of the dicts of this registry. Raises ValueError if the
         name is taken. Tools, streams and commands share one set of names."""
-        callable_kinds = (self.tools, self.streams, self.commands)
+        callable_tables = (self.tools, self.streams, self.commands)
         # Compared by identity: two empty dicts are equal.
-        shares_names = any(kind is callable_kind for callable_kind in callable_kinds)
-        if name in (self.callables if shares_names else kind):
+        shares_names = any(table is callable_table for callable_table in callable_tables)
+        if name in (self.callables if shares_names else table):
             raise ValueError(f"{name!r} is registered twice")
-        kind[name] = value
+        table[name] = value
