@@ -1,10 +1,13 @@
-"""Events as values, and the bus that delivers them to subscribers.
+"""Defines the events of a host, and the bus that delivers them to subscribers.
 
-The host itself does not depend on the bus: logs, metrics, the command line and traces only observe.
-An event without a subscriber is not created: code on a hot path checks `bus.kinds` first.
+Subscribers such as logs, metrics, the command line and traces only observe: the host behaves the
+same without them. Code on a hot path creates an event only if `bus.kinds` has a listener for it.
 
-A listener is a plain function. It is called on the loop's thread at the moment of the event. If it
-raises, the error is logged and the listener stays subscribed.
+A listener is a plain function. It is called on the event loop's thread when the event happens. If
+it raises, the error is logged and the listener stays subscribed.
+
+In every event, `extension` is the id of the extension. `context` is the value that the caller
+passed with the call, such as a user or a session.
 """
 
 import inspect
@@ -21,7 +24,11 @@ _log = logging.getLogger("exthost.events")
 
 
 class CallStarted(NamedTuple):
-    """A call was accepted. `key` is the same as in its CallEnded, and no other open call has it."""
+    """A call was accepted.
+
+    `method` is the method or the tool's method on the wire. `key` identifies the call until its
+    CallEnded, which has the same key. A later call may reuse the key.
+    """
 
     extension: str
     method: str
@@ -30,10 +37,13 @@ class CallStarted(NamedTuple):
 
 
 class CallEnded(NamedTuple):
-    """A call ended. `outcome` is one of: result, error, timeout, cancelled, gone.
+    """A call ended. Exactly one CallEnded follows each CallStarted.
 
-    A tool that failed is an error, however its dialect says so. There is exactly one for each
-    CallStarted. `call` is its number in a trace, if its messages were traced.
+    `outcome` is one of: result, error, timeout, cancelled, gone. A tool that failed has the outcome
+    "error", also if its dialect reports the failure in a normal reply. "gone" means that the
+    extension ended before it replied, or that no process of it could be started. `seconds` is the
+    duration of the call. `key` is the key of the CallStarted. `call` is the number of the call in a
+    trace, or None if its messages were not traced.
     """
 
     extension: str
@@ -46,9 +56,14 @@ class CallEnded(NamedTuple):
 
 
 class HookFailed(NamedTuple):
-    """A hook gave no answer that could be used. `outcome` is "refused", if what it was to judge did
-    not happen for that reason, or "passed over". `about` names the tool, if it was one; `code` is
-    that of the error."""
+    """A hook failed: its extension replied with an error, did not reply, or could not be started.
+
+    `hook` is the name of the hook, such as `before_tool_call`. `outcome` is "refused" if the event
+    that the hook was called for, such as a tool call, was refused because of the failure. It is
+    "passed over" if the event went on without the hook. `reason` is the error's message, and `code`
+    the error's code, such as X0702. `about` is the name of the tool if the hook was called for a
+    tool call, otherwise "". `seconds` is how long the hook ran.
+    """
 
     extension: str
     hook: str
@@ -61,7 +76,11 @@ class HookFailed(NamedTuple):
 
 
 class Progressed(NamedTuple):
-    """A call reported its progress. `context` is the value that the caller passed."""
+    """The extension reported the progress of a call.
+
+    `progress` is the amount of work done so far, and `total` the whole amount, or None if it is
+    unknown. `message` is a text for a person, or "".
+    """
 
     extension: str
     method: str
@@ -72,10 +91,11 @@ class Progressed(NamedTuple):
 
 
 class StateChanged(NamedTuple):
-    """An extension changed its state, as the life-cycle table allows.
+    """An extension changed its state from `before` to `after`.
 
-    After a reload that changed the state, `before` and `after` may be any two states, and `reason`
-    is "reloaded".
+    `reason` says why, or is "". The life-cycle table lists the changes that are possible. A reload
+    replaces the extension, so `before` and `after` may then be any two states, and `reason` is
+    "reloaded".
     """
 
     extension: str
@@ -85,10 +105,10 @@ class StateChanged(NamedTuple):
 
 
 class OfferChanged(NamedTuple):
-    """The tools of an extension changed.
+    """The offer (the tools, hooks and commands) of one extension changed in its tools.
 
-    Each tool is named once: in `added`, in `removed`, or in `changed` if its description or a
-    schema differs.
+    `added`, `removed` and `changed` are the tools' own names. A tool is in `changed` if its
+    description or a schema differs. ToolsChanged, in contrast, is about all tools of the host.
     """
 
     extension: str
@@ -98,12 +118,21 @@ class OfferChanged(NamedTuple):
 
 
 class ToolsChanged(NamedTuple):
-    """The list `host.tools` may have changed. Sent more often than it really changes."""
+    """The tools of the host, `host.tools`, may have changed.
+
+    Published after each change of an extension's offer or state and after each change of the set of
+    extensions, without a check whether `host.tools` differs. OfferChanged, in contrast, names the
+    tools of one extension that changed.
+    """
 
 
 class Spawned(NamedTuple):
-    """A process of an extension was started. `held` says how it is confined, as `enforced` does.
-    `node` is where it runs, "" for this machine."""
+    """A process of an extension was started.
+
+    `argv` is its command line. `held` describes the sandbox that holds the process, with the same
+    content as `Extension.enforced`. `node` is the machine on which the process runs, or "" for this
+    machine.
+    """
 
     extension: str
     pid: int
@@ -113,8 +142,11 @@ class Spawned(NamedTuple):
 
 
 class ContainmentWeakened(NamedTuple):
-    """An extension runs with less containment than is usual or was asked for. `what` is
-    "lifetime" or "sandbox"."""
+    """An extension runs with weaker containment than usual or than configured.
+
+    `what` is "sandbox" if its permissions are not enforced, or "lifetime" if its processes can
+    outlive a killed host. `reason` says why.
+    """
 
     extension: str
     what: str
@@ -122,8 +154,11 @@ class ContainmentWeakened(NamedTuple):
 
 
 class Exited(NamedTuple):
-    """A process of an extension ended. `status` says in words how. `node` is where it ran, "" for
-    this machine."""
+    """A process of an extension ended.
+
+    `status` describes its exit status or signal as text. `node` is the machine on which the process
+    ran, or "" for this machine.
+    """
 
     extension: str
     pid: int
@@ -132,7 +167,11 @@ class Exited(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """A line for a person: from stderr, a log notification, or stray text on stdout."""
+    """A line of log output of an extension.
+
+    `source` is "stderr", "log" for a log notification, or "stdout" for a warning about stray output
+    on stdout. `level` is a level of the `logging` module.
+    """
 
     extension: str
     source: str
@@ -141,7 +180,7 @@ class LogLine(NamedTuple):
 
 
 class Noticed(NamedTuple):
-    """The extension sent a notification."""
+    """The extension sent the notification `method` with `params`."""
 
     extension: str
     method: str
@@ -149,7 +188,11 @@ class Noticed(NamedTuple):
 
 
 class ExtensionEvent(NamedTuple):
-    """The extension published an event of its own kind."""
+    """The extension published an event.
+
+    `kind` is the name that the extension gives the event, `schema_version` the version of the
+    format of `payload`.
+    """
 
     extension: str
     kind: str
@@ -158,9 +201,11 @@ class ExtensionEvent(NamedTuple):
 
 
 class HostEvent(NamedTuple):
-    """The program that uses the host published an event with `host.emit`, mainly for event sinks.
+    """The program that uses the host published an event with `host.emit`.
 
-    `kind` is a dotted name such as `turn.started`.
+    Extensions that are event sinks (that subscribe to events) receive it. `kind` is a dotted name
+    such as `turn.started`. `event` is the content. `source` names the part of the program that
+    published it, or is "". `context` is the value that was passed to `host.emit`.
     """
 
     kind: str
@@ -170,7 +215,10 @@ class HostEvent(NamedTuple):
 
 
 class SinkFailed(NamedTuple):
-    """An event could not be delivered to an event sink. `lost` counts its lost events so far."""
+    """An event could not be delivered to an event sink (an extension that subscribes to events).
+
+    `reason` says why. `lost` is how many events this sink has missed so far.
+    """
 
     extension: str
     reason: str
@@ -178,9 +226,10 @@ class SinkFailed(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """Something was dropped, because it was too much to keep or matched nothing.
+    """Output of an extension was dropped, because it exceeded a limit or matched no request.
 
-    `times` counts how often that happened in this session.
+    `what` describes the dropped output, such as "progress of no call". `times` is how often output
+    with this description was dropped in this session so far.
     """
 
     extension: str
@@ -189,7 +238,11 @@ class Dropped(NamedTuple):
 
 
 class ManifestChanged(NamedTuple):
-    """A manifest on disk changed. `change` is one of: new, changed, removed, invalid."""
+    """A manifest on disk changed.
+
+    `path` is the path of the manifest. `change` is one of: new, changed, removed, invalid. `note`
+    says what the host did about it, or what a user can do.
+    """
 
     extension: str
     path: str
@@ -217,7 +270,7 @@ Event: TypeAlias = (
     | ManifestChanged
 )
 EVERYTHING: tuple[type[Any], ...] = get_args(Event)
-"""Every kind of event, for `subscribe`."""
+"""Every class of event, for `subscribe`."""
 
 E = TypeVar("E", bound=tuple[Any, ...])
 Listener: TypeAlias = Callable[[Any], None]
@@ -229,16 +282,17 @@ class Bus:
     __slots__ = ("kinds",)
 
     def __init__(self) -> None:
-        # Public, so that a hot path can check `CallEnded in bus.kinds` with one look-up.
+        # The listeners of each class of event; a class without listeners has no key. Public, so
+        # that a hot path can check `CallEnded in bus.kinds` with one look-up.
         self.kinds: dict[type, tuple[Listener, ...]] = {}
 
     def subscribe(
         self, kind: type[E] | tuple[type[E], ...], listener: Callable[[E], None]
     ) -> Callable[[], None]:
-        """Call `listener` for each event of this kind or these kinds.
+        """Call `listener` for each event of the class `kind`, or of the classes in a tuple.
 
-        Return a function that ends the subscription. Raises UsageError for a kind that is not a
-        class of event and for a listener that would never be called.
+        Return a function that ends the subscription. Raises UsageError if `kind` is not a class of
+        event, and if `listener` is not a plain function.
         """
         kinds = kind if isinstance(kind, tuple) else (kind,)
         _check_subscription(kinds, listener)
@@ -258,7 +312,7 @@ class Bus:
         return unsubscribe
 
     def publish(self, event: tuple[Any, ...]) -> None:
-        """Call each listener for this kind of event."""
+        """Call each listener that is subscribed to the class of this event."""
         for listener in self.kinds.get(type(event), ()):
             try:
                 listener(event)
@@ -269,11 +323,11 @@ class Bus:
 def _check_subscription(kinds: tuple[Any, ...], listener: Any) -> None:
     for kind in kinds:
         if not (isinstance(kind, type) and issubclass(kind, tuple)):
-            known = ", ".join(event.__name__ for event in EVERYTHING)
+            class_names = ", ".join(event.__name__ for event in EVERYTHING)
             raise UsageError(
                 "X1331",
-                f"{kind!r} is not a kind of event: nothing would ever come",
-                help=f"pass a class of exthost.events: {known}",
+                f"{kind!r} is not a kind of event, so the listener would never be called",
+                help=f"pass a class of exthost.events: {class_names}",
             )
     if not callable(listener):
         raise UsageError(

@@ -1,30 +1,33 @@
-"""Finds the first difference between a recorded and an actual message, and describes it. Pure."""
+"""Finds the first difference between a recorded and an actual message, and describes it.
+
+Does no I/O.
+"""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from exthost.replay.chosen_ids import ChosenIds, is_chosen_id
+from exthost.replay.generated_ids import GeneratedIds, is_generated_id
 from exthost.trace.record import TraceRecord
 from exthost.trace.secrets import HIDDEN
 from exthost.wire import jsontext
 
-__all__ = ["Difference", "Place", "Rules", "describe"]
+__all__ = ["Difference", "MessageComparer", "ValueDifference", "describe"]
 
-# JSON fields that refer to a request by its id, so that their values differ in each session.
+# JSON fields whose value is the id of a request. Ids of requests may differ in each session.
 _REQUEST_ID_FIELDS = frozenset({"progressToken", "requestId"})
 
-# A longer value is cut in a description.
+# A longer value is truncated in a description.
 _MAX_CHARACTERS = 2000
 
 
-class Place(NamedTuple):
-    """The place where two values differ.
+class ValueDifference(NamedTuple):
+    """The first difference between the contents of two messages.
 
-    path      the place, such as `params.items[2]`
-    recorded  the recorded value there; None if it is absent
-    actual    the actual value there; None if it is absent
-    missing   "recorded" or "actual" if that one is absent, otherwise ""
+    path      the path of the values that differ, such as `params.items[2]`
+    recorded  the recorded value at that path; None if the path is missing in the recording
+    actual    the actual value at that path; None if the path is missing in the actual message
+    missing   the side in which the path is missing, "recorded" or "actual"; "" if both have it
     """
 
     path: str
@@ -36,16 +39,17 @@ class Place(NamedTuple):
 class Difference(NamedTuple):
     """The first difference of a replay.
 
-    number    the number of the recorded message in the session, from 1; 0 if there is none
-    recorded  a description of the recorded message; "" if there is none
-    actual    a description of what was received instead; "" if `place` is given
-    place     where the two differ, if they are of the same kind and method
+    number    the number of the recorded message in the session, from 1; 0 if no recorded message
+              matches
+    recorded  a description of the recorded message; "" if no recorded message matches
+    actual    a description of the message or event that came instead; "" if `place` is set
+    place     the values that differ, if both messages have the same kind and method; otherwise None
     """
 
     number: int
     recorded: str
     actual: str
-    place: Place | None = None
+    place: ValueDifference | None = None
 
     def as_dict(self) -> dict[str, Any]:
         data: dict[str, Any] = {
@@ -59,8 +63,10 @@ class Difference(NamedTuple):
 
     def lines(self) -> list[str]:
         """Return the difference as lines of text for a person."""
-        about = f"message {self.number} of the recording" if self.number else "after the recording"
-        head = f"the first difference: {about}"
+        position = (
+            f"message {self.number} of the recording" if self.number else "after the recording"
+        )
+        head = f"the first difference: {position}"
         place = self.place
         if place is None:
             recorded = self.recorded or "nothing"
@@ -71,41 +77,46 @@ class Difference(NamedTuple):
         return [*lines, f"  recorded: {recorded}", f"  now:      {actual}"]
 
 
-class Rules:
-    """Compares messages. These may differ: JSON fields with a name in `ignored`, secrets that were
-    hidden in the recording, ids of requests, and UUIDs as `ids` allows."""
+class MessageComparer:
+    """Compares recorded messages with actual ones.
 
-    def __init__(self, ids: ChosenIds, ignored: Collection[str] = ()) -> None:
+    These are allowed to differ: JSON fields whose name is in `ignored`, secrets that were hidden in
+    the recording, ids of requests, and UUIDs, unless the recorded UUID already corresponds to
+    another actual UUID in `ids`. A comparison does not change `ids`.
+    """
+
+    def __init__(self, ids: GeneratedIds, ignored: Collection[str] = ()) -> None:
         self.ids = ids
         self.ignored = frozenset(ignored)
 
     def compare(self, number: int, recorded: TraceRecord, actual: TraceRecord) -> Difference | None:
-        """Return the difference between two messages, except their ids; None if there is none.
-        `number` is that of the recorded message."""
+        """Return the first difference between two messages, or None if they are equal. The ids of
+        the messages are not compared. `number` is the number of the recorded message."""
         if recorded.kind != actual.kind:
             return Difference(number, describe(recorded), describe(actual))
         if recorded.kind in ("request", "notification") and recorded.method != actual.method:
             return Difference(number, describe(recorded), describe(actual))
         name = {"reply": "result", "failure": "error"}.get(recorded.kind, "params")
-        place = self.find_difference(recorded.data, actual.data, name)
+        place = self.compare_values(recorded.data, actual.data, name)
         return None if place is None else Difference(number, describe(recorded, False), "", place)
 
-    def find_difference(self, recorded: Any, actual: Any, path: str = "") -> Place | None:
-        """Return the first place where two values differ; None if there is none."""
+    def compare_values(self, recorded: Any, actual: Any, path: str = "") -> ValueDifference | None:
+        """Return the first difference between two values, or None if they are equal. `path` is the
+        path of the two values in their messages."""
         if isinstance(recorded, Mapping) and isinstance(actual, Mapping):
-            return self._find_in_mappings(recorded, actual, path)
+            return self._compare_mappings(recorded, actual, path)
         if isinstance(recorded, list) and isinstance(actual, list | tuple):
-            return self._find_in_lists(recorded, actual, path)
+            return self._compare_lists(recorded, actual, path)
         if isinstance(recorded, str) and isinstance(actual, str):
-            is_equal = recorded == actual or self._may_stand_for(recorded, actual)
+            is_equal = recorded == actual or self._is_allowed_difference(recorded, actual)
         else:
-            # In Python 1 == True, in JSON they differ.
+            # 1 == True in Python, but they are different values in JSON.
             is_equal = recorded == actual and isinstance(recorded, bool) == isinstance(actual, bool)
-        return None if is_equal else Place(path, recorded, actual)
+        return None if is_equal else ValueDifference(path, recorded, actual)
 
-    def _find_in_mappings(
+    def _compare_mappings(
         self, recorded: Mapping[str, Any], actual: Mapping[str, Any], path: str
-    ) -> Place | None:
+    ) -> ValueDifference | None:
         for key in (*recorded, *(key for key in actual if key not in recorded)):
             field_path = f"{path}.{key}" if path else str(key)
             in_both = key in recorded and key in actual
@@ -113,36 +124,36 @@ class Rules:
                 continue
             if not in_both:
                 missing = "actual" if key in recorded else "recorded"
-                return Place(field_path, recorded.get(key), actual.get(key), missing)
-            place = self.find_difference(recorded[key], actual[key], field_path)
+                return ValueDifference(field_path, recorded.get(key), actual.get(key), missing)
+            place = self.compare_values(recorded[key], actual[key], field_path)
             if place is not None:
                 return place
         return None
 
-    def _find_in_lists(
+    def _compare_lists(
         self, recorded: Sequence[Any], actual: Sequence[Any], path: str
-    ) -> Place | None:
+    ) -> ValueDifference | None:
         for index, (recorded_item, actual_item) in enumerate(zip(recorded, actual, strict=False)):
-            place = self.find_difference(recorded_item, actual_item, f"{path}[{index}]")
+            place = self.compare_values(recorded_item, actual_item, f"{path}[{index}]")
             if place is not None:
                 return place
         count = min(len(recorded), len(actual))
         if len(recorded) > count:
-            return Place(f"{path}[{count}]", recorded[count], None, "actual")
+            return ValueDifference(f"{path}[{count}]", recorded[count], None, "actual")
         if len(actual) > count:
-            return Place(f"{path}[{count}]", None, actual[count], "recorded")
+            return ValueDifference(f"{path}[{count}]", None, actual[count], "recorded")
         return None
 
-    def _may_stand_for(self, recorded: str, actual: str) -> bool:
-        """Return whether an actual text matches a different recorded one: both are UUIDs, or the
-        recorded one has a hidden secret."""
-        if is_chosen_id(recorded) and is_chosen_id(actual):
-            return self.ids.fits(recorded, actual)
-        return HIDDEN in recorded and _matches_hidden(recorded, actual)
+    def _is_allowed_difference(self, recorded: str, actual: str) -> bool:
+        """Return whether two texts may differ: both are UUIDs that may correspond, or the recorded
+        text contains a hidden secret and the rest is equal."""
+        if is_generated_id(recorded) and is_generated_id(actual):
+            return self.ids.may_correspond(recorded, actual)
+        return HIDDEN in recorded and _matches_except_secrets(recorded, actual)
 
 
-def _matches_hidden(recorded: str, actual: str) -> bool:
-    """Return whether a text matches a recorded one in which secrets were hidden."""
+def _matches_except_secrets(recorded: str, actual: str) -> bool:
+    """Return whether a text is equal to a recorded one, apart from the secrets that were hidden."""
     visible_parts = map(re.escape, recorded.split(HIDDEN))
     return re.fullmatch(".*".join(visible_parts), actual, re.DOTALL) is not None
 
@@ -160,7 +171,7 @@ def describe(record: TraceRecord, with_data: bool = True) -> str:
 
 
 def _format_value(value: Any) -> str:
-    """Return a value as text, cut if it is long."""
+    """Return a value as text, truncated if it is long."""
     text = jsontext.display_text(value)
     if len(text) <= _MAX_CHARACTERS:
         return text

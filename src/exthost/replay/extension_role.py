@@ -1,9 +1,9 @@
-"""The role of the extension in a replay: decides what to send after each message of the host. Pure.
+"""The role of the extension in a replay: decides what to send after each message of the host.
 
 A recorded message of the extension that belongs to a call is sent as soon as the request of the
 call has been received and the earlier messages of that call have been sent. A message that belongs
 to no call is sent when everything before it in the recording has been sent and received. So a host
-that sends the same requests in another order gets the same replies.
+that sends the same requests in another order gets the same replies. Does no I/O.
 """
 
 from collections import deque
@@ -11,16 +11,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from exthost.messages import Failure, Id, Message, Noise, Request
-from exthost.replay.chosen_ids import ChosenIds
-from exthost.replay.comparison import Difference, Rules, describe
+from exthost.replay.comparison import Difference, MessageComparer, describe
+from exthost.replay.generated_ids import GeneratedIds
 from exthost.replay.script import Script, as_record, make_message
 from exthost.trace.record import TraceRecord
 
 __all__ = ["ExtensionRole", "StderrLine"]
 
+# The message of the error reply to a request that the recording does not have.
 NOT_RECORDED = "the recording has no such request"
 
-# How many recorded requests of one method are compared in search of an equal one.
+# How many recorded messages of one method are compared in the search for an equal one. The limit
+# keeps a long recording from making each message slow.
 _MAX_COMPARED = 64
 
 
@@ -33,21 +35,22 @@ class StderrLine(str):
 class ExtensionRole:
     """Replays the extension of one script.
 
-    `differences` are those between the messages of the host and the recorded ones.
+    `differences` are the differences between the messages of the host and the recorded ones. The
+    replay goes on after a difference.
     """
 
     def __init__(self, script: Script) -> None:
         self._records = script.records
         self._has_ended = script.has_ended
-        self._done = [False] * len(script.records)  # sent or received
+        self._done = [False] * len(script.records)  # whether each record was sent or received
         self._first = 0  # the records before this index are done
-        self._by_call: dict[Any, deque[int]] = {}  # the records of each call, by `_call_key`
-        # The messages of the host that are not received yet, by `_match_key`.
+        self._by_call: dict[Any, deque[int]] = {}  # the indexes of each call's records
+        # The indexes of the host's recorded messages that are not received yet, by `_match_key`.
         self._expected: dict[Any, deque[int]] = {}
-        # The ids of the host's requests: from the recorded to the actual ones.
+        # The actual id of each request of the host, by its recorded id.
         self._request_ids: dict[Id | None, Id | None] = {}
-        self._chosen_ids = ChosenIds()
-        self._rules = Rules(self._chosen_ids)
+        self._generated_ids = GeneratedIds()
+        self._comparer = MessageComparer(self._generated_ids)
         self.differences: list[Difference] = []
         for index, record in enumerate(script.records):
             call_key = _call_key(record)
@@ -85,11 +88,11 @@ class ExtensionRole:
                 return [Failure(message.id, NOT_RECORDED, -32601)]
             return []
         recorded = self._records[index]
-        difference = self._rules.compare(self._message_number(index), recorded, actual)
+        difference = self._comparer.compare(self._message_number(index), recorded, actual)
         if difference is not None:
             self.differences.append(difference)
         self._done[index] = True
-        self._chosen_ids.learn(recorded.data, actual.data)
+        self._generated_ids.remember(recorded.data, actual.data)
         if isinstance(message, Request):
             self._request_ids[recorded.id] = message.id
         return list(self._send_due(_call_key(recorded)))
@@ -99,20 +102,21 @@ class ExtensionRole:
         return sum(record.is_message for record in self._records[: index + 1])
 
     def _match(self, actual: TraceRecord) -> int | None:
-        """Return the index of the recorded message that matches: an equal one, or else the first of
-        the same kind and method. Return None if there is none."""
+        """Remove the recorded message that matches from the expected ones, and return its index.
+        This is an equal message, or else the first one with the same `_match_key`. Return None if
+        no recorded message has this key."""
         candidates = self._expected.get(_match_key(actual))
         if not candidates:
             return None
         for index in list(candidates)[:_MAX_COMPARED]:
-            if self._rules.compare(0, self._records[index], actual) is None:
+            if self._comparer.compare(0, self._records[index], actual) is None:
                 candidates.remove(index)
                 return index
         return candidates.popleft()
 
     def _send_due(self, call_key: Any) -> Iterator[Message | Noise | StderrLine]:
-        """Yield what is due after a message of this call: the next messages of the call, and then
-        those that are next in the whole recording."""
+        """Yield what the extension sends after a message of this call: the next messages of the
+        call, and then the next messages of the whole recording, up to one of the host."""
         while True:
             index = self._next_of_call(call_key)
             if index is None:
@@ -124,7 +128,8 @@ class ExtensionRole:
             yield self._make_message(self._records[index])
 
     def _next_of_call(self, call_key: Any) -> int | None:
-        """Return the next record of a call, if the extension sends it; otherwise None."""
+        """Return the index of the next record of a call, or None if the host sends it or no record
+        is left."""
         records = self._by_call.get(call_key)
         while records and self._done[records[0]]:
             records.popleft()
@@ -133,6 +138,7 @@ class ExtensionRole:
         return records[0]
 
     def _first_undone(self) -> int:
+        """Return the index of the first record that was not sent or received."""
         while self._first < len(self._done) and self._done[self._first]:
             self._first += 1
         return self._first
@@ -142,17 +148,17 @@ class ExtensionRole:
             return StderrLine(record.text)
         if record.kind == "noise":
             return Noise(record.text.encode(), str(record.data))
-        is_answer = record.kind in ("reply", "failure")
-        record = record._replace(data=self._chosen_ids.apply(record.data))
-        id = self._request_ids.get(record.id, record.id) if is_answer else record.id
+        is_reply = record.kind in ("reply", "failure")
+        record = record._replace(data=self._generated_ids.replace_in(record.data))
+        id = self._request_ids.get(record.id, record.id) if is_reply else record.id
         return make_message(record, id)
 
 
 def _match_key(record: TraceRecord) -> tuple[Any, ...]:
-    """Return a key that is equal for messages of the host that may match: the id of an answer, or
-    the kind and method of another message."""
+    """Return the key by which an actual message of the host is matched with a recorded one: the id
+    of a reply, or the kind and method of any other message."""
     if record.kind in ("reply", "failure"):
-        return "answer", record.id
+        return "reply", record.id
     return record.kind, record.method
 
 
@@ -162,6 +168,9 @@ def _call_key(record: TraceRecord) -> Any:
         return record.call
     if record.id is None or record.kind == "notification":
         return None
-    # A request that stays open, or a request of the extension, and its answer.
-    by_host = record.direction == "sent"
-    return ("host" if by_host == (record.kind == "request") else "child"), record.id
+    # The trace has no call number for a request of the extension, and for a request of the host
+    # that stays open. The request and its reply share the id and the side that sent the request.
+    # The host and the extension may use the same ids, so the side is a part of the key.
+    is_from_host = record.direction == "sent"
+    requester = "host" if is_from_host == (record.kind == "request") else "extension"
+    return requester, record.id

@@ -1,7 +1,7 @@
-"""The role of the host in a replay: decides what to send, and compares what it receives. Pure.
+"""The role of the host in a replay: decides what to send, and compares what it receives.
 
 A message is sent when every message that the extension had sent before it in the recording has been
-received.
+received. Does no I/O.
 """
 
 from collections import deque
@@ -9,8 +9,8 @@ from collections.abc import Collection
 from typing import Any
 
 from exthost.messages import Id, Message, Request
-from exthost.replay.chosen_ids import ChosenIds
-from exthost.replay.comparison import Difference, Rules, describe
+from exthost.replay.comparison import Difference, MessageComparer, describe
+from exthost.replay.generated_ids import GeneratedIds
 from exthost.replay.script import Script, as_record, make_message
 from exthost.trace.record import TraceRecord
 
@@ -18,21 +18,23 @@ __all__ = ["HostRole"]
 
 
 class HostRole:
-    """Replays the host of one script. JSON fields with a name in `ignored` may differ. `compared`
-    counts the messages of the extension that were equal to the recorded ones."""
+    """Replays the host of one script. JSON fields whose name is in `ignored` may differ. `compared`
+    is how many messages of the extension were equal to the recorded ones so far."""
 
     def __init__(self, script: Script, ignored: Collection[str] = ()) -> None:
         self._records = [record for record in script.records if record.is_message]
         self._has_ended = script.has_ended
-        self._chosen_ids = ChosenIds()
-        self._rules = Rules(self._chosen_ids, ignored)
-        self._done = [False] * len(self._records)  # sent or received
+        self._generated_ids = GeneratedIds()
+        self._comparer = MessageComparer(self._generated_ids, ignored)
+        self._done = [False] * len(self._records)  # whether each record was sent or received
         self._next = 0  # the first record that is not done
-        # The messages of the extension that are not received yet, by `_match_key` and call.
+        # The indexes of the extension's messages that are not received yet, by `_match_key`, and
+        # then by the number of the call. Messages of one call keep their order; calls may overtake
+        # each other.
         self._expected: dict[Any, dict[Any, deque[int]]] = {}
-        # The ids of the extension's requests: from the recorded to the actual ones.
+        # The actual id of each request of the extension, by its recorded id.
         self._request_ids: dict[Id | None, Id | None] = {}
-        self._methods: dict[Id | None, str] = {}  # of the requests that were sent, by id
+        self._methods: dict[Id | None, str] = {}  # of the requests sent to the extension, by id
         self.compared = 0
         for index, record in enumerate(self._records):
             if record.direction == "received":
@@ -54,9 +56,9 @@ class HostRole:
             self._done[index] = True
             if record.kind == "request":
                 self._methods[record.id] = record.method
-            is_answer = record.kind in ("reply", "failure")
-            id = self._request_ids.get(record.id, record.id) if is_answer else record.id
-            record = record._replace(data=self._chosen_ids.apply(record.data))
+            is_reply = record.kind in ("reply", "failure")
+            id = self._request_ids.get(record.id, record.id) if is_reply else record.id
+            record = record._replace(data=self._generated_ids.replace_in(record.data))
             messages.append(make_message(record, id))
         return messages
 
@@ -68,25 +70,25 @@ class HostRole:
             actual = actual._replace(method=self._methods.get(actual.id, ""))
         queue = self._match(actual)
         if queue is None:
-            is_answer = actual.kind in ("reply", "failure") and actual.id in self._methods
-            if is_answer and not self._has_ended:
-                return None  # the recording stopped before this answer
+            is_reply = actual.kind in ("reply", "failure") and actual.id in self._methods
+            if is_reply and not self._has_ended:
+                return None  # the recording stopped before this reply
             return self.unexpected(describe(actual))
         index = queue[0]
         recorded = self._records[index]
-        difference = self._rules.compare(index + 1, recorded, actual)
+        difference = self._comparer.compare(index + 1, recorded, actual)
         if difference is None:
             queue.popleft()
             self._done[index] = True
             self.compared += 1
-            self._chosen_ids.learn(recorded.data, actual.data)
+            self._generated_ids.remember(recorded.data, actual.data)
             if isinstance(message, Request):
                 self._request_ids[recorded.id] = message.id
         return difference
 
     def unexpected(self, actual: str) -> Difference:
-        """Return the difference if `actual`, a description, happened instead of the next recorded
-        message of the extension."""
+        """Return the difference between the next recorded message of the extension and an event
+        that came instead. `actual` describes the event, such as the end of the program."""
         for index in range(self._advance(), len(self._records)):
             record = self._records[index]
             if not self._done[index] and record.direction == "received":
@@ -100,18 +102,19 @@ class HostRole:
         return self._next
 
     def _match(self, actual: TraceRecord) -> "deque[int] | None":
-        """Return the queue of a call whose first message matches: the first queue with an equal
-        message, or else the first queue. Return None if there is none."""
+        """Return the queue of the call to which the message belongs: the first queue that begins
+        with an equal message, or else the first queue. Return None if no recorded message that is
+        still expected has the same `_match_key`."""
         queues = [queue for queue in self._expected.get(_match_key(actual), {}).values() if queue]
         for queue in queues:
-            if self._rules.compare(0, self._records[queue[0]], actual) is None:
+            if self._comparer.compare(0, self._records[queue[0]], actual) is None:
                 return queue
         return queues[0] if queues else None
 
 
 def _match_key(record: TraceRecord) -> tuple[Any, ...]:
-    """Return a key that is equal for messages of the extension that may match: the id of an answer,
-    or the kind and method of another message."""
+    """Return the key by which an actual message of the extension is matched with a recorded one:
+    the id of a reply, or the kind and method of any other message."""
     if record.kind in ("reply", "failure"):
-        return "answer", record.id
+        return "reply", record.id
     return record.kind, record.method

@@ -1,8 +1,8 @@
 """Replays a recorded session on real pipes.
 
 `play_extension` uses the stdin and stdout of this process, so that a host can start it as an
-extension. `play_host` starts a program and sends it the messages of the host. Both block, because a
-replay does nothing else.
+extension. `play_host` starts a program and sends it the messages of the host. Both are blocking
+functions, because the process of a replay has nothing else to do.
 """
 
 import os
@@ -40,8 +40,8 @@ class _Wire:
         self.codec = dialect.codec(role)
 
     def expect(self, method: str) -> None:
-        """Set the method of the next request, which only the codec of a positional dialect
-        needs."""
+        """Set the method of the next request that is decoded. Only the codec of a positional
+        dialect (its replies carry no id and match requests by order) needs it."""
         if method and isinstance(self.codec, Positional):
             self.codec.expect(method)
 
@@ -49,7 +49,7 @@ class _Wire:
         return self._framing.wrap(self.codec.encode(message))
 
     def decode(self, data: bytes) -> list[Message | Noise | Skipped | Broken]:
-        """Return the messages that these bytes complete."""
+        """Return the messages that are complete with these bytes."""
         messages: list[Message | Noise | Skipped | Broken] = []
         for item in self._framing.feed(data):
             if isinstance(item, Skipped | Broken):
@@ -93,8 +93,11 @@ def play_extension(
 
 
 class Outcome:
-    """The outcome of a replay with a program: the first difference, or None, and how many messages
-    were equal (`compared`)."""
+    """The outcome of a replay with a program.
+
+    difference  the first difference, or None
+    compared    how many messages of the program were equal to the recorded ones
+    """
 
     def __init__(self, difference: Difference | None, compared: int) -> None:
         self.difference = difference
@@ -111,8 +114,8 @@ def play_host(
 ) -> Outcome:
     """Run a program and replay the host of this script for it, up to the first difference.
 
-    `seconds` is the timeout for each message. JSON fields with a name in `ignored` may differ. The
-    stderr of the program is copied to the descriptor `stderr`. Raises SpawnFailed.
+    `seconds` is the timeout for each message. JSON fields whose name is in `ignored` may differ.
+    The stderr of the program is copied to the file descriptor `stderr`. Raises SpawnFailed.
     """
     role = HostRole(script, ignored)
     program = find_program(command[0], None, os.environ.get("PATH", os.defpath))
@@ -136,7 +139,7 @@ class _Conversation:
         self._child = child
         self._seconds = seconds
         self._stderr = stderr
-        self._unwritten = b""
+        self._unwritten = b""  # frames, or the rest of one, for the program's stdin
         self._selector = selectors.DefaultSelector()
         for fd in (child.stdin, child.stdout, child.stderr):
             os.set_blocking(fd, False)
@@ -180,7 +183,7 @@ class _Conversation:
             self._unwritten = self._unwritten[os.write(self._child.stdin, self._unwritten) :]
         except BlockingIOError:
             return
-        except OSError:  # it has closed its stdin; what it still writes may show why
+        except OSError:  # the program has closed its stdin; its further output may show why
             self._unwritten = b""
         if not self._unwritten:
             selector.unregister(self._child.stdin)
@@ -195,21 +198,21 @@ class _Conversation:
     def _handle_output(self, data: bytes) -> Difference | None:
         try:
             messages = self._wire.decode(data)
-        except ExthostError as error:  # not a message of the dialect
+        except ExthostError as error:  # the frame is not a message of the dialect
             return self._role.unexpected(error.message)
         for message in messages:
             if isinstance(message, Broken):
                 return self._role.unexpected(f"bytes that are no frame: {message.why}")
             if isinstance(message, Noise | Skipped):
-                continue  # stray output, which is not part of the protocol
+                continue  # stray output is not compared
             difference = self._role.receive(message)
             if difference is not None:
                 return difference
         return None
 
     def _finish(self, selector: selectors.BaseSelector) -> Difference | None:
-        """After the last recorded message, close the stdin of the program, and compare what it
-        still sends before it ends."""
+        """Close the stdin of the program after the last recorded message, and compare the messages
+        that it sends before it closes its stdout. Stop waiting after `_END_SECONDS`."""
         self._child.close_stdin()
         deadline = time.monotonic() + _END_SECONDS
         while self._child.stdout in selector.get_map():
@@ -235,6 +238,8 @@ class _Conversation:
 def _end_program(child: Child) -> None:
     """End the program: close its stdin, then send SIGTERM, then SIGKILL."""
     child.close_stdin()
+    # None: first wait whether the closed stdin is enough. SIGKILL is sent twice, because a process
+    # may not have ended when the first wait is over.
     for stop in (None, child.terminate, child.kill, child.kill):
         if stop is not None:
             stop()
@@ -245,7 +250,7 @@ def _end_program(child: Child) -> None:
 
 
 def _wait_for_exit(child: Child) -> bool:
-    """Wait some seconds for the program to end, and return whether it has."""
+    """Wait up to `_END_SECONDS` for the program to end, and return whether it has ended."""
     with selectors.DefaultSelector() as selector:
         selector.register(child.exit_fd, selectors.EVENT_READ)
         selector.select(_END_SECONDS)
@@ -253,7 +258,7 @@ def _wait_for_exit(child: Child) -> bool:
 
 
 def _read(fd: int) -> bytes:
-    """Return some bytes; empty at the end of the input or after an error."""
+    """Return the next bytes; b"" at the end of the input or after an error."""
     try:
         return os.read(fd, READ_BYTES)
     except OSError:

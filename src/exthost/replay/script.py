@@ -1,4 +1,7 @@
-"""Selects the messages of one process from a recording, and converts records to messages. Pure."""
+"""Selects the messages of one process from a recording, and converts records to messages.
+
+Does no I/O.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,8 +20,12 @@ __all__ = ["Script", "as_record", "find_script", "make_message", "messages_in"]
 class Script:
     """The recorded session of one process.
 
-    `records` are the messages in both directions, stray output (noise) and lines of stderr, in
-    their order. `has_ended` is whether the exit of the process was recorded.
+    extension  the id of the extension
+    dialect    the name of its dialect (the protocol that it speaks)
+    pid        the recorded process
+    records    the messages in both directions, noise (output that is not a message) and lines of
+               stderr, in their order
+    has_ended  whether the exit of the process was recorded
     """
 
     extension: str
@@ -31,9 +38,10 @@ class Script:
 def find_script(recording: Recording, extension: str = "", pid: int = 0) -> Script:
     """Return the session to replay.
 
-    `extension` is the id of the extension; "" chooses the only one in the recording. `pid` is the
-    process; 0 chooses the last one whose start was recorded, preferring those that sent something.
-    Raises UsageError if there is no such session.
+    `extension` is the id of the extension; "" means the only extension in the recording. `pid` is
+    the process; 0 means the last process whose start was recorded and that sent something, or else
+    the last process whose start was recorded. Raises UsageError if the recording has no such
+    session.
     """
     extension = _find_extension(recording, extension)
     records = [record for record in recording.records if record.extension == extension]
@@ -96,7 +104,7 @@ def _no_session_error(recording: Recording, why: str) -> UsageError:
 
 
 def make_message(record: TraceRecord, id: Id | None) -> Message:
-    """Return the message of a record, with this id."""
+    """Return the message of a record, with `id` in place of the recorded id."""
     match record.kind:
         case "request":
             return RequestMessage(record.method, record.data, id)
@@ -110,8 +118,8 @@ def make_message(record: TraceRecord, id: Id | None) -> Message:
 
 
 def messages_in(incoming: Incoming) -> Iterator[Message | Noise]:
-    """Yield the messages of a decoded frame. A codec returns most replies as plain tuples; they
-    become `Reply` objects."""
+    """Yield the messages of a decoded frame. A codec returns most replies as plain tuples of id and
+    result; they become `Reply` objects."""
     if isinstance(incoming, Batch):
         for message in incoming.messages:
             yield from messages_in(message)
@@ -122,8 +130,8 @@ def messages_in(incoming: Incoming) -> Iterator[Message | Noise]:
 
 
 def as_record(message: Message, method: str = "") -> TraceRecord:
-    """Return a message as a record, for a comparison or a description. `method` is that of the
-    request that a reply answers, if it is known."""
+    """Return a message as a record, for a comparison or a description. `method` is the method of
+    the request that a reply answers; "" if it is unknown."""
     match message:
         case RequestMessage(method, params, id):
             return TraceRecord(0, "", "request", id=id, method=method, data=params)
