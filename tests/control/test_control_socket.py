@@ -104,7 +104,7 @@ async def test_another_user_is_sent_away_even_if_the_folder_were_open(home: Path
 async def test_whoever_asks_nothing_is_sent_away(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exthost.control.server_connection.ASK_SECONDS", 0.1)
+    monkeypatch.setattr("exthost.control.server_connection.IDLE_SECONDS", 0.1)
     async with controlled(home) as control:
         reader, writer = await asyncio.open_unix_connection(control.path, limit=2**24)
         writer.write(b'{"verb": ')
@@ -292,7 +292,7 @@ async def test_progress_comes_before_the_answer(
 async def test_a_client_that_does_not_read_loses_its_own_calls_only(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exthost.control.server_connection.READ_SECONDS", 0.2)
+    monkeypatch.setattr("exthost.control.server_connection.UNREAD_SECONDS", 0.2)
     async with controlled(home, entry("h", str(HOSTILE))) as control:
         deaf = await talk(control, calling(1, "h", "keep", 1))
         deaf.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -311,7 +311,7 @@ async def test_a_client_that_does_not_read_loses_its_own_calls_only(
 async def test_who_traces_and_does_not_read_misses_records_and_is_told_how_many(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("exthost.control.server_connection.READ_SECONDS", 0.01)
+    monkeypatch.setattr("exthost.control.server_connection.UNREAD_SECONDS", 0.01)
     monkeypatch.setattr("exthost.control.requests.TraceBuffer", lambda: TraceBuffer(100))
     async with controlled(home, entry("h", str(HOSTILE))) as control:
         host, seen = control.requests._host, list[TraceRecord]()

@@ -8,7 +8,7 @@ starts any extension, so that a port that is already in use is reported at once.
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from exthost.control.requests import Requests
+from exthost.control.requests import RequestPerformer
 from exthost.control.status_report import StatusReport
 from exthost.host.host import Host
 
@@ -27,7 +27,7 @@ class ServiceContext(NamedTuple):
     config_path: str
     host: Host
     report: StatusReport
-    requests: Requests
+    requests: RequestPerformer
     mcp_server: "McpServer | None" = None
     probes: "Probes | None" = None
 

@@ -21,7 +21,7 @@ from exthost.cli.displays import Display, QuietDisplay
 from exthost.cli.log_handler import WarningHandler
 from exthost.config import Config
 from exthost.control.address import config_key
-from exthost.control.requests import Requests
+from exthost.control.requests import RequestPerformer
 from exthost.control.server import ControlServer
 from exthost.control.status_report import StatusReport
 from exthost.discovery.report import Diagnostic
@@ -66,7 +66,7 @@ class HostProcess:
         self.report = StatusReport(self.host)
         self.display = make_display(self.host, self.report)
         self.control: ControlServer | None = None
-        self._requests = Requests(self.host, self.report, path)
+        self._requests = RequestPerformer(self.host, self.report, path)
         has_mcp = any(service.is_mcp for service in services)
         self._gateway = self._make_gateway(plain_names) if has_mcp else None
         self._signals: asyncio.Queue[int] = asyncio.Queue()

@@ -1,7 +1,7 @@
 """The control socket, by which other processes observe a running host, control it and call tools.
 
-It is a Unix socket, one for each config, and only the user who runs the host can connect. In
-reading order:
+Each config has one such Unix socket, and only the user who runs the host can connect. In reading
+order:
 
     protocol           the messages on the socket: lines of JSON
     address            the path of the socket
@@ -11,12 +11,12 @@ reading order:
     server             the server in the host's process; ensures that a config has one host only
     server_connection  the server's end of one connection
     requests           performs the requests
-    measurements       measures durations of calls, processor time and memory, while a client asks
-    status_report      the state of each extension, as rows of data
+    measurements       measures durations of calls, processor time and memory on request
+    status_report      the state of each extension, as one dict per extension
     description        describes an extension and its tools as data
     as_data            converts values of a dialect to JSON data
     client             the blocking client of the command line
     async_client       the asyncio client, with many requests at a time
-    attached_host      `exthost.attach`: uses the host of another process like one's own
-    attached_stream    a stream of events that such a host reads
+    attached_host      `exthost.attach`: lets a program use the host of another process
+    attached_stream    a stream of events over an attached host
 """

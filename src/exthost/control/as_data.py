@@ -1,13 +1,14 @@
-"""Converts values of a dialect, such as dataclasses, to JSON data. Pure.
+"""Converts results and events of a dialect, such as dataclasses, to JSON data.
 
-`exthost call` prints this data, and it is sent over the control socket.
+`exthost call` prints the data, and the host sends it over the control socket. A dialect is the
+protocol that an extension speaks.
 """
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-# Types that need no conversion.
+# Types whose values are JSON data already.
 _PLAIN_TYPES = frozenset({str, int, float, bool, type(None)})
 _KEY_TYPES = frozenset({str})
 
@@ -19,7 +20,7 @@ def as_data(value: Any) -> Any:
     if cls in _PLAIN_TYPES:
         return value
     if cls is dict:
-        # Most dicts need no conversion, and need no copy then.
+        # Most dicts contain only plain values; they are returned without a copy.
         if _PLAIN_TYPES.issuperset(map(type, value.values())) and _KEY_TYPES.issuperset(
             map(type, value)
         ):

@@ -18,10 +18,11 @@ OnEvent = Callable[[Mapping[str, Any]], None]
 
 
 class _Pending:
-    """A request that was sent, for its task to await. The callback that reads the answer resumes
-    the task directly, without a future. `session/awaitable_call.py` explains how."""
+    """A request that was sent, for its task to await. The callback that reads the reply resumes the
+    task directly, without a future. `session/awaitable_call.py` explains how."""
 
-    # Defaults are on the class, because most are never set and an object is created for each call.
+    # The defaults are class attributes: an object is created for each call, and most of these
+    # attributes are never set on it.
     _asyncio_future_blocking = True
     _resume: Callable[["_Pending"], object]
     _context: Context | None = None
@@ -44,7 +45,7 @@ class _Pending:
         if self._context is not None:
             self._context.run(self._resume, self)
 
-    # -- what asyncio.Task calls ------------------------------------------------------------
+    # -- the methods that asyncio.Task calls -------------------------------------------------
 
     def __await__(self) -> Generator["_Pending", None, Any]:
         if not self.ended:
@@ -75,9 +76,10 @@ class AsyncHostClient(LineConnection):
     """One connection to a running host. Any task may send requests."""
 
     def __init__(self, connected: socket.socket) -> None:
-        """Use this connected socket."""
+        """`connected` is a socket that is connected to a host; see `connect_to_host`."""
         super().__init__(connected, REPLY_BYTES)
-        self._pending: dict[int, _Pending] = {}
+        # The requests without a reply, by their ids. None is never a key, and is only looked up.
+        self._pending: dict[int | None, _Pending] = {}
         self._last_id = 0
         self._connection_error: ExthostError | None = None  # why the connection is lost
         self.resume_reading()
@@ -89,8 +91,8 @@ class AsyncHostClient(LineConnection):
         params: Mapping[str, Any] = EMPTY_MAPPING,
         on_event: OnEvent | None = None,
     ) -> _Pending:
-        """Send a request, and return an awaitable for its answer. `on_event` is called with each
-        event that comes before the answer."""
+        """Send a request, and return an awaitable for its reply. `on_event` is called with each
+        event of the request."""
         if self._connection_error is not None:
             raise self._connection_error
         self._last_id = id = self._last_id + 1
@@ -106,8 +108,9 @@ class AsyncHostClient(LineConnection):
         params: Mapping[str, Any] = EMPTY_MAPPING,
         on_event: OnEvent | None = None,
     ) -> Any:
-        """Send a request, and return its answer or raise the error in it. `on_event` is called with
-        each event that comes before. If the task is cancelled, the host cancels the request."""
+        """Send a request, and return the value of its reply or raise the error in it. `on_event` is
+        called with each event of the request. If the task is cancelled, the host cancels the
+        request."""
         return await self.send(verb, name, params, on_event)
 
     def cancel_request(self, pending: _Pending) -> None:
@@ -119,19 +122,21 @@ class AsyncHostClient(LineConnection):
     # -- the connection ------------------------------------------------------------------------
 
     def lines_received(self, items: list[Item]) -> None:
-        if len(items) == 1:  # one answer: the common case
-            answer = protocol.read_plain_answer(items[0])
-            if answer is not None and (pending := self._pending.pop(answer[0], None)) is not None:
-                pending.end(answer[1])
+        if len(items) == 1:  # the common case: one reply
+            reply = protocol.read_plain_reply(items[0])
+            if reply is not None and (pending := self._pending.pop(reply[0], None)) is not None:
+                pending.end(reply[1])
                 pending.wake()
                 return
-        ended = []  # woken after all items are handled: a woken task may send requests at once
+        # Woken only after all lines are handled, because a woken task runs at once and may send
+        # further requests.
+        ended = []
         try:
             for item in items:
-                answer = protocol.read_plain_answer(item)
-                if answer is not None and answer[0] in self._pending:
-                    pending = self._pending.pop(answer[0])
-                    pending.end(answer[1])
+                reply = protocol.read_plain_reply(item)
+                if reply is not None and reply[0] in self._pending:
+                    pending = self._pending.pop(reply[0])
+                    pending.end(reply[1])
                     ended.append(pending)
                     continue
                 head = item.head if isinstance(item, Skipped | Broken) else item
@@ -147,13 +152,13 @@ class AsyncHostClient(LineConnection):
         self._fail(host_gone_error())
 
     def _handle_line(self, line: HostLine) -> _Pending | None:
-        """Handle an event or an answer. Return the request, if the line ends one."""
+        """Handle an event or a reply. Return the request that a reply ends, otherwise None."""
         if line.id is None and line.error is not None:  # the host refuses this connection
             self._fail(line.error)
             return None
-        pending = self._pending.get(line.id or 0)
+        pending = self._pending.get(line.id)
         if pending is None:
-            return None  # it was cancelled
+            return None  # the request was cancelled
         if line.event is not None:
             if pending.on_event is not None:
                 pending.on_event(line.event)
@@ -167,7 +172,7 @@ class AsyncHostClient(LineConnection):
         if self._connection_error is None:
             self._connection_error = error
         self.abort()
-        unanswered, self._pending = self._pending, {}
-        for pending in unanswered.values():
+        unfinished, self._pending = self._pending, {}
+        for pending in unfinished.values():
             pending.end(None, self._connection_error)
             self.loop.call_soon(pending.wake)

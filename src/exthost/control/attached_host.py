@@ -1,11 +1,12 @@
-"""Uses the running host of another process like one's own: `exthost.attach()`.
+"""Lets a program use a host that runs in another process: `exthost.attach()`.
 
     async with exthost.attach("exthost.toml") as host:
         await host.call_tool("ext_weather_forecast", {"city": "Lima"})
 
-Calls have the names, parameters, results and errors of `Host`. `tools`, and the state and health of
-an extension, are those of the last `refresh`; entering the block refreshes them. Leaving the block
-cancels the calls in flight of this program. The host and its processes go on.
+The methods for calls have the names, parameters, results and errors of `Host`. The attribute
+`tools`, and the state and health of an extension, have the values of the last `refresh`; entering
+the block refreshes them. Leaving the block cancels the calls in flight of this program. The host
+and its processes keep running.
 """
 
 import os
@@ -37,8 +38,9 @@ _CONNECT_SECONDS = 10.0
 def attach(
     config: str | os.PathLike[str] = "exthost.toml", *, environ: Mapping[str, str] | None = None
 ) -> "AttachedHost":
-    """Return the running host of this config, for an `async with` block. Entering it raises
-    NotFound if none runs."""
+    """Return the running host of this config, for an `async with` block. Entering the block raises
+    NotFound if no host of this config is running. `environ` replaces `os.environ`, which determines
+    the path of the socket."""
     return AttachedHost(config, os.environ if environ is None else environ)
 
 
@@ -51,7 +53,7 @@ class AttachedHost:
         self._client: AsyncHostClient | None = None
         self._tools: Mapping[str, RegisteredTool] = {}
         self._rows: dict[str, Mapping[str, Any]] = {}  # the state of each extension, by its id
-        self._readers: dict[str, ResultReader] = {}
+        self._readers: dict[str, ResultReader] = {}  # by the name of the dialect
         self.pid = 0
 
     def __repr__(self) -> str:
@@ -63,6 +65,7 @@ class AttachedHost:
         connected = connect_to_host(self._config, self._environ, _CONNECT_SECONDS)
         self._client = AsyncHostClient(connected)
         try:
+            # With `stay`, the host does not disconnect this client while it is idle.
             self.pid = (await self.ask("hello", params={"stay": True}))["pid"]
             await self.refresh()
         except BaseException:
@@ -74,7 +77,7 @@ class AttachedHost:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection. The host goes on. Closing twice is allowed."""
+        """Close the connection. The host keeps running. Closing twice is allowed."""
         client, self._client = self._client, None
         if client is not None:
             client.abort()
@@ -86,7 +89,7 @@ class AttachedHost:
         params: Mapping[str, Any] = EMPTY_MAPPING,
         on_event: OnEvent | None = None,
     ) -> Coroutine[Any, Any, Any]:
-        """Send a request of the control socket, and return its answer."""
+        """Send a request over the control socket, and return the value of its reply."""
         return self._connected().ask(verb, name, params, on_event)
 
     def _connected(self) -> AsyncHostClient:
@@ -124,8 +127,8 @@ class AttachedHost:
     async def refresh(self) -> None:
         """Read the extensions, their states and their tools again."""
         await self.status()
-        answer = await self.ask("tools")
-        self._tools = {tool["name"]: _read_tool(tool) for tool in answer["tools"]}
+        reply = await self.ask("tools")
+        self._tools = {tool["name"]: _read_tool(tool) for tool in reply["tools"]}
 
     async def status(self) -> list[Mapping[str, Any]]:
         """Return the state of each extension, as `exthost status --json` prints it."""
@@ -134,13 +137,15 @@ class AttachedHost:
         return list(rows)
 
     async def run_verb(self, verb: str, name: str) -> None:
-        """Start, stop or restart an extension, and wait until that is done."""
+        """Start, stop or restart an extension, and wait until that is done. `verb` is one of
+        "start", "stop" and "restart"."""
         row = await self.ask(verb, name)
         await self.refresh()
+        # The row in the reply lists only the new processes; see `RequestPerformer`.
         self._rows[name] = row
 
     def result_reader(self, dialect: str) -> ResultReader:
-        """Return the result reader of this dialect."""
+        """Return the result reader of this dialect (the protocol that an extension speaks)."""
         reader = self._readers.get(dialect)
         if reader is None:
             reader = self._readers[dialect] = find_dialect(dialect).result_reader
@@ -158,13 +163,13 @@ class AttachedHost:
         return MappingProxyType(dict(self._tools))
 
     async def find_tool(self, name: str, *, capability: str = "") -> tuple[str, str]:
-        """Return the extension and the own name of a tool. The host starts extensions if that is
-        needed to find it."""
+        """Return the id of a tool's extension, and the tool's own name. The host starts extensions
+        if that is needed to find the tool."""
         tool = self._tools.get(name)
         if tool is not None and not capability:
             return tool.extension, tool.tool
-        answer = await self.ask("find", params={"tool": name, "capability": capability})
-        return answer["extension"], answer["tool"]
+        reply = await self.ask("find", params={"tool": name, "capability": capability})
+        return reply["extension"], reply["tool"]
 
     def call_tool(
         self,
@@ -177,8 +182,8 @@ class AttachedHost:
         on_progress: OnProgress | None = None,
         check: bool = True,
     ) -> Coroutine[Any, Any, ToolResult]:
-        """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
-        The parameters are those of `Host.call_tool`."""
+        """Call a tool by its registered name, by `extension:tool`, or by its own name if only one
+        extension has such a tool. The parameters are those of `Host.call_tool`."""
         tool = self._tools.get(name)
         if tool is None:
             return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
@@ -214,21 +219,21 @@ class AttachedHost:
             params["progress"] = True
             forward = partial(_forward_progress, on_progress)
         client = self._client or self._connected()
-        answer = await client.send("call", extension, params, forward)
-        if "error_reply" in answer:
-            error = read_error(answer["error_reply"])
+        reply = await client.send("call", extension, params, forward)
+        if "error_reply" in reply:
+            error = read_error(reply["error_reply"])
             if check or not isinstance(error, CallFailed):
                 raise error
             return ToolResult.from_error_reply(error)
-        reader = self._readers.get(answer["dialect"]) or self.result_reader(answer["dialect"])
-        result = ToolResult(answer["raw"], reader)
+        reader = self._readers.get(reply["dialect"]) or self.result_reader(reply["dialect"])
+        result = ToolResult(reply["raw"], reader)
         if check and reader.is_error is not None and result.is_error:
             raise tool_error(result, name, extension=extension)
         return result
 
 
 class AttachedExtension:
-    """One extension of an attached host. Its state is that of the last refresh."""
+    """One extension of an attached host. Its attributes have the values of the last refresh."""
 
     def __init__(self, host: AttachedHost, id: str) -> None:
         self._host = host
@@ -295,7 +300,8 @@ class AttachedExtension:
             await stream.close()
 
     async def start(self) -> None:
-        """Start the extension and wait until it is ready. Raises the error that prevented it."""
+        """Start the extension and wait until it is ready. Raises the error that prevented the
+        start."""
         await self._host.run_verb("start", self.id)
 
     async def restart(self) -> None:

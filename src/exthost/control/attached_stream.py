@@ -1,4 +1,7 @@
-"""A stream of events that a host in another process reads and passes on over the control socket."""
+"""A stream of events of an extension that runs in the host of another process.
+
+The host reads the stream from the extension, and sends the events over the control socket.
+"""
 
 import asyncio
 from collections import deque
@@ -23,12 +26,12 @@ class AttachedStream:
         self._has_overflowed = False
 
     def start(self, call: Coroutine[Any, Any, Any]) -> None:
-        """Run this call in a task; the call ends when the stream does."""
+        """Run this call, which requests the stream and returns its result, in a task."""
         self._call = asyncio.get_running_loop().create_task(call)
         self._call.add_done_callback(lambda _: self._arrived.set())
 
     def push(self, event: Mapping[str, Any]) -> None:
-        """Add an event that the host sent. If too many wait, cancel the stream."""
+        """Add an event that the host sent. Cancel the stream if too many events wait to be read."""
         if event["kind"] != "stream":
             return
         if len(self._events) >= MAX_EVENTS and self._call is not None:
@@ -67,4 +70,4 @@ class AttachedStream:
         try:
             await self._call
         except (asyncio.CancelledError, ExthostError):
-            pass  # the iteration has raised it already, or the caller left the stream early
+            pass  # the iteration has already raised it, or the caller left the block early

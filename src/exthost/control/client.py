@@ -26,8 +26,8 @@ _READ_BYTES = 256 * 1024
 def ask(
     config: str, request: Request, *, timeout: float, environ: Mapping[str, str] = os.environ
 ) -> Any:
-    """Send a request to the host of this config, and return its answer. Raises the error in the
-    answer, or NotFound if no host runs. `timeout` is in seconds."""
+    """Send a request to the host of this config, and return the value of the reply. Raises the
+    error in the reply, or NotFound if no host is running. `timeout` is in seconds."""
     with HostClient(config, timeout=timeout, environ=environ) as client:
         return client.ask(request, timeout=timeout)
 
@@ -38,7 +38,7 @@ class HostClient:
     def __init__(
         self, config: str, *, timeout: float, environ: Mapping[str, str] = os.environ
     ) -> None:
-        """Connect. Raises NotFound if no host runs, and CallTimeout after `timeout` seconds."""
+        """Connect. Raises NotFound if no host is running, and CallTimeout after so many seconds."""
         try:
             self._socket = connect_to_host(config, environ, timeout)
         except TimeoutError:
@@ -59,11 +59,13 @@ class HostClient:
         timeout: float | None = None,
         on_event: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> Any:
-        """Send a request, and return its answer or raise the error in it. `on_event` is called with
-        each event that comes before. Without a timeout, wait until the host answers or ends."""
+        """Send a request, and return the value of the reply or raise the error in it. `on_event` is
+        called with each event that comes before the reply. `timeout` is in seconds; None waits
+        until the host replies or ends."""
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            # A host with too many clients sends an error and closes before it reads a request.
+            # A host with too many clients sends an error and closes the connection before it reads
+            # a request. The error can be read even though the request cannot be written.
             with contextlib.suppress(BrokenPipeError):
                 self._socket.sendall(protocol.encode_request(request))
             while True:
@@ -73,7 +75,8 @@ class HostClient:
                 if on_event is not None:
                     on_event(line.event)
         except TimeoutError:
-            raise _timeout_error(timeout or 0) from None
+            assert timeout is not None  # without a timeout, no TimeoutError is raised
+            raise _timeout_error(timeout) from None
         except OSError:
             raise host_gone_error() from None
         if line.error is not None:
@@ -82,6 +85,7 @@ class HostClient:
 
     def _receive_line(self, deadline: float | None) -> bytes:
         while not self._lines:
+            # Not 0, which would make the socket non-blocking.
             seconds_left = None if deadline is None else max(0.001, deadline - time.monotonic())
             self._socket.settimeout(seconds_left)
             data = self._socket.recv(_READ_BYTES)
@@ -126,7 +130,7 @@ def connect_to_host(config: str, environ: Mapping[str, str], timeout: float) -> 
 
 
 def host_gone_error() -> ExtensionGone:
-    """Return the error for a host that ended before it answered."""
+    """Return the error for a host that ended before it replied."""
     return ExtensionGone(
         "X1075",
         "the host ended before it answered",

@@ -1,6 +1,7 @@
 """Describes extensions and their tools as data, for `exthost inspect` and `exthost tools`.
 
-The data is the same whether the extension runs in this process or is asked for over the socket.
+A running host sends the data over the control socket. If no host is running, the command starts the
+extension in its own process, and describes it in the same way.
 """
 
 import hashlib
@@ -21,9 +22,10 @@ def describe_extension(
 ) -> dict[str, Any]:
     """Return everything that is known about a started extension.
 
-    `digests` are its SHA-256 digests, if the caller has computed them already; computing them reads
-    every file of its package.
+    `digests` are the SHA-256 digests of the extension, if the caller has already computed them. If
+    they are None, this function computes them, which reads every file of the package.
     """
+    # The offer is the tools, hooks and commands that the extension announced.
     offer, environment = extension.offer, extension.environment
     return {
         "id": extension.id,
@@ -74,6 +76,7 @@ def settings_digests(spec: Spec) -> dict[str, str]:
 
 
 def _comparable(value: Any) -> Any:
+    """Return a value whose `repr` does not depend on the order of a mapping's keys."""
     return sorted(value.items(), key=str) if isinstance(value, Mapping) else value
 
 
@@ -93,8 +96,11 @@ def _without_none(settings: Limits | Restart) -> dict[str, Any]:
 
 
 def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
-    """Return the tools of one extension, or of all (""). Also return the extensions whose tools are
-    not known because they were not started (`not_asked`), and those that have failed."""
+    """Return the tools of the extension `name`, or of all extensions if it is "".
+
+    `not_asked` in the result lists the extensions whose tools are unknown, because they were not
+    started yet. `failed` lists the errors of the extensions that are not ready because of an error.
+    """
     extensions = [host[name]] if name else host.extensions
     return {
         "tools": [

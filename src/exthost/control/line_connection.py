@@ -41,14 +41,14 @@ class LineConnection:
         self._fd = connected.fileno()
         self._framing = Lines(max_line)
         self._feed = self._framing.feed
-        self._backlog: deque[bytes | memoryview] = deque()  # what is not written yet
+        self._backlog: deque[bytes | memoryview] = deque()  # output that is not written yet
         self._is_reading = False
         self._has_ended = False  # whether the other side has closed its output
 
     # -- callbacks, which a subclass overrides ----------------------------------------------
 
     def lines_received(self, items: list[Item]) -> None:
-        """Handle the lines that one read completed."""
+        """Handle the lines that are complete after one read."""
         raise NotImplementedError
 
     def end_received(self) -> None:
@@ -56,7 +56,8 @@ class LineConnection:
         self.abort()
 
     def connection_lost(self) -> None:
-        """Handle the end of the connection. Called once, as a callback of its own."""
+        """Handle the end of the connection. The event loop calls this once, in a separate
+        callback, and not from within another method of this class."""
 
     def pause_writing(self) -> None:
         """Called when output has to wait because the other side does not read."""
@@ -152,8 +153,8 @@ class LineConnection:
                 self._close_socket()
 
     def _discard_input(self) -> None:
-        """Read what is in the socket. If bytes were left unread, the other side would get a
-        connection reset instead of our last line."""
+        """Read and ignore the input that has arrived. If input stayed unread when the socket is
+        closed, the other side would get a connection reset instead of the last line."""
         try:
             for _ in range(_MAX_DISCARD_READS):
                 if not read(self._fd, READ_BYTES):
@@ -163,7 +164,7 @@ class LineConnection:
 
     def abort(self) -> None:
         """Close the connection at once, and drop waiting output."""
-        if self._fd < 0:
+        if self._fd < 0:  # the socket is closed
             return
         self.pause_reading()
         if self._backlog:

@@ -14,10 +14,10 @@ from exthost.process.procfs import cpu_seconds, descendants, resident_bytes
 
 __all__ = ["Measurements", "percentile"]
 
-# How many of the last calls of an extension are used.
+# The percentiles are those of so many last calls of an extension.
 _MAX_CALLS = 512
 
-# How long to measure after the last request.
+# How long to measure after the last request for measurements.
 _KEEP_SECONDS = 10.0
 
 
@@ -26,7 +26,7 @@ class Measurements:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._seconds: dict[str, deque[float]] = {}
+        self._seconds: dict[str, deque[float]] = {}  # durations of the last calls, by extension
         self._unsubscribe: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -55,8 +55,9 @@ class Measurements:
         seconds.append(ended.seconds)
 
     def measure(self, extension: str, pids: Sequence[int]) -> dict[str, Any]:
-        """Return the measurements of an extension with these processes, including the processes
-        that they started. Percentiles are None while no call was measured."""
+        """Return the measurements of an extension. `pids` are its processes on this machine;
+        processes that they started are included. The percentiles are None if no call was measured
+        yet."""
         durations = sorted(self._seconds.get(extension, ()))
         tree = descendants(*pids) if pids else []
         return {
@@ -68,8 +69,8 @@ class Measurements:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """Return the percentile of these sorted seconds, in milliseconds; None if there are none.
-    `share` is between 0 and 1."""
+    """Return a percentile of durations in milliseconds, or None without durations. `ordered` are
+    the sorted durations in seconds. `share` is between 0 and 1, such as 0.99."""
     if not ordered:
         return None
     return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))] * 1000, 3)

@@ -1,18 +1,20 @@
-"""The messages on the control socket: lines of JSON. Pure.
+"""Encodes and decodes the messages on the control socket, which are lines of JSON.
 
     {"verb": "restart", "name": "weather"}
     {"ok": {…}}   or   {"error": {"code", "kind", "extension", "message", "help", "evidence"}}
 
-A request may have `params`, and an `id`. Requests without an id are answered in their order.
-Requests with an id are performed concurrently, and each line that belongs to one has its id:
+The first line is a request of a client, the second the reply of the host. The `verb` is the name of
+the request, and `name` the id of the extension. A request may also have `params` and an `id`.
+Requests without an id are performed one after another. Requests with an id are performed
+concurrently, and each line that belongs to a request has the id of the request:
 
     {"verb": "call", "name": "weather", "id": 7, "params": {"tool": "forecast", "arguments": {…}}}
     {"id": 7, "event": {"kind": "progress", …}}
     {"id": 7, "ok": {…}}
     {"verb": "cancel", "id": 7}            cancels request 7; no further line has its id
 
-Events come before the answer. An error is sent with all its fields, and raised by the client as an
-exception of the same class.
+The events of a request come before its reply. An error is sent with all its fields, and the client
+raises it as an exception of the same class. Does no I/O.
 """
 
 from collections.abc import Mapping
@@ -34,7 +36,7 @@ __all__ = [
     "encode_event",
     "encode_failure",
     "read_outcome",
-    "read_plain_answer",
+    "read_plain_reply",
     "read_plain_call",
     "encode_request",
     "read_error",
@@ -43,12 +45,12 @@ __all__ = [
     "encode_success",
 ]
 
-# The maximum length of a request: that of a message to an extension, because a request contains the
-# arguments of a call.
+# The maximum length of a request. It equals the maximum length of a message to an extension,
+# because a request contains the arguments of a call.
 REQUEST_BYTES = 64 * 2**20
 
-# The maximum length of a reply: a result of that size can become longer when it is encoded as JSON
-# once more.
+# The maximum length of a reply. It is larger than the maximum length of a message, because a result
+# can become longer when it is encoded as JSON once more.
 REPLY_BYTES = 256 * 2**20
 
 # The verbs that need the name of an extension.
@@ -58,15 +60,21 @@ VERBS = (
     "trace", "cancel",
 )  # fmt: skip
 
-# Creates a named tuple in half the time of its class.
+# Creates a named tuple in half the time that calling its class takes.
 _new_tuple = tuple.__new__
 
 _EVIDENCE_FIELDS = frozenset(field.name for field in fields(Evidence))
 
 
 class Request(NamedTuple):
-    """A request of a client. Without a name it is about every extension, or about the host. Without
-    an id it is answered in order."""
+    """A request of a client.
+
+    verb    the name of the request, one of VERBS
+    name    the id of an extension; "" for a request about every extension or about the host
+    params  the parameters
+    id      the id of the request; None for a request that is performed after the earlier requests
+            without an id
+    """
 
     verb: str
     name: str = ""
@@ -92,10 +100,10 @@ def encode_request(request: tuple[str, str, Mapping[str, Any], int | None]) -> b
 
 
 def read_plain_call(item: Item) -> Request | None:
-    """Return the request in the most common line, a call with an id. Return None for every other
-    line, which `read_request` has to read."""
+    """Return the request in a line of the most common form, a call with an id. Return None for
+    every other line; `read_request` then reads it."""
     try:
-        fields = jsontext.decode_fast(item)  # type: ignore[arg-type] # raises for what is no line
+        fields = jsontext.decode_fast(item)  # type: ignore[arg-type] # raises if it is no line
         if fields["verb"] != "call":
             return None
         name, params, id = fields["name"], fields["params"], fields["id"]
@@ -136,7 +144,7 @@ def _invalid_request_error(why: str) -> UsageError:
 
 
 def encode_success(value: Any, id: int | None = None) -> bytes:
-    """Return the line that answers a request."""
+    """Return the line of a reply with this value."""
     fields = {"ok": value} if id is None else {"id": id, "ok": value}
     try:
         return jsontext.encode_fast(fields) + b"\n"
@@ -147,12 +155,12 @@ def encode_success(value: Any, id: int | None = None) -> bytes:
 
 
 def encode_failure(error: ExthostError, id: int | None = None) -> bytes:
-    """Return the line that answers a request with an error."""
+    """Return the line of a reply with this error."""
     return _encode_line({"error": error.as_dict()}, id)
 
 
 def encode_event(value: Mapping[str, Any], id: int | None = None) -> bytes:
-    """Return the line of an event, which is sent before the answer to a request."""
+    """Return the line of an event, which is sent before the reply to its request."""
     return _encode_line({"event": value}, id)
 
 
@@ -163,7 +171,8 @@ def _encode_line(fields: dict[str, Any], id: int | None) -> bytes:
 
 
 class HostLine(NamedTuple):
-    """The contents of a line of the host: an event, or an answer with its value or its error."""
+    """A line of the host: an event, or a reply with its value or its error. `id` is the id of the
+    request; None for a request without an id, and for an error that refuses the connection."""
 
     id: int | None
     event: Mapping[str, Any] | None = None
@@ -193,27 +202,28 @@ def read_line(line: bytes) -> HostLine:
     )
 
 
-def read_plain_answer(line: Item) -> tuple[int, Any] | None:
-    """Return the id and the value in the most common line, an answer without an error. Return None
-    for every other line, which `read_line` has to read."""
+def read_plain_reply(line: Item) -> tuple[int, Any] | None:
+    """Return the id and the value in a line of the most common form, a reply with an id and without
+    an error. Return None for every other line; `read_line` then reads it."""
     try:
-        fields = jsontext.decode_fast(line)  # type: ignore[arg-type] # raises for what is no line
+        fields = jsontext.decode_fast(line)  # type: ignore[arg-type] # raises if it is no line
         return fields["id"], fields["ok"]
     except Exception:  # another line, or an invalid one
         return None
 
 
 def read_outcome(line: bytes) -> Any:
-    """Return the value in an answer, or raise the error in it."""
-    answer = read_line(line)
-    if answer.error is not None:
-        raise answer.error
-    return answer.value
+    """Return the value in a reply, or raise the error in it."""
+    reply = read_line(line)
+    if reply.error is not None:
+        raise reply.error
+    return reply.value
 
 
 def read_error(fields: Mapping[str, Any]) -> ExthostError:
-    """Return the error whose `as_dict` returned this data. The class of an unknown error is
-    ExthostError; unknown fields are ignored."""
+    """Return the error in this data. The inverse of `ExthostError.as_dict`. A class of errors that
+    is unknown becomes ExthostError, and unknown fields are ignored, because the host may be of
+    another version."""
     error_class = getattr(errors, str(fields.get("kind")), ExthostError)
     if not (isinstance(error_class, type) and issubclass(error_class, ExthostError)):
         error_class = ExthostError
@@ -238,4 +248,5 @@ def read_error(fields: Mapping[str, Any]) -> ExthostError:
 
 
 def _freeze(value: Any) -> Any:
+    """Return a list as a tuple, as the fields of `Evidence` have it; any other value unchanged."""
     return tuple(value) if isinstance(value, list) else value

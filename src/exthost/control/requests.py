@@ -1,7 +1,8 @@
 """Performs the requests that come over the control socket.
 
-`perform` runs one request, and may send events before it returns the answer. If it is cancelled
-during a call, the call is cancelled in the extension as well, as its dialect defines.
+`perform` runs one request, and may send events before it returns the value of the reply. If its
+task is cancelled during a call, the call is cancelled in the extension as well, as the dialect (the
+protocol that the extension speaks) defines. A verb is the name of a request, such as `restart`.
 """
 
 import asyncio
@@ -30,11 +31,11 @@ from exthost.tool_result import ToolResult
 from exthost.trace.buffer import TraceBuffer
 from exthost.trace.record import TraceRecord
 
-# In these states the verb `start` starts the extension, or waits until it is ready. In all others
-# it is a restart.
+# In these states the verb `start` starts the extension, or waits until it is ready. In every other
+# state, such as `failed`, the verb `start` restarts the extension.
 _STARTABLE_STATES = frozenset({"discovered", "admitted", "starting", "ready"})
 
-# The verbs that a host still answers while it shuts down.
+# The verbs that a host still performs while it shuts down.
 _VERBS_WHILE_ENDING = frozenset({"status", "hello"})
 
 # Requests with these verbs are cancelled when their client disconnects; others are completed.
@@ -48,41 +49,50 @@ TRACE_BATCH = 256
 class EventSender(Protocol):
     """Sends events to the client of one request."""
 
-    def offer(self, event: Mapping[str, Any]) -> None:
-        """Send an event, or drop it if the client reads too slowly."""
+    def send_or_drop(self, event: Mapping[str, Any]) -> None:
+        """Send an event, or drop it if the client has not read the earlier output."""
 
     async def send(self, event: Mapping[str, Any]) -> None:
         """Wait until the client has read the earlier events, and send this one."""
 
 
-# A call that has no other parameters than these sends no events, so it needs no task.
+# A call with only these parameters sends no events, so it can run without a task. Other parameters,
+# such as `progress` and `log`, request events.
 _PLAIN_CALL_PARAMS = frozenset({"tool", "arguments", "timeout", "context", "wait"})
 
-Answer: TypeAlias = Callable[[int | None, Any, BaseException | None], None]
-"""Is called with the id of the request, and the value or the error of the call."""
+SendReply: TypeAlias = Callable[[int | None, Any, BaseException | None], None]
+"""A function that replies to a request. It is called with the id of the request, and with the value
+or the error of the call."""
 
 
 class StartedCall(NamedTuple):
-    """A call that was started without a task."""
+    """A call that was started without a task.
+
+    calls  the calls of its extension, which can cancel the call
+    call   the call
+    """
 
     calls: Calls
     call: Call
 
     def cancel(self) -> None:
-        """Cancel the call. No answer is sent."""
+        """Cancel the call. No reply is sent."""
         self.calls.cancel(self.call)
 
 
 Verb: TypeAlias = Callable[[Request, EventSender], Coroutine[Any, Any, Any]]
 
 
-class Requests:
-    """The requests to one host, by their verbs.
+class RequestPerformer:
+    """Performs the requests to one host.
 
+    host        the host
+    report      the state of its extensions
     config      the absolute path of the config
     is_program  whether the host is part of another program (see `ControlServer`)
-    ending      set to True by the owner when the host shuts down
-    opened      False until each eager extension is ready or has failed, if the owner sets it
+    ending      whether the host shuts down; the creator of this object sets it to True then
+    opened      whether each eager extension is ready or has failed; the creator of this object may
+                set it to False until then
     """
 
     def __init__(
@@ -115,7 +125,7 @@ class Requests:
         self._measurements.close()
 
     async def perform(self, request: Request, events: EventSender) -> Any:
-        """Perform the request and return the answer. Raises ExthostError."""
+        """Perform the request, and return the value of the reply. Raises ExthostError."""
         if self.ending and request.verb not in _VERBS_WHILE_ENDING:
             raise UsageError("X1378", "the host is ending", help="run it again: exthost run")
         return await self._verbs[request.verb](request, events)
@@ -157,7 +167,8 @@ class Requests:
         else:
             await extension.restart()
         row = self._report.row(extension)
-        # The old process may still run, to finish its calls. The client wants the new one.
+        # An old process may still run to finish its calls, but a client expects the pids of the new
+        # processes. If there is no new process, such as after a stop, the row keeps its pids.
         row["pids"] = [pid for pid in row["pids"] if pid not in old_pids] or row["pids"]
         return row
 
@@ -172,7 +183,7 @@ class Requests:
 
     async def _inspect(self, request: Request, _: EventSender) -> dict[str, Any]:
         extension = await self._host[request.name].start()
-        # In a thread, because that reads every file of the package.
+        # In a thread, because the digests need every file of the package to be read.
         digests = await asyncio.to_thread(lambda: extension.digests)
         report: dict[str, Any] = as_data(describe_extension(extension, digests))
         return report
@@ -184,13 +195,15 @@ class Requests:
         return describe_tools(self._host, request.name)
 
     async def _trace(self, request: Request, events: EventSender) -> None:
-        """Send the messages of the extensions as events, until the client disconnects. A client
-        that reads too slowly misses the oldest records, and gets their number (`dropped`)."""
+        """Send the trace records of the extensions as events, until the client disconnects. A
+        client that reads too slowly misses the oldest records; `dropped` in an event is how many
+        records it has missed since the last event."""
         if request.name:
             self._host[request.name]  # raises NotFound if there is no such extension
         traffic, buffer, number = self._host.traffic, TraceBuffer(), 0
         unsubscribe = traffic.subscribe(buffer, request.name)
         try:
+            # An event without records tells the client that the trace has begun.
             await events.send(_make_trace_event([], 0, traffic.dialects))
             while True:
                 await buffer.wait(number)
@@ -204,8 +217,8 @@ class Requests:
     # -- calls -------------------------------------------------------------------------------
 
     async def _find(self, request: Request, _: EventSender) -> dict[str, Any]:
-        """Return the extension and the own name of a tool. Start extensions if that is needed to
-        find it."""
+        """Return the extension of a tool, and the tool's own name. Start extensions if that is
+        needed to find the tool."""
         params = request.params
         tool = str(params.get("tool", ""))
         if request.name:
@@ -225,11 +238,12 @@ class Requests:
             "capabilities": list(extension.offer.capabilities),
         }
 
-    def start_call(self, request: Request, answer: Answer) -> "StartedCall | None":
-        """Start a call of a tool without a task; `answer` is called with its outcome.
+    def start_call(self, request: Request, send_reply: SendReply) -> "StartedCall | None":
+        """Start a call of a tool without a task. `send_reply` is called with its outcome.
 
-        Return None if the request is not a plain call of a tool, or if the call has to wait; then
-        use `perform`. Raises ExthostError.
+        Return None if the request is not a plain call of a tool, if no process of the extension is
+        ready, or if the host shuts down. The caller then uses `perform`, which waits for a process
+        or raises the error. Raises ExthostError if the call cannot be sent.
         """
         params = request.params
         tool = params.get("tool")
@@ -240,11 +254,13 @@ class Requests:
 
         def on_end(value: Any, error: BaseException | None) -> None:
             if error is None:
-                answer(id, {"dialect": extension.dialect.name, "raw": as_data(value)}, None)
+                send_reply(id, {"dialect": extension.dialect.name, "raw": as_data(value)}, None)
             elif isinstance(error, CallFailed):
-                answer(id, _make_tool_answer(extension, ToolResult.from_error_reply(error)), None)
+                send_reply(
+                    id, _make_call_value(extension, ToolResult.from_error_reply(error)), None
+                )
             else:
-                answer(id, None, error)
+                send_reply(id, None, error)
 
         context = params.get("context") or EMPTY_MAPPING
         calls = extension.calls
@@ -271,7 +287,9 @@ class Requests:
             return await self._call_tool(extension, params, events)
         finally:
             if unsubscribe is not None:
-                extension.calls.flush_log()  # the end of a traceback may come after the reply
+                # The extension may have written log lines, such as the end of a traceback, that
+                # are not published yet.
+                extension.calls.flush_log()
                 unsubscribe()
 
     async def _call_tool(
@@ -282,7 +300,7 @@ class Requests:
         def forward(progress: Progress) -> None:
             _, done, total, message = progress
             event = {"kind": "progress", "extension": extension.id, "method": tool}
-            events.offer(event | {"progress": done, "total": total, "message": message})
+            events.send_or_drop(event | {"progress": done, "total": total, "message": message})
 
         result = await extension.call_tool(
             tool,
@@ -293,7 +311,7 @@ class Requests:
             on_progress=forward if params.get("progress") else None,
             check=False,
         )
-        return _make_tool_answer(extension, result)
+        return _make_call_value(extension, result)
 
     async def _call_method(
         self,
@@ -303,7 +321,9 @@ class Requests:
         events: EventSender,
     ) -> dict[str, Any]:
         arguments, timeout = params.get("arguments"), params.get("timeout")
-        stream_mode = params.get("stream")  # True, or "if_any": only if the method has a stream
+        # True calls the method as a stream. "if_any" does so only if the dialect declares that the
+        # method replies with a stream.
+        stream_mode = params.get("stream")
         if stream_mode and (stream_mode is True or method in extension.dialect.streams):
             async with extension.stream(method, arguments, timeout=timeout) as stream:
                 async for event in stream:
@@ -312,13 +332,13 @@ class Requests:
         else:
             wait = params.get("wait", True)
             result = await extension.call(method, arguments, timeout=timeout, wait=wait)
-        answer = ToolResult(result, extension.dialect.result_reader)
-        return _make_tool_answer(extension, answer) | {"is_error": answer.is_error}
+        tool_result = ToolResult(result, extension.dialect.result_reader)
+        return _make_call_value(extension, tool_result) | {"is_error": tool_result.is_error}
 
     def _forward_log(self, extension: Extension, events: EventSender) -> Callable[[], None]:
         def forward(line: LogLine) -> None:
             if line.extension == extension.id:
-                events.offer({"kind": "log", "extension": line.extension, "text": line.text})
+                events.send_or_drop({"kind": "log", "extension": line.extension, "text": line.text})
 
         return self._host.events.subscribe(LogLine, forward)
 
@@ -336,8 +356,8 @@ def _make_trace_event(
 
 
 def own_tool_name(extension: Extension, name: str) -> str:
-    """Return the tool's own name for any name of it: its own, its registered one, or
-    `extension:tool`. Return an unknown name unchanged."""
+    """Return the tool's own name. `name` is the own name, the registered name, or `extension:tool`.
+    Return an unknown name unchanged."""
     if name in extension.tools:
         return name
     for tool in extension.tools:
@@ -346,18 +366,19 @@ def own_tool_name(extension: Extension, name: str) -> str:
     return name
 
 
-def _make_tool_answer(extension: Extension, result: ToolResult) -> dict[str, Any]:
-    """Return the answer to a call; an error reply of the extension is in it, and not raised."""
-    answer: dict[str, Any] = {"dialect": extension.dialect.name, "raw": as_data(result.raw)}
+def _make_call_value(extension: Extension, result: ToolResult) -> dict[str, Any]:
+    """Return the value of the reply to a call. If the extension replied with an error, the error is
+    a part of this value, and is not raised."""
+    value: dict[str, Any] = {"dialect": extension.dialect.name, "raw": as_data(result.raw)}
     error = result.error_reply
     if error is not None:
-        answer["error_reply"] = error.as_dict()
-    return answer
+        value["error_reply"] = error.as_dict()
+    return value
 
 
 def _make_stream_event(extension: Extension, event: Any) -> dict[str, Any]:
-    """Return an event of a stream as data, and as the text or progress bar that the command line
-    prints (`shown`)."""
+    """Return an event of a stream for the client. `data` is the event as data, and `shown` is the
+    text or progress bar that the command line prints for it."""
     render = extension.dialect.render_event
     rendered: Any = f"{event!r}\n" if render is None else render(event)
     if isinstance(rendered, ProgressBar):

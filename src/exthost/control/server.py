@@ -7,7 +7,7 @@ time cannot both open it.
 The path of the socket depends on environment variables, which may differ between a shell and a
 service. So the host holds a second lock, in a folder that depends on the user only.
 
-Each client has a `ServerConnection`, and `requests` performs what it asks for.
+Each client has a `ServerConnection`, and the module `requests` performs the requests.
 """
 
 import asyncio
@@ -20,16 +20,17 @@ from pathlib import Path
 
 from exthost.control.address import config_key, lock_folder, make_private_folder, socket_paths
 from exthost.control.peer_credentials import is_same_user
-from exthost.control.requests import Requests
+from exthost.control.requests import RequestPerformer
 from exthost.control.served_host import ServedHost
 from exthost.control.server_connection import ServerConnection
 from exthost.control.status_report import StatusReport
 from exthost.errors import Evidence, ExthostError, Refused, UsageError
 
-# The most clients at a time. Each needs a file descriptor.
+# The most clients at a time. Each client needs a file descriptor.
 MAX_CLIENTS = 128
 
-# How long to wait if the process has no file descriptor left. asyncio waits as long.
+# How long to accept no clients after the process ran out of file descriptors. asyncio uses the same
+# time.
 _ACCEPT_RETRY_SECONDS = 1.0
 
 
@@ -47,12 +48,12 @@ class ControlServer:
     ) -> None:
         """Take the locks of this config and create the socket. Call this before extensions start.
 
-        `is_program`: the host is part of another program, which goes on after the host has ended.
-        Raises UsageError if another running host has the lock, and Refused if there is no folder
-        for the socket.
+        `config` is the path of the config. `is_program` is True if the host is part of another
+        program, which continues after the host has ended. Raises UsageError if another running host
+        has the lock, and Refused if there is no folder for the socket.
         """
         absolute = str(Path(config).absolute())
-        self.requests = Requests(host, report, absolute, is_program=is_program)
+        self.requests = RequestPerformer(host, report, absolute, is_program=is_program)
         self._clients: set[ServerConnection] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.path = _choose_path(config, environ)
@@ -68,7 +69,8 @@ class ControlServer:
 
     async def serve(self) -> None:
         """Start to accept clients on the running loop."""
-        # The backlog has room for clients over the limit, which get the reason as an error.
+        # The backlog is larger than the limit, so that a client over the limit can connect and gets
+        # an error instead of waiting.
         self._socket.listen(2 * MAX_CLIENTS)
         self._loop = asyncio.get_running_loop()
         self._accept_clients()
@@ -81,7 +83,7 @@ class ControlServer:
         clients = tuple(self._clients)
         for client in clients:
             client.disconnect()
-        await asyncio.gather(*(client.finish() for client in clients))
+        await asyncio.gather(*(client.wait_for_tasks() for client in clients))
         self.requests.close()
         self._socket.close()
         self.path.unlink(missing_ok=True)
@@ -97,7 +99,7 @@ class ControlServer:
             connected, _ = self._socket.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
-        except OSError:  # no file descriptor is left: clients wait until there is one again
+        except OSError:  # no file descriptor is left: new clients wait in the backlog
             self._loop.remove_reader(self._socket)
             self._loop.call_later(_ACCEPT_RETRY_SECONDS, self._accept_clients)
             return

@@ -1,9 +1,9 @@
-"""Reports the state of each extension of a running host as a row of data.
+"""Reports the state of each extension of a running host as a row (a dict with one key per column).
 
 `exthost status`, the live table and the web page show these rows. The report subscribes to the
-event bus, to remember what the host does not: the processes of each extension, and why it last
-failed. `Extension.cause` is None again when the extension has restarted, but users still need the
-reason.
+event bus, to remember two facts that the host does not keep: the processes of each extension, and
+the last error of each extension. `Extension.cause` is None again after a restart, but users still
+need to know why the extension had failed.
 """
 
 import time
@@ -14,7 +14,8 @@ from exthost.control.served_host import ServedHost
 from exthost.events import Exited, Spawned, StateChanged
 from exthost.extension.extension import Extension
 
-# When an extension enters one of these states, the reason of the change is an error.
+# When an extension enters one of these states, the reason of the change is an error. "open" is the
+# state of an open circuit breaker.
 _ERROR_STATES = frozenset({"backoff", "failed", "open", "refused"})
 
 
@@ -42,8 +43,8 @@ class StatusReport:
             self._processes.pop(exited.extension, None)
 
     def _on_state_changed(self, change: StateChanged) -> None:
-        # An extension that starts at first use returns to `admitted` after a crash, with the
-        # reason.
+        # An extension that starts at first use returns to the state `admitted` after a crash. Only
+        # then does the change to `admitted` have a reason.
         is_error = change.after in _ERROR_STATES or (change.after == "admitted" and change.reason)
         if not is_error:
             return
@@ -56,7 +57,7 @@ class StatusReport:
         self._last_errors[change.extension] = last_error
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each extension, in the order of the host."""
+        """Return a row for each extension, in the order in which the host has them."""
         return [self.row(extension) for extension in self._host.extensions]
 
     def row(self, extension: Extension) -> dict[str, Any]:
@@ -85,5 +86,5 @@ class StatusReport:
 
 
 def local_pids(row: Mapping[str, Any]) -> list[int]:
-    """Return the pids in a row of the processes that run on this machine."""
+    """Return the pids of an extension's processes on this machine, from its row."""
     return [process["pid"] for process in row["processes"] if not process["node"]]

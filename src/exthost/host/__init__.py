@@ -8,7 +8,7 @@ In reading order:
     extension_factory      creates an extension from its spec
     configured_extensions  the extensions that the config lists: loads and reloads them
     start_diagnostics      why extensions did not start
-    registry               pure: the tools by their names
+    registry               finds tools by their names
     registered_tools       `host.tools`: the tools by name, and as lists for model APIs
     model_tools            pure: converts one tool to the form of a model API
     model_calls            runs the tool calls in a model's response

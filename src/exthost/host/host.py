@@ -257,7 +257,7 @@ class Host:
         the tool did not run to its end (no such tool, no process, timeout), the error is raised in
         both cases.
         """
-        tool = self.registry.current.get(name)
+        tool = self.registry.fresh_tools.get(name)
         if tool is None:
             return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
         calls = self._by_id[tool.extension].calls

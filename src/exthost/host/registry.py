@@ -1,18 +1,19 @@
-"""The registry: finds a tool, and the extension that has it, by the tool's name. Pure.
+"""The registry: finds a tool, and the extension that has it, by the tool's name.
 
 A tool can be named in three ways:
 
 - its registered name, such as `ext_weather_forecast` (see `names`);
 - `extension:tool`, where `extension` is the id of the extension or the name that it reports;
-- the tool's own name, such as `forecast`, if only one extension has such a tool, or only one with
-  the requested capability.
+- the tool's own name, such as `forecast`, if only one extension has a tool of that name, or only
+  one extension with the requested capability.
 
 If two extensions have a tool with the same registered name, the first extension in the order of the
-host gets the name, and a warning is logged about the other. When the first is no longer available,
-the other gets the name.
+host gets the name, and a warning about the second extension is logged. When the first extension is
+no longer available, the second one gets the name.
 
-The tables are rebuilt at the first look-up after a change, and not at each change. So a hundred
-extensions that start one after another cause a single rebuild.
+The tables of names are rebuilt at the first look-up after a change, and not at each change. So a
+hundred extensions that start one after another cause a single rebuild. The registry does no I/O,
+except that it logs warnings.
 """
 
 import logging
@@ -47,52 +48,58 @@ class Registry:
     """The tools of one host by their names."""
 
     def __init__(self, on_change: Callable[[], None] | None = None) -> None:
-        """`on_change` is called when the tables have become stale."""
+        """`on_change` is called at each `mark_stale`. It is not called by `set_extensions`, which
+        the host calls while it is created, before anyone can use its tools."""
         self._on_change = on_change
         self._extensions: Iterable[ToolOwner] = ()
-        self._stale = True
+        self._stale = True  # whether the tables are to be rebuilt at the next look-up
+        # The tables of the last rebuild. `_get_tools` and `tools` rebuild them first if needed.
         self._tools: dict[str, RegisteredTool] = {}  # by registered name
-        # The same as `_tools` while that is up to date, otherwise empty. Every call looks here
-        # first: a name that is missing takes the slow path, which rebuilds the tables.
-        self.current: Mapping[str, RegisteredTool] = {}
+        # The same dict as `_tools` while the tables are up to date, and empty while they are stale.
+        # `Host.call_tool` looks here first, because this needs no check and no function call. If
+        # the name is missing, it uses `find`, which rebuilds stale tables.
+        self.fresh_tools: Mapping[str, RegisteredTool] = {}
         self._by_own_name: dict[str, list[RegisteredTool]] = {}
+        # Each warning is logged once. `RegisteredTools` adds its warnings to the same set.
         self.logged_warnings: set[str] = set()
-        self.warnings: tuple[str, ...] = ()  # of the last rebuild
+        self.warnings: tuple[str, ...] = ()  # the warnings of the last rebuild
 
     def set_extensions(self, extensions: Iterable[ToolOwner]) -> None:
         """Use the tools of these extensions, in this order. `extensions` is iterated again at each
         rebuild, so a view such as `dict.values()` stays up to date."""
         self._extensions = extensions
-        self._stale, self.current = True, {}
+        self._stale, self.fresh_tools = True, {}
 
     def mark_stale(self) -> None:
-        """Rebuild the tables at the next look-up. Call this when the offer (the tools, hooks and
-        commands) or the state of an extension has changed, or the extensions themselves."""
-        self._stale, self.current = True, {}
+        """Make the next look-up rebuild the tables, and call `on_change`. Call this when the offer
+        (the tools, hooks and commands) or the state of an extension has changed, or when an
+        extension was added, replaced or removed."""
+        self._stale, self.fresh_tools = True, {}
         if self._on_change is not None:
             self._on_change()
 
     @property
     def tools(self) -> Mapping[str, RegisteredTool]:
         """The tools by registered name, in the order of the extensions."""
-        return MappingProxyType(self._current_tools())
+        return MappingProxyType(self._get_tools())
 
     def get(self, name: str) -> RegisteredTool | None:
-        """Return the tool of this registered name, or None."""
+        """Return the tool of this registered name, or None. Other forms of a name need `find`."""
         if self._stale:
-            self._current_tools()
+            self._get_tools()
         return self._tools.get(name)
 
     def find(self, name: str, *, capability: str = "") -> RegisteredTool:
         """Return the tool with this name, in any of the three forms, of an extension with this
-        capability ("" for any). Raises NotFound if there is none, or several."""
-        registered = self._current_tools().get(name)
+        capability ("" for any). Raises NotFound if no tool or several tools match."""
+        registered = self._get_tools().get(name)
         extension, colon, tool_part = name.partition(":")
         if registered is not None:
             candidates = [registered]
         else:
             candidates = self._by_own_name.get(tool_part if colon else name, [])
         if colon:
+            # `provider` is the name that the extension reports for itself.
             candidates = [
                 tool for tool in candidates if extension in (tool.extension, tool.provider)
             ]
@@ -108,7 +115,7 @@ class Registry:
             return candidates[0]
         raise self._not_found_error(name, candidates)
 
-    def _current_tools(self) -> dict[str, RegisteredTool]:
+    def _get_tools(self) -> dict[str, RegisteredTool]:
         if self._stale:
             self._stale = False
             self._rebuild()
@@ -118,20 +125,21 @@ class Registry:
         tools: dict[str, RegisteredTool] = {}
         by_own_name: dict[str, list[RegisteredTool]] = {}
         warnings = []
+        # A copy: a thread of `SyncHost` may rebuild while the event loop adds an extension.
         for extension in list(self._extensions):
             if not extension.serves:
                 continue
             for tool in extension.tools.values():
                 registered = _register(extension, tool)
-                first = tools.setdefault(registered.name, registered)
+                holder = tools.setdefault(registered.name, registered)
                 by_own_name.setdefault(tool.name, []).append(registered)
-                if first is not registered:
+                if holder is not registered:
                     warnings.append(
-                        f"{registered.name} is taken by {first.extension}:{first.tool}, so "
-                        f"{registered.extension}:{registered.tool} is not listed under it"
+                        f"{registered.name} is taken by {holder.extension}:{holder.tool}, "
+                        f"so {registered.extension}:{registered.tool} is not listed under it"
                     )
         self._tools, self._by_own_name = tools, by_own_name
-        self.current = tools
+        self.fresh_tools = tools
         self.warnings = tuple(warnings)
         for warning in warnings:
             if warning not in self.logged_warnings:
@@ -157,6 +165,8 @@ class Registry:
 
 
 def _has_capability(tool: RegisteredTool, capability: str) -> bool:
+    """Return whether the extension of a tool has this capability. Both the requested capability and
+    those of the extension may be patterns with `*`."""
     return any(capability_fits(capability, offered) for offered in tool.capabilities)
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from exthost.control.protocol import Request
-from exthost.control.requests import Requests
+from exthost.control.requests import RequestPerformer
 from exthost.errors import ExthostError
 from exthost.host.host import Host
 from exthost.tool_result import ToolResult
@@ -28,7 +28,7 @@ class _Queue:
         self.events: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue(QUEUE_EVENTS)
         self.dropped = 0
 
-    def offer(self, event: Mapping[str, Any]) -> None:
+    def send_or_drop(self, event: Mapping[str, Any]) -> None:
         if self.events.full():
             self.dropped += 1
         else:
@@ -39,7 +39,7 @@ class _Queue:
 
 
 async def call_events(
-    host: Host, requests: Requests, request: Request
+    host: Host, requests: RequestPerformer, request: Request
 ) -> AsyncGenerator[Mapping[str, Any], None]:
     """Make the call, and yield its events; the last one is `result` or `error`."""
     loop = asyncio.get_running_loop()

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from exthost.control import protocol
 from exthost.control.address import config_key
-from exthost.control.requests import Requests
+from exthost.control.requests import RequestPerformer
 from exthost.control.status_report import StatusReport
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.host.host import Host
@@ -39,7 +39,9 @@ _STEER_VERBS = frozenset({"start", "stop", "restart"})
 class Endpoints:
     """The API of one host. `paths` has the HTTP method and the endpoint of each path."""
 
-    def __init__(self, host: Host, report: StatusReport, requests: Requests, config: str) -> None:
+    def __init__(
+        self, host: Host, report: StatusReport, requests: RequestPerformer, config: str
+    ) -> None:
         self._host = host
         self._report = report
         self._requests = requests
@@ -166,7 +168,7 @@ class Endpoints:
 class _NoEvents:
     """An `EventSender` that drops events, for requests that send none."""
 
-    def offer(self, event: Mapping[str, Any]) -> None:
+    def send_or_drop(self, event: Mapping[str, Any]) -> None:
         pass
 
     async def send(self, event: Mapping[str, Any]) -> None:

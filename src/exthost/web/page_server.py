@@ -3,7 +3,7 @@
 import asyncio
 import socket
 
-from exthost.control.requests import Requests
+from exthost.control.requests import RequestPerformer
 from exthost.control.status_report import StatusReport
 from exthost.host.host import Host
 from exthost.http_server.access import Access
@@ -18,7 +18,7 @@ from exthost.web.login import Login
 async def serve(
     host: Host,
     report: StatusReport,
-    requests: Requests,
+    requests: RequestPerformer,
     probes: Probes,
     *,
     config: str,
