@@ -240,7 +240,7 @@ def test_what_other_programs_obey_is_written_only_if_it_is_named(tmp_path: Path,
     with pytest.raises(Refused) as caught:
         write_files(fragments, tmp_path)
     assert "--write-protected" in caught.value.message and not [*tmp_path.iterdir()]
-    assert write_files(fragments, tmp_path, named=(path,)) == ("plain.txt", path)
+    assert write_files(fragments, tmp_path, allowed_paths=(path,)) == ("plain.txt", path)
 
 
 def test_a_link_does_not_lead_to_what_other_programs_obey(tmp_path: Path) -> None:

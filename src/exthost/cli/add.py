@@ -1,8 +1,9 @@
-"""Add an extension to the config; comments and everything else in it stay.
+"""Add an extension to the config. Comments and all other entries are kept.
 
   exthost add NAME [--dialect D] -- COMMAND ARGS…
 
-The config is made if it is not there. A running host uses the extension after `exthost reload`.
+The config is created if it does not exist. A running host uses the extension after
+`exthost reload`.
 """
 
 import argparse
@@ -19,8 +20,10 @@ from exthost.errors import UsageError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="what to call it")
-    parser.add_argument("--dialect", metavar="D", help="what it speaks (default: morphir)")
+    parser.add_argument("name", metavar="NAME", help="the name of the new extension")
+    parser.add_argument(
+        "--dialect", metavar="D", help="the dialect that it speaks (default: morphir)"
+    )
     parser.add_argument("--lazy", action="store_true", help="start it at its first use")
     add_config_option(parser)
 
@@ -41,7 +44,7 @@ def run(args: Args) -> int:
             extension=args.name,
             help="choose another name, or remove it first: exthost remove NAME",
         )
-    find_dialect(entry.get("dialect", "morphir"))
+    find_dialect(entry.get("dialect", "morphir"))  # raises an error if there is no such dialect
     spec = spec_from_mapping(entry, defaults=config.outer_settings(args.name))
     write_config(path, add_entry_in_toml(text, entry), (*config.specs, spec), args.name)
     if args.json:

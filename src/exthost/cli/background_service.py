@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 class ServiceContext(NamedTuple):
     """The parts of the host process that a service may use.
 
-    `config_path` is the path of the config file. `mcp_server` is set if any service of the process
-    has `is_mcp`, and `probes` (the handlers of `/healthz` and `/metrics`) if any has `is_http`.
+    config_path  the path of the config file
+    host         the host
+    report       the state of the host and of each extension, for `exthost status` and the like
+    requests     performs requests such as those of the control socket
+    mcp_server   the MCP server; None unless a service of the process has `is_mcp`
+    probes       the handlers of `/healthz` and `/metrics`; None unless a service has `is_http`
     """
 
     config_path: str
@@ -33,7 +37,12 @@ class ServiceContext(NamedTuple):
 
 
 class BackgroundService(NamedTuple):
-    """One service. `serve` runs until it is cancelled, or until its client disconnects."""
+    """One service.
+
+    serve    runs the service until it is cancelled, or until its client disconnects
+    is_mcp   whether it needs `ServiceContext.mcp_server`
+    is_http  whether it needs `ServiceContext.probes`
+    """
 
     serve: Callable[[ServiceContext], Coroutine[Any, Any, None]]
     is_mcp: bool = False

@@ -1,16 +1,18 @@
-"""Call a tool and print its result as JSON, or with --text as a model reads it.
+"""Call a tool and print its result as JSON, or with --text as the text that a model reads.
 
-  exthost call NAME [k=v …]                 NAME as `exthost tools` shows it
-  exthost call TARGET NAME [k=v …]          NAME may be the tool's own
-  exthost call NAME [k=v …] -- COMMAND …    the same, for a bare command
+  exthost call NAME [k=v …]                 NAME is a name that `exthost tools` lists
+  exthost call TARGET NAME [k=v …]          a tool of TARGET, by its listed or its own name
+  exthost call NAME [k=v …] -- COMMAND …    a tool of the extension that COMMAND starts
 
-Arguments are k=v (v is JSON if it parses, else a string; k='"5"' is a string, too), or --args JSON,
-or --args - for stdin.
-With --method, NAME is a method of the dialect's own; the events of one that streams are shown on
-stderr as they come, progress as a bar.
-Where a host of this config runs, it makes the call; --standalone starts a process for it.
-A result that is marked as an error is printed like any other; without --json, stderr has the error.
-A result that holds files is printed like any other; --write DIR also writes them, inside DIR only.
+Write the arguments of the tool as k=v. If v is valid JSON, it is sent as that JSON value, otherwise
+as a string; k='"5"' sends the string 5. --args JSON sets all arguments, and --args - reads them
+from stdin.
+With --method, NAME is a method of the extension's dialect instead of a tool. If the method streams
+events, they are printed to stderr as they arrive, and progress is shown as a bar.
+If a host with this config is running, it makes the call; --standalone starts a new process instead.
+If the result is marked as an error, it is printed all the same, and the exit code is 1; without
+--json, the error is also printed to stderr.
+If the result contains files, --write DIR writes them, and never outside of DIR.
 """
 
 import argparse
@@ -59,16 +61,16 @@ from exthost.tool_result import ToolResult, tool_error
 from exthost.wire import jsontext
 from exthost.wire.lines import BOM
 
-# The exit code if the extension returned a result that is marked as an error.
-ERROR_RESULT = 1
+# The exit code of the command if the extension returned a result that is marked as an error.
+EXIT_ERROR_RESULT = 1
 
-# The error of a result that is marked as an error, in contrast to an error reply.
-ERROR_RESULT_CODE = "X0702"
+# The error code of a result that is marked as an error. An error reply has other codes.
+ERROR_RESULT_ERROR_CODE = "X0702"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.usage = "exthost call [OPTIONS] [TARGET] NAME [k=v …] [-- COMMAND ARGS…]"
-    parser.add_argument("words", nargs="+", metavar="NAME", help="see above")
+    parser.add_argument("positionals", nargs="+", metavar="NAME", help="see above")
     parser.add_argument("--args", metavar="JSON", help="all arguments as JSON; - reads stdin")
     parser.add_argument(
         "--method", action="store_true", help="NAME is a method of the dialect, sent as it is"
@@ -104,8 +106,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: Args) -> int:
-    names = [word for word in args.words if "=" not in word]
-    pairs = [word for word in args.words if "=" in word]
+    names = [argument for argument in args.positionals if "=" not in argument]
+    pairs = [argument for argument in args.positionals if "=" in argument]
     if not names or len(names) > (1 if args.command else 2):
         raise UsageError(
             "X1316",
@@ -123,19 +125,21 @@ def run(args: Args) -> int:
     try:
         return _call(args, target, names[-1], arguments)
     except UsageError as error:
-        error.help = _hint_at_quotes(error.message, pairs) or error.help
+        error.help = _suggest_quotes(error.message, pairs) or error.help
         raise
 
 
-def _hint_at_quotes(message: str, pairs: Sequence[str]) -> str:
-    """Return how to write a text that was read as other JSON, if that is the complaint."""
+def _suggest_quotes(message: str, pairs: Sequence[str]) -> str:
+    """If an argument is refused because its value was read as JSON and the tool expects a string,
+    return how to write it as a string. Otherwise return ""."""
     for key in (pair.partition("=")[0] for pair in pairs):
         if f'arguments.{key}: the value is not of type "string"' in message:
-            return f"what can be read as JSON is: as a string, write {key}='\"…\"', in quotes"
+            return f"the value was read as JSON; to send it as a string, write {key}='\"…\"'"
     return ""
 
 
 def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
+    """Make the call in the running host if there is one, and otherwise in a new process."""
     with running_host(args) as host:
         if host is not None:
             try:
@@ -164,8 +168,9 @@ def _call_in_running_host(
     search = {"tool": name, "capability": args.capability}
     tool = host.ask(Request("find", target or "", search), on_event=show_event)
     dialect = find_dialect(tool["dialect"])
-    _check_options(args, tool["extension"], dialect, tool["capabilities"])
-    called = {"method": name, "stream": "if_any"} if args.method else {"tool": tool["tool"]}
+    _check_supported(args, tool["extension"], dialect, tool["capabilities"])
+    # "if_any": the host streams the events of the method if it is one that streams.
+    callee = {"method": name, "stream": "if_any"} if args.method else {"tool": tool["tool"]}
     call_settings = {"arguments": arguments, "timeout": args.timeout, "progress": True, "log": True}
     with StreamDisplay(_render_stream_event) as display:
 
@@ -175,14 +180,14 @@ def _call_in_running_host(
             else:
                 show_event(event)
 
-        answer = host.ask(Request("call", tool["extension"], called | call_settings), on_event=show)
+        answer = host.ask(Request("call", tool["extension"], callee | call_settings), on_event=show)
     if "error_reply" in answer:
         raise read_error(answer["error_reply"])
     result = ToolResult(answer["raw"], dialect.result_reader)
     code = _print_result(args, tool["extension"], dialect, result)
-    if code == ERROR_RESULT and not args.method:
-        _print_failure(args, tool_error(result, tool["tool"], extension=tool["extension"]))
-    return ERROR_RESULT if answer.get("is_error") else code
+    if code == EXIT_ERROR_RESULT and not args.method:
+        _print_error_result(args, tool_error(result, tool["tool"], extension=tool["extension"]))
+    return EXIT_ERROR_RESULT if answer.get("is_error") else code
 
 
 def _render_stream_event(event: Mapping[str, Any]) -> ProgressBar | str | None:
@@ -195,8 +200,8 @@ def _no_target_error() -> UsageError:
 
 
 def read_arguments(pairs: Sequence[str], text: str | None) -> Any:
-    """Return the arguments in k=v pairs, or in JSON text if it is given ("-" reads it from stdin).
-    Raises UsageError."""
+    """Return the arguments of a call: those in `text`, which is JSON, or "-" to read JSON from
+    stdin. If `text` is None, return those in the k=v pairs. Raises UsageError."""
     if text is not None:
         if pairs:
             raise UsageError("X1316", "give arguments as k=v or as --args, not both")
@@ -220,15 +225,18 @@ def _parse_value(text: str) -> Any:
 
 
 async def _call_extension(args: Args, spec: Spec, name: str, arguments: Any) -> int:
+    """Start this extension, and call its tool or method. Return the exit code."""
     if args.capability:
+        # A dialect that has this option fails the handshake of an extension without the capability.
+        # Other dialects ignore the option; for them `_check_supported` checks it below.
         spec = replace(spec, options={**spec.options, "capability": args.capability})
     if args.option:
-        dialect_options = read_arguments(
-            [word if "=" in word else f"{word}=true" for word in args.option], None
-        )
+        # `--option KEY` without a value sets a flag.
+        pairs = [option if "=" in option else f"{option}=true" for option in args.option]
+        dialect_options = read_arguments(pairs, None)
         spec = replace(spec, options={**spec.options, **dialect_options})
     async with start_extension(args, spec) as extension:
-        _check_options(args, extension.id, extension.dialect, extension.offer.capabilities)
+        _check_supported(args, extension.id, extension.dialect, extension.offer.capabilities)
         if args.method and name in extension.dialect.streams:
             result = await _call_stream(extension, name, arguments, args.timeout)
         elif args.method:
@@ -245,21 +253,22 @@ async def _call_extension(args: Args, spec: Spec, name: str, arguments: Any) -> 
 
 
 async def _call_tool(args: Args, extension: Extension, name: str, arguments: Any) -> int:
+    """Call a tool of a started extension, and print its result. Return the exit code."""
     try:
         result = await extension.call_tool(name, arguments, timeout=args.timeout)
     except CallFailed as error:
-        if error.code != ERROR_RESULT_CODE:
+        if error.code != ERROR_RESULT_ERROR_CODE:
             raise
         result = ToolResult(error.data, extension.dialect.result_reader)
         code = _print_result(args, extension.id, extension.dialect, result)
-        _print_failure(args, error)
+        _print_error_result(args, error)
         return code
     return _print_result(args, extension.id, extension.dialect, result)
 
 
-def _print_failure(args: Args, error: CallFailed) -> None:
-    """Print the error of a result that is marked as one to stderr. With --json the printed result
-    itself has the mark, so nothing more is printed."""
+def _print_error_result(args: Args, error: CallFailed) -> None:
+    """Print the error of a result that is marked as an error to stderr. With --json nothing is
+    printed here, because the printed result itself contains the mark."""
     if not args.json:
         sys.stdout.flush()
         print_error(error, wants_json=False)
@@ -277,11 +286,15 @@ async def _call_stream(
 
 
 async def _call_tool_of_config(args: Args, name: str, arguments: Any) -> int:
-    """Find the extension of the config that has this tool, and call the tool. Extensions are
-    started only until the tool is found."""
+    """Start a host with the extensions of the config, find the tool by its name, and call it.
+
+    Extensions start lazily. Only those start whose tools are unknown before the handshake and could
+    have this tool (see `ToolFinder`), and the one that has it.
+    """
     configured = read_extensions(args)
     if args.method:
         raise _no_target_error()
+    # `_find_and_call` loads the extensions one by one, with the options of the command line.
     host = Host(replace(configured.config, discovery=None, specs=()))
     print_events(host.events)
     with record_traffic(args, host.traffic):
@@ -298,14 +311,15 @@ async def _find_and_call(
         with start_note("extensions, to find the tool"):
             tool = await host.find_tool(name, capability=args.capability or "", ask_all=True)
         extension = host[tool.extension]
-        _check_options(args, extension.id, extension.dialect, extension.offer.capabilities)
+        _check_supported(args, extension.id, extension.dialect, extension.offer.capabilities)
         return await _call_tool(args, extension, tool.tool, arguments)
 
 
-def _check_options(
+def _check_supported(
     args: Args, extension: str, dialect: Dialect, capabilities: Sequence[str]
 ) -> None:
-    """Raise UsageError for an option that this extension or its dialect does not support."""
+    """Raise UsageError if the extension does not have the capability of `--capability`, or if its
+    dialect has no files in results and `--write` is set."""
     if args.capability and not any(
         capability_fits(args.capability, capability) for capability in capabilities
     ):
@@ -325,12 +339,13 @@ def _check_options(
 
 
 def _print_result(args: Args, extension: str, dialect: Dialect, result: ToolResult) -> int:
+    """Print a result, and with `--write` write its files. Return the exit code."""
     files = dialect.files
     if args.write and files is not None:
         from exthost.host.file_writer import write_files
 
         try:
-            paths = write_files(files(result.raw), args.write, named=args.write_protected)
+            paths = write_files(files(result.raw), args.write, allowed_paths=args.write_protected)
         except ExthostError as error:
             error.extension = extension
             raise
@@ -340,4 +355,4 @@ def _print_result(args: Args, extension: str, dialect: Dialect, result: ToolResu
         show_text(result.text)
     else:
         show_json(as_data(result.raw), pretty=not args.json)
-    return ERROR_RESULT if result.is_error else 0
+    return EXIT_ERROR_RESULT if result.is_error else 0

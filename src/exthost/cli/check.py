@@ -3,11 +3,12 @@
   exthost check TARGET                          a name, a folder, a manifest
   exthost check --dialect D -- COMMAND …        a bare command
 
-Every finding has the rule that is broken, the bytes of both sides, and how to fix it. Tools are
-called only with arguments that they must refuse; --call NAME, or --call 'NAME {"k": 1}', calls one
-for good and holds the result to its schema. PYTHONUNBUFFERED is not passed on from the shell, since
-it hides that a program does not flush; -e PYTHONUNBUFFERED=1 sets it.
-Exits with 0 without a fault, 1 with one, 2 if it cannot be checked at all.
+Every finding names the rule that is broken, the bytes that both sides sent, and a fix. By default,
+tools are called only with invalid arguments, which they must refuse; --call NAME, or
+--call 'NAME {"k": 1}', makes a valid call and checks the result against the tool's schema.
+PYTHONUNBUFFERED is not passed on from the shell, because it hides that a program does not flush its
+output; -e PYTHONUNBUFFERED=1 sets it.
+The exit code is 0 if there is no fault, 1 if there is one, and 2 if nothing could be checked.
 """
 
 import argparse
@@ -48,7 +49,14 @@ FAULT = 1
 
 
 class CheckArgs(Args):
-    """The parsed arguments of `check`. `reply_timeout` is in seconds."""
+    """The parsed arguments of `check`.
+
+    junit          the path of the JUnit XML file to write; None for none
+    verbose        whether rules that were not checked are printed, too
+    rules          whether the rules are listed, and nothing is checked
+    reply_timeout  how long one reply or an exit may take, in seconds
+    call           the tools to call, each as `NAME` or `NAME JSON`
+    """
 
     junit: str | None
     verbose: bool

@@ -1,13 +1,14 @@
 """Colours text for a terminal. A stream that is not a terminal gets plain text.
 
-The environment variables `NO_COLOR`, with any value, and `TERM=dumb` switch colours off. Callers
-escape the text of extensions before they colour it, so that it cannot contain colour codes.
+The environment variables `NO_COLOR`, with any value but "", and `TERM=dumb` switch colours off.
+Callers escape the text of extensions before they colour it, so that it cannot contain escape
+sequences.
 """
 
 import os
 from typing import Final, TextIO
 
-# By style: the parameters of the SGR escape sequence.
+# Style → parameters of the SGR escape sequence, which sets the colour on a terminal.
 _CODES: Final = {"error": "1;31", "warning": "1;33", "info": "36", "place": "1;31", "label": "2"}
 
 

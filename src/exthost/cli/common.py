@@ -1,4 +1,4 @@
-"""The parts that all verbs share: common options, output, and the exit codes of errors.
+"""The parts that all verbs (subcommands of exthost) share: options, output, and printing errors.
 
 The arguments after `--` are the command line of an extension. They are split off before argparse
 parses the rest.
@@ -28,7 +28,7 @@ class Args(argparse.Namespace):
 
     `command` has the arguments after `--`. `timeout` is the `--timeout` of a call or request, and
     `start_seconds` the `--timeout` of verbs that start an extension and call nothing. Two values
-    are set later: `tried` has the dialects that detection tried in vain, each with its outcome, and
+    are set later: `tried` has the dialects that detection tried in vain, each with the outcome, and
     `token` is the bearer token of all HTTP services.
     """
 
@@ -70,7 +70,7 @@ def run_verb(verb: str, arguments: list[str]) -> int:
     _printed_stderr_lines.clear()
     try:
         verb_arguments, command = _split_command(arguments)
-        # Intermixed: an argument k=v may also stand after an option.
+        # Intermixed, because a positional argument such as k=v may follow an option.
         args = parser.parse_intermixed_args(verb_arguments, namespace=Args(command=command))
         code = int(module.run(args))
         sys.stdout.flush()
@@ -339,7 +339,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text as one line, escaped."""
+    """Return the text as one line, with control characters escaped."""
     return escape_controls(text if text.isprintable() else " ".join(text.split()))
 
 

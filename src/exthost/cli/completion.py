@@ -1,10 +1,11 @@
-"""Print completions for a shell, made from the verbs and their options.
+"""Print a completion script for a shell, made from the subcommands of exthost and their options.
 
   exthost completion bash > ~/.local/share/bash-completion/completions/exthost
   exthost completion zsh > "${fpath[1]}/_exthost"
   exthost completion fish > ~/.config/fish/completions/exthost.fish
 
-Where a verb takes an extension, those of the config in the current folder are offered.
+If a subcommand takes the name of an extension, the script completes the names of the extensions in
+the config of the current folder.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""Changes the entries of a config file, for `add`, `remove` and `mcp import`.
+"""Writes a config file after an edit of its entries, for `add`, `remove` and `mcp import`.
 
 The new text is parsed before it is written. It is written only if it has exactly the expected
-entries, so that an edit cannot damage the rest of the file.
+entries, so that an edit cannot damage other entries.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from exthost.discovery.configfile import parse_config
 from exthost.errors import ConfigError, Evidence, ExthostError, UsageError
 from exthost.spec import Spec
 
-# The time limit of the request that finds out whether a host runs.
+# The time limit of the request that checks whether a host is running.
 _HELLO_SECONDS = 1.0
 
 
@@ -29,9 +29,11 @@ def read_config_text(path: Path) -> str:
 
 
 def write_config(path: Path, text: str | None, expected: Sequence[Spec], id: str) -> None:
-    """Write the new text of the config if it has exactly the expected entries. Raises UsageError if
-    it has not, or if `text` is None, which means that the edit was not possible. `id` is the
-    extension that the error names."""
+    """Write the new text of the config if it has exactly the expected entries.
+
+    Raises UsageError if the entries differ, or if `text` is None, which means that the edit was not
+    possible. `id` is the id of the edited extension, for the error.
+    """
     new_config: Config | None = None
     if text is not None and path.suffix == ".toml":
         try:
@@ -54,19 +56,21 @@ def write_config(path: Path, text: str | None, expected: Sequence[Spec], id: str
 
 
 def _comparable_specs(specs: Sequence[Spec]) -> list[tuple[str, tuple[str, ...], str, bool]]:
-    """Return the entries sorted by id, because the sections of a config may have any order."""
+    """Return the compared values of all entries, sorted by id, because the sections of a config may
+    have any order."""
     return sorted(map(_comparable_spec, specs))
 
 
 def _comparable_spec(spec: Spec) -> tuple[str, tuple[str, ...], str, bool]:
-    """Return the values of an entry that are compared. Others, such as line numbers, may change."""
+    """Return the values of an entry that are compared. An edit that damages an entry changes one of
+    them."""
     return spec.id, tuple(spec.argv), spec.dialect, spec.enabled
 
 
 def suggest_reload(args: Args) -> None:
-    """If a host of this config runs, print how to make it apply the change."""
+    """If a host of this config is running, print how to make it apply the change."""
     try:
         host = ask(config_path(args), Request("hello"), timeout=_HELLO_SECONDS)
     except ExthostError:
         return
-    say(f"a host runs, pid {host['pid']}: exthost reload has it read its config again")
+    say(f"a host is running, pid {host['pid']}: exthost reload has it read its config again")

@@ -1,4 +1,5 @@
-"""Implements `start`, `stop` and `restart`: each sends one request to a running host."""
+"""Implements the subcommands `start`, `stop` and `restart`: each sends one request to a running
+host."""
 
 import argparse
 
@@ -25,15 +26,16 @@ def add_control_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run_control_verb(args: Args, verb: str) -> int:
-    """Send the request, wait until it is done, and print the state of the extension."""
+    """Send the request `verb`, wait until the host has done it, and print the new state of the
+    extension. Return the exit code."""
     refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
-    row = ask(config_path(args), Request(verb, args.name), timeout=timeout)
+    status = ask(config_path(args), Request(verb, args.name), timeout=timeout)
     if args.json:
-        show_json(row)
+        show_json(status)
     else:
-        pids = "".join(f", process {pid}" for pid in row["pids"])
-        print(f"{row['id']}: {row['state']}{pids}")
+        pids = "".join(f", process {pid}" for pid in status["pids"])
+        print(f"{status['id']}: {status['state']}{pids}")
         if verb == "restart":
             # Imported lazily: it reads the config, and the module for that takes longer to import
             # than everything else here.

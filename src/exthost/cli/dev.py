@@ -1,12 +1,12 @@
-"""Work on an extension: it runs, its messages and its stderr are shown as they come, and every time
-a source file is saved it is started again and the last call is repeated.
+"""Work on an extension: run it and print its messages and its stderr as they arrive. Each time a
+source file is saved, the extension is restarted and the last call is repeated.
 
   exthost dev TARGET                         a folder, a manifest, or a name in the config
   exthost dev --dialect D -- COMMAND …       a bare command
 
 Keys: c calls a tool (NAME k=v …), Enter repeats the last call, r restarts, t lists the tools,
 q or Ctrl-C ends. --call makes a first call: --call shout, or --call 'shout {"text": "hi"}'.
-A program that fails leaves the host as it is: it is tried again when a file is saved.
+If the program fails, it is started again when a file is saved.
 """
 
 import argparse
@@ -52,7 +52,11 @@ POLL_SECONDS = 0.25
 
 
 class DevArgs(Args):
-    """The parsed arguments of this verb."""
+    """The parsed arguments of this verb (a subcommand of exthost).
+
+    call   the first call, as `NAME` or `NAME JSON`; None for none
+    watch  additional files and folders to watch
+    """
 
     call: str | None
     watch: list[str]
@@ -102,8 +106,11 @@ def _show_record(record: TraceRecord) -> None:
 
 
 class DevLoop:
-    """Runs one extension, restarts it when a file changes, and handles keys. `last_call` is the
-    tool and the arguments of the call that is repeated after each start, if any."""
+    """Runs one extension, restarts it when a file changes, and handles keys.
+
+    `last_call` is the call that is repeated after each start: the name of the tool and its
+    arguments. None if there is no such call yet.
+    """
 
     def __init__(
         self, args: DevArgs, host: Host, spec: Spec, last_call: tuple[str, Any] | None
@@ -154,7 +161,7 @@ class DevLoop:
         return True
 
     async def _wait_for_change(self) -> list[str]:
-        """Wait for changed files. Return them when the next check finds no more changes."""
+        """Wait for changed files. Return their paths as soon as a check finds no further change."""
         changed: list[str] = []
         while True:
             await asyncio.sleep(POLL_SECONDS)
@@ -177,6 +184,7 @@ class DevLoop:
         await self._repeat()
 
     async def _start(self) -> None:
+        """Start or restart the extension. Its manifest or config entry is read again first."""
         spec = self._spec
         if not self._args.command:
             target_spec = find_spec(self._args, self._args.target)
@@ -188,7 +196,7 @@ class DevLoop:
             await self._host[spec.id].start()
         elif spec == self._spec:
             await self._host[spec.id].restart()
-        else:  # its manifest has changed
+        else:  # its manifest or config entry has changed
             await self._host.replace(spec, before=self._spec.id)
         self._spec = spec
 
@@ -225,7 +233,7 @@ class DevLoop:
 
 
 def _check_pairs(pairs: Sequence[str]) -> list[str]:
-    """Return the k=v pairs. Raises ValueError for an argument that is not one."""
+    """Return the k=v pairs. Raises ValueError for an argument without "="."""
     invalid = [pair for pair in pairs if "=" not in pair]
     if invalid:
         raise ValueError(f"{invalid[0]!r} is no argument: write k=v")
@@ -243,6 +251,7 @@ def _source_folder(spec: Spec) -> str | None:
 
 
 def _file_names(paths: Sequence[str]) -> str:
+    """Return the names of the first three files, and the number of the others, as text."""
     names = [Path(path).name for path in paths]
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more
+    rest_text = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + rest_text

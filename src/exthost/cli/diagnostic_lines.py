@@ -1,4 +1,5 @@
-"""Prints the diagnostics of manifests and configs as text, and converts them for JSON output."""
+"""Prints diagnostics (problems of manifests and configs) as text, and converts them for JSON
+output."""
 
 import argparse
 from collections.abc import Callable, Iterable
@@ -18,7 +19,8 @@ def add_all_option(parser: argparse.ArgumentParser) -> None:
 def select_diagnostics(
     diagnostics: Iterable[Diagnostic], *, include_all: bool
 ) -> tuple[Diagnostic, ...]:
-    """Return the first diagnostic of each manifest, or with `include_all` all of them."""
+    """Return the diagnostics: of each manifest only the first, or with `include_all` also the
+    further ones, which are in `Diagnostic.more`."""
     if not include_all:
         return tuple(diagnostics)
     return tuple(diagnostic for first in diagnostics for diagnostic in (first, *first.more))
@@ -44,8 +46,10 @@ def print_diagnostics(
     with_help: bool = False,
     print_line: Callable[[str], None] = say,
 ) -> None:
-    """Print each diagnostic with its file and line, and with its help if `with_help` is set. Labels
-    are coloured only if `print_line` is `say`."""
+    """Print each diagnostic with its file and line, and with its help if `with_help` is set.
+
+    `print_line` prints one line. Labels are coloured only if it is `say`, which prints to stderr.
+    """
     for diagnostic in diagnostics:
         where = f"{diagnostic.path}:{diagnostic.line}" if diagnostic.line else diagnostic.path
         text = f"{where}: {diagnostic.message}" if where else diagnostic.message

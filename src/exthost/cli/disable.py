@@ -1,5 +1,5 @@
-"""Switch an extension off in the config, for every host that is started from then on. Its files and
-the rest of its entry in the config are kept."""
+"""Switch an extension off in the config. Hosts that are started afterwards do not use it. Its files
+and the rest of its entry in the config are kept."""
 
 from exthost.cli.common import Args
 from exthost.cli.toggle_verbs import add_toggle_options, toggle

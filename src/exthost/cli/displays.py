@@ -1,4 +1,4 @@
-"""The displays of `run`: lines for a log, JSON for a program, or a live table for a person.
+"""The displays of `exthost run`: lines for a log, JSON for a program, or a live table for a person.
 
 A display only subscribes to events. If the reader of its output stops reading or closes the pipe,
 the host is neither delayed nor ended (see `nonblocking_writer.py`).
@@ -35,17 +35,18 @@ from exthost.host.host import Host
 
 
 class Display(Protocol):
-    """Shows the events of a host in one form."""
+    """Prints the events of a host in one form."""
 
     def say(self, text: str) -> None:
-        """Show a message of `run` itself."""
+        """Print a message of `run` itself, which is not an event."""
 
     def close(self) -> None:
-        """Stop showing."""
+        """Stop printing."""
 
 
 def choose_display(args: Args, host: Host, report: StatusReport) -> Display:
-    """Return the display that fits the options and the terminal."""
+    """Return the display for these options: JSON with --json, no events with --quiet, a live table
+    if stderr is a terminal and the package rich is installed, and otherwise lines."""
     if args.json:
         return JsonDisplay(host)
     if args.quiet:

@@ -1,6 +1,6 @@
-"""Find out what keeps extensions from running, each finding with its fix: in the config, manifests,
-requirements, programs, and variables that are held back. --runtime really starts each extension and
-reports timings and differences from its manifest. Exits with the code of the first error."""
+"""Find what keeps extensions from running: problems of the config, manifests, requirements,
+programs and environment variables, each with a fix. --runtime also starts each extension, and
+reports its timings and differences from its manifest. The exit code is that of the first error."""
 
 import argparse
 import asyncio
@@ -49,7 +49,7 @@ from exthost.spec import Spec
 # How many extensions are started at the same time. More would distort each other's timings.
 _MAX_CONCURRENT_STARTS = 4
 
-# By the kind of dropped input: what the author of the extension can do about it.
+# Kind of dropped input (messages that the host discarded) → what the extension's author can do.
 _FIXES_FOR_DROPPED = {
     "stray lines on stdout": "nothing but messages belongs on stdout; logs belong on stderr",
     "late or repeated replies": "answer each request once, under its own id",
@@ -61,8 +61,8 @@ _LEVELS = ("error", "warning", "info")
 
 
 class Finding(NamedTuple):
-    """One finding and how to fix it. `path` is the file that it is about, `details` are printed
-    with --all. `exit` is the exit code of an error, and 0 for any other level."""
+    """One finding. `level` is one of `_LEVELS`, `extension` an id or "", `path` the file, `details`
+    lines that --all prints, and `exit` the exit code of an error, 0 for any other level."""
 
     level: str
     extension: str
@@ -76,7 +76,7 @@ class Finding(NamedTuple):
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
-    parser.add_argument("--runtime", action="store_true", help="start each, and tell how it went")
+    parser.add_argument("--runtime", action="store_true", help="start each, and report timings")
     add_config_option(parser)
     add_all_option(parser)
 
@@ -215,8 +215,8 @@ def _admission_findings(
     if warning := missing_sandbox_warning(sandbox):
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
         findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
-    # Only for an extension of the config: one that is named by its path was chosen by the user, who
-    # needs no warning about it.
+    # An extension that is not in the config was named by its path on the command line. The user
+    # chose it, and needs no warning about it.
     is_configured = configured is not None and any(
         configured_spec.id == spec.id and configured_spec == spec
         for configured_spec in configured.specs
@@ -256,7 +256,7 @@ def _running_host_findings(args: Args, specs: list[Spec]) -> list[Finding]:
             spec.id,
             spec.origin,
             f"the running host has it as {state['state']}: {state['reason']}",
-            f"exthost logs {spec.id} tells more, exthost restart {spec.id} tries it again",
+            f"exthost logs {spec.id} has details, exthost restart {spec.id} tries it again",
         )
         for spec in specs
         if (state := states.get(spec.id)) is not None and state["reason"]
@@ -286,8 +286,8 @@ async def _start_all(specs: list[Spec]) -> tuple[list[dict[str, Any]], list[Find
 
 
 async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
-    """Start an extension, compare it with its manifest, and stop it. Return its timings as a row of
-    the output, and the findings."""
+    """Start an extension, compare its offer (the tools and hooks that it announced) with its
+    manifest, and stop it. Return its timings as a row of the output, and the findings."""
     try:
         async with Connection(spec, environ=dict(os.environ)) as extension:
             findings = [
@@ -297,7 +297,7 @@ async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
             stats = extension.stats
             for kind, times in stats.dropped.items():
                 message = f"{times} {kind}"
-                fix = _FIXES_FOR_DROPPED.get(kind, "its log tells more: exthost logs")
+                fix = _FIXES_FOR_DROPPED.get(kind, "see its log: exthost logs")
                 findings.append(Finding("warning", spec.id, spec.origin, message, fix))
             timings = {key: round(value, 1) for key, value in stats.timings_ms.items()}
             return {"id": spec.id, "ready": True, "timings_ms": timings}, findings
@@ -306,35 +306,35 @@ async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
 
 
 async def _compare_offer(extension: Extension) -> list[Finding]:
-    """Return the differences between its manifest, its handshake and its list of tools."""
+    """Return findings for the differences between manifest, handshake and list of tools."""
     spec, offer = extension.spec, extension.offer
     findings: list[Finding] = []
-    offered = {tool.name for tool in offer.tools}
+    offered_tools = {tool.name for tool in offer.tools}
     format = find.find_manifest_format(spec.dialect)
     lists_tools = format is None or format.lists_tools
     if (spec.tools or spec.manifest is not None) and lists_tools:
         declared = {tool.name for tool in spec.tools}
         findings += _difference_findings(
-            spec, "tools", declared, offered, "its manifest", "its handshake"
+            spec, "tools", declared, offered_tools, "its manifest", "its handshake"
         )
         hooks, offered_hooks = set(getattr(spec.manifest, "hooks", ())), set(offer.hooks)
         findings += _difference_findings(
             spec, "hooks", hooks, offered_hooks, "its manifest", "its handshake"
         )
     if "list_tools" in extension.dialect.operations:
-        findings += await _compare_tools_list(extension, offered)
+        findings += await _compare_tools_list(extension, offered_tools)
     return findings
 
 
-async def _compare_tools_list(extension: Extension, offered: set[str]) -> list[Finding]:
+async def _compare_tools_list(extension: Extension, offered_tools: set[str]) -> list[Finding]:
     try:
-        listed = {tool.name for tool in await extension.list_tools()}
+        listed_tools = {tool.name for tool in await extension.list_tools()}
     except CallFailed:  # the method is optional
         return []
     except ExthostError as error:
         return [_error_finding(error, extension.spec)._replace(level="warning", exit=0)]
     return _difference_findings(
-        extension.spec, "tools", offered, listed, "its handshake", "tools/list"
+        extension.spec, "tools", offered_tools, listed_tools, "its handshake", "tools/list"
     )
 
 

@@ -1,4 +1,5 @@
-"""End the running host of a config: its extensions drain, and it waits until all is done."""
+"""End the running host of a config, and wait until it has ended. Calls in flight are completed
+first."""
 
 import argparse
 import os
@@ -18,7 +19,8 @@ from exthost.control.client import ask
 from exthost.control.protocol import Request
 from exthost.errors import CallTimeout, ExthostError, UsageError
 
-# The default time limit. It exceeds the default of limits.stop, for which a host drains at most.
+# The default time limit. A host waits for calls in flight for limits.stop at most, whose default is
+# shorter.
 WAIT_SECONDS = 120.0
 
 # The time limit of a request that a running host answers at once.
@@ -45,7 +47,7 @@ def run(args: Args) -> int:
         raise CallTimeout(
             "X0875",
             f"the host did not end within {timeout:g} s",
-            help="it goes on with that; see exthost status, or kill it: its extensions end too",
+            help="it is still ending: see exthost status, or kill it, and its extensions end too",
         )
     if args.json:
         show_json({"pid": pid, "ended": True})
@@ -55,8 +57,8 @@ def run(args: Args) -> int:
 
 
 def _terminate(args: Args, pid: int, timeout: float) -> bool:
-    """Send SIGTERM to the host, and return whether it ended in time. The process is addressed by a
-    pidfd where the system has it, because a pid may be reused after the process has ended."""
+    """Send SIGTERM to the host, and return whether it ended in time. If the system supports pidfds,
+    one is used, because a pid may be reused after the process has ended."""
     if not hasattr(os, "pidfd_open"):
         os.kill(pid, signal.SIGTERM)
         return _wait_until_unreachable(args, timeout)
@@ -65,7 +67,8 @@ def _terminate(args: Args, pid: int, timeout: float) -> bool:
     except ProcessLookupError:
         return True
     try:
-        # The pid may have been reused before `pidfd_open`, so the host is asked for it again.
+        # The pid may have been reused before `pidfd_open`. If the host still reports this pid, the
+        # pidfd is that of the host.
         if ask(config_path(args), Request("hello"), timeout=_HELLO_SECONDS)["pid"] == pid:
             signal.pidfd_send_signal(pidfd, signal.SIGTERM)
         ready, _, _ = select.select([pidfd], [], [], timeout)

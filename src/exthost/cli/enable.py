@@ -1,4 +1,4 @@
-"""Switch an extension on in the config, for every host that is started from then on."""
+"""Switch an extension on in the config. Hosts that are started afterwards use it."""
 
 from exthost.cli.common import Args
 from exthost.cli.toggle_verbs import add_toggle_options, toggle

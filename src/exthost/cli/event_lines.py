@@ -6,7 +6,7 @@ from exthost.events import Exited, LogLine, ManifestChanged, StateChanged
 
 
 def event_line(event: Any) -> str:
-    """Return an event as a line of text, or "" for a type of event that is not shown."""
+    """Return an event as a line of text, or "" for a type of event that is not printed."""
     if isinstance(event, LogLine):
         return f"[{event.extension}] {event.text}"
     if isinstance(event, StateChanged):

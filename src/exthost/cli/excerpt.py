@@ -1,7 +1,8 @@
 """Finds the line of a config or manifest that has a mistake, and the place to mark with carets.
 
 A value may be a secret, so its letters and digits are replaced by dots, except for text that the
-error message quotes anyway. The file is read again for this; if that fails there is no excerpt.
+error message quotes anyway. The file is read again to get the line; if that fails, no excerpt is
+printed.
 """
 
 import re
@@ -19,8 +20,12 @@ _COLUMN = re.compile(r"\bcolumn (\d+)")
 
 
 class Excerpt(NamedTuple):
-    """A line with masked values. The mistake begins at the index `start` and is `width` characters
-    wide."""
+    """A line that has a mistake.
+
+    line   the text of the line, with masked values
+    start  the index in `line` at which the mistake begins
+    width  the length of the mistake in characters
+    """
 
     line: str
     start: int
@@ -28,18 +33,19 @@ class Excerpt(NamedTuple):
 
 
 def find_excerpt(evidence: Evidence, message: str) -> Excerpt | None:
-    """Return an excerpt of the line that the evidence names, or None if it cannot be read."""
+    """Return an excerpt of the line that `evidence` names, or None if it names no line or the line
+    cannot be read. `message` is the error message, which may quote values and name a column."""
     line = _read_line(evidence.path, evidence.line)
     if line is None:
         return None
     masked = _restore_quoted(_mask_values(line), line, message)
     column = _COLUMN.search(message)
     if column is not None:
-        position = min(int(column[1]) - 1, len(masked))
+        position = min(int(column[1]) - 1, len(masked))  # columns count from 1; a line may be cut
         return Excerpt(masked, position, 1)
-    key = evidence.key.rpartition(".")[2].partition("[")[0]
+    key = evidence.key.rpartition(".")[2].partition("[")[0]  # `b` of `a.b[2]`
     match = re.search(rf"(?<![\w-]){re.escape(key)}(?![\w-])", masked) if key else None
-    if match is None:
+    if match is None:  # mark the whole line
         start = len(masked) - len(masked.lstrip())
         return Excerpt(masked, start, max(1, len(masked.strip())))
     return Excerpt(masked, match.start(), len(match[0]))

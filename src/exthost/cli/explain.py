@@ -1,6 +1,6 @@
-"""Tell what an error code means and what to do about it.
+"""Explain what an error code means and what to do about it.
 
-Of a kind of error, such as CallTimeout, list the codes; without either, list them all.
+With a type of error, such as CallTimeout, list its codes. Without an argument, list all codes.
 """
 
 import argparse
@@ -17,8 +17,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _load_entries() -> dict[str, error_catalog.ErrorEntry]:
-    """Return the entries of all error codes: those of exthost and of every installed dialect. The
-    table of a dialect that is not valid is left out with a warning."""
+    """Return the entries of all error codes of exthost and of every installed dialect. If the error
+    table of a dialect is not valid, print a warning and leave the table out."""
     usable: list[error_catalog.ErrorTable] = []
     for table in find.iter_error_tables():
         try:

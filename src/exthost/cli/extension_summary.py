@@ -1,6 +1,6 @@
-"""Describes an extension without starting it: its state, its sandbox and the secrets it asks for.
+"""Describes extensions without starting them: state, sandbox, and the secrets that they ask for.
 
-`list`, `info`, `doctor` and `inspect` print these descriptions.
+The subcommands `list`, `info`, `doctor` and `inspect` print these descriptions.
 """
 
 import os
@@ -22,7 +22,7 @@ from exthost.launch.plan import admit, prepare
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.spec import Spec
 
-# The time limit of the request to the running host: a listing must not wait for one that hangs.
+# The time limit of the request to the running host: a listing must not wait for a host that hangs.
 _ASK_SECONDS = 1.0
 
 # The states for which the last error is shown as the reason.
@@ -30,9 +30,9 @@ _STATES_WITH_REASON = frozenset({"refused", "failed", "open", "backoff"})
 
 
 def fetch_running_states(args: Args, *, with_settings: bool = False) -> dict[str, dict[str, Any]]:
-    """Return the state of each extension in the running host and the reason for it, by id. With
-    `with_settings`, also the settings that the host uses. Return {} if no host runs, or if it does
-    not answer in time."""
+    """Return a dict for each extension of the running host, by id: its `state`, the `reason` for
+    that state, and with `with_settings` the `settings` that the host uses for it. Return {} if no
+    host is running, or if it does not reply in time."""
     request = Request("status", params={"settings": True} if with_settings else {})
     try:
         status = ask(config_path(args), request, timeout=_ASK_SECONDS)
@@ -81,8 +81,8 @@ def describe_sandbox(spec: Spec) -> dict[str, Any]:
 
 
 def missing_sandbox_warning(sandbox: Mapping[str, Any]) -> str:
-    """Return the warning for an extension that runs with a weaker sandbox than its config asks for,
-    or "" if there is nothing to warn of."""
+    """Return a warning if the extension runs with a weaker sandbox than its config asks for,
+    otherwise ""."""
     if "asked_for" not in sandbox:
         return ""
     return f"NOT SANDBOXED (sandbox = {sandbox['sandbox']}), asked for: {sandbox['asked_for']}"
@@ -102,7 +102,8 @@ def describe_secrets(names: Sequence[str]) -> str:
 
 
 def describe_limits(sandbox: Mapping[str, Any]) -> str:
-    """Return the limits of a sandbox as text. The limit of a path is a size in bytes."""
+    """Return the limits of a sandbox as text. A limit whose name is a path is the size of a
+    temporary file system there, in bytes."""
     limits = sandbox.get("limits", {})
     return ", ".join(
         f"{name} {value / 2**20:.0f} MiB" if name.startswith("/") else f"{name} {value}"

@@ -1,13 +1,15 @@
-"""Offer every tool of every extension of a config as one MCP server, on stdio or HTTP.
+"""Serve the tools of all extensions of a config as one MCP server, on stdio or HTTP.
 
-  exthost gateway                       for an mcpServers file: speaks on stdin and stdout
+  exthost gateway                       on stdin and stdout, for the mcpServers of an MCP client
   exthost gateway --http 8765           http://127.0.0.1:8765/mcp, with a bearer token
 
-It is `exthost run` with an MCP service: `exthost status`, `restart`, `logs` and `call` work on it.
-Where another host of the same config runs, it starts processes of its own and has no socket.
+The gateway is `exthost run` with an MCP service, so `exthost status`, `restart`, `logs` and `call`
+work with it. If another host of the same config is already running, the gateway starts its own
+processes and has no control socket: these subcommands then reach only the other host.
 
-The token is that of --token-file (made if it is not there), else $EXTHOST_GATEWAY_TOKEN, else a
-new one, shown on stderr. Ctrl-C or the end of stdin ends it: once drains, twice kills.
+The bearer token is read from --token-file (the file is created if it does not exist), otherwise
+from $EXTHOST_GATEWAY_TOKEN; otherwise a new token is printed to stderr. Ctrl-C, or the end of
+stdin, ends the gateway after the calls in flight are done; a second Ctrl-C kills the extensions.
 """
 
 import argparse

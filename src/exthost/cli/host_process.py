@@ -1,10 +1,10 @@
-"""The process of a host, for the verbs `run` and `gateway`.
+"""The process of a host, for the subcommands `run` and `gateway`.
 
 `HostProcess` owns the host with its extensions, the control socket, the log files and the display.
 It runs the background services that it is given, such as MCP on stdio or HTTP and the web page. It
-reports its state to the service manager, if there is one. A signal, or the end of a service (an MCP
-client has closed stdin), ends it after the calls in flight are done. A second signal kills the
-extensions at once.
+reports its state to the service manager (such as systemd), if there is one. A signal, or the end of
+a service (an MCP client has closed stdin), ends the process after the calls in flight are done. A
+second signal kills the extensions at once.
 """
 
 import asyncio
@@ -55,9 +55,10 @@ class HostProcess:
         may_be_second: bool = False,
         plain_names: bool = False,
     ) -> None:
-        """`path` is the path of the config; the control socket and the logs are named by it. With
-        `may_be_second`, the process runs without a control socket if another host of this config
-        has it; otherwise that is an error. For `plain_names` see `Gateway`."""
+        """`path` is the path of the config, from which the names of the control socket and of the
+        logs are derived. If another host of this config already has the control socket, the process
+        runs without one if `may_be_second` is true, and entering it raises UsageError otherwise.
+        For `plain_names` see `Gateway`."""
         self._config_path = path
         self._services = services
         self._may_be_second = may_be_second
@@ -107,8 +108,8 @@ class HostProcess:
         await self._stack.__aexit__(*details)
 
     def _open_control(self) -> ControlServer | None:
-        """Open the control socket. Return None, after a warning, if there is no folder for it or
-        another host has it: the host can run without one."""
+        """Open the control socket. If there is no folder for it, or if another host has the socket
+        and `may_be_second` is true, print a warning and return None: the host runs without it."""
         try:
             return ControlServer(self.host, self.report, self._config_path)
         except Refused as refused:
@@ -203,6 +204,8 @@ class HostProcess:
     async def _wait_for_end(
         self, opening: "asyncio.Task[Any]", end_tasks: "set[asyncio.Task[Any]]"
     ) -> None:
+        """Wait until one of `end_tasks` is done. Report that the host is ready when `opening` is
+        done before that; its exception is raised."""
         pending = {opening, *end_tasks}
         while not any(task.done() for task in end_tasks):
             await asyncio.wait(pending, return_when="FIRST_COMPLETED")
@@ -240,6 +243,8 @@ class HostProcess:
                 self.display.say(line)
 
     async def _stop(self, services: "Sequence[asyncio.Task[None]]") -> None:
+        """Cancel the services, and close the host after the calls in flight are done. A signal that
+        arrives meanwhile kills the extensions."""
         self._requests.ending = True
         self._notifier.stopping()
         self.display.say("stopping; Ctrl-C again kills")
@@ -260,23 +265,25 @@ class HostProcess:
 
 
 def _child_variables() -> dict[str, str]:
-    """Return the environment of extensions: that of this process without the token of the HTTP
-    services."""
+    """Return the environment variables of this process, which extensions may get, without the token
+    of the HTTP services."""
     return {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
 
 
 def reload_summary(outcome: Mapping[str, Any]) -> str:
-    """Return a sentence about the changes of a reload. If an extension failed and was not added, it
-    was to replace an older one, which is kept."""
+    """Return a sentence about the changes of a reload. If an extension failed and is not in
+    `added`, it was to replace an older version, which still runs."""
     changes_by_kind = [
         f"{kind} {', '.join(outcome[kind])}"
         for kind in ("added", "changed", "removed")
         if outcome[kind]
     ]
     changes = "; ".join(changes_by_kind) or "nothing changed"
-    failed = [error["extension"] for error in outcome["failed"]]
-    kept = [id for id in failed if id not in outcome["added"]]
-    return f"{changes}; kept the old one of {', '.join(kept)}" if kept else changes
+    failed_ids = [error["extension"] for error in outcome["failed"]]
+    unchanged_ids = [id for id in failed_ids if id not in outcome["added"]]
+    if not unchanged_ids:
+        return changes
+    return f"{changes}; kept the old one of {', '.join(unchanged_ids)}"
 
 
 def _has_controlling_terminal() -> bool:

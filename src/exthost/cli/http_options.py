@@ -1,4 +1,4 @@
-"""The address and the token of HTTP services on the command line.
+"""Reads the address and the bearer token of HTTP services from the command line.
 
 An address is PORT, HOST:PORT or [IPV6]:PORT.
 """
@@ -44,9 +44,9 @@ def warn_if_public(host: str) -> None:
 
 
 def find_token(args: Args) -> token.Token:
-    """Return the bearer token of all HTTP services of this process. It is found once and kept in
-    `args.token`."""
+    """Return the bearer token of all HTTP services of this process. The first call finds or creates
+    the token and stores it in `args.token`, so that all services have the same one."""
     if args.token is None:
         args.token = token.find_token(args.token_file, os.environ)
-    found: token.Token = args.token
-    return found
+    bearer_token: token.Token = args.token
+    return bearer_token

@@ -1,6 +1,6 @@
-"""Show everything that is known of one extension without starting it: its manifest, its
-requirements and which of them are missing, the command, and the variables that it would get. If a
-host runs for the config, the state is the one in that host."""
+"""Show everything that is known about one extension without starting it: its manifest, its
+requirements and which of them are missing, its command, and the environment variables that it would
+get. If a host with this config is running, its state in that host is shown."""
 
 import argparse
 import dataclasses
@@ -59,10 +59,11 @@ def run(args: Args) -> int:
 
 
 def _running_description(spec: Spec, running: dict[str, Any]) -> dict[str, Any]:
-    """Return the description of the running host, which replaces that of the config. `changed`
-    names the settings that differ, because the config was edited after the host had read it."""
+    """Return the items of the description that the running host determines: the state, and the
+    settings if they differ from those of the config, which was then edited after the host had read
+    it. `changed` is a note that names these settings."""
     settings = running.pop("settings", None)
-    if settings is None:  # no host runs, or one of an earlier version
+    if settings is None:  # no host is running, or one of an earlier version
         return running
     changed_names = changed_settings(spec, settings)
     if not changed_names:
@@ -70,12 +71,13 @@ def _running_description(spec: Spec, running: dict[str, Any]) -> dict[str, Any]:
     note = (
         f"{', '.join(changed_names)}: the config has others than the running host; exthost reload"
     )
-    settings_shown = {name: value for name, value in settings.items() if name != "digests"}
-    return running | settings_shown | {"changed": note}
+    # `digests` is only for the comparison, which `changed_settings` has made.
+    settings_in_use = {name: value for name, value in settings.items() if name != "digests"}
+    return running | settings_in_use | {"changed": note}
 
 
 def describe(spec: Spec) -> dict[str, Any]:
-    """Return what is known of an extension without starting it."""
+    """Return everything that is known about an extension without starting it, as JSON data."""
     state, reason = state_before_start(spec)
     dialect = find.find_dialect(spec.dialect)
     return {
@@ -117,8 +119,8 @@ def describe_environment(spec: Spec) -> dict[str, Any]:
 
 
 def to_plain_data(value: Any) -> Any:
-    """Return a value as JSON data. A dataclass field with `repr=False` may hold secrets, so only
-    the sorted names in it are returned."""
+    """Return a value as JSON data. The values of a dataclass field with `repr=False`, which is a
+    mapping, may be secrets, so only its sorted keys are returned."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
         return {
@@ -133,6 +135,7 @@ def to_plain_data(value: Any) -> Any:
 
 
 def drop_unset(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings that are not None, which means "not set"."""
     return {key: value for key, value in settings.items() if value is not None}
 
 

@@ -1,6 +1,7 @@
-"""Start one extension, shake hands, show what it offers and what it was given, and stop it.
+"""Start one extension, show what it offers after the handshake and what it was given, and stop it.
 
-Where a host of this config runs, its extension is shown, and goes on; --standalone starts another.
+If a host with this config is running, the extension in that host is shown, and keeps running;
+--standalone starts a new process instead.
 """
 
 import argparse

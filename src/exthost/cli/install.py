@@ -1,8 +1,9 @@
-"""Put an extension's folder into the first search path of the config, as a copy or as a link.
+"""Install an extension's folder in the first search path of the config, as a copy or as a link.
 
   exthost install FOLDER [--link] [--enable] [--update] [--dry-run]
 
-Its manifest is checked first, and nothing is started. A linked extension runs from where it is.
+Its manifest is checked first, and nothing is started. A linked extension runs from its original
+folder.
 """
 
 import argparse
@@ -25,7 +26,14 @@ from exthost.errors import Evidence, UsageError
 
 
 class InstallArgs(Args):
-    """The parsed arguments of this verb."""
+    """The parsed arguments of this verb (a subcommand of exthost).
+
+    folder   the folder to install
+    link     whether a symlink is made instead of a copy
+    enable   whether the extension is removed from the list `disabled`
+    update   whether an installed version is replaced
+    dry_run  whether nothing is changed
+    """
 
     folder: str
     link: bool
@@ -38,8 +46,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="FOLDER", help="the folder of an extension")
     parser.add_argument("--link", action="store_true", help="link to the folder; copy nothing")
     parser.add_argument("--enable", action="store_true", help="take it off the list `disabled`")
-    parser.add_argument("--update", action="store_true", help="replace the one that is there")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    parser.add_argument("--update", action="store_true", help="replace an installed version")
+    parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
     add_config_option(parser)
 
 
@@ -47,7 +55,8 @@ def run(args: InstallArgs) -> int:
     refuse_command(args)
     configured = read_extensions(args)
     package = read_package(Path(args.folder))
-    folder, target = Path(package.home), find_install_folder(configured.config) / package.id
+    folder = Path(package.home)
+    target = find_install_folder(configured.config) / package.id
     _check_target(configured, package.id, folder, target, update=args.update)
     size_text = "" if args.link else check_copy(folder)
     if not args.dry_run:
@@ -79,8 +88,8 @@ def run(args: InstallArgs) -> int:
 def _check_target(
     configured: ConfiguredExtensions, id: str, folder: Path, target: Path, *, update: bool
 ) -> None:
-    """Raise UsageError if the folder is in the search path already, or if another extension has
-    this id. With `update`, an extension at the target itself is allowed."""
+    """Raise UsageError if the folder is already in the search path, if another extension has this
+    id, or if the target exists. With `update`, the target may exist."""
     if is_inside(str(folder), str(target.parent)):
         raise UsageError(
             "X1396",
@@ -89,9 +98,11 @@ def _check_target(
             help="exthost list shows whether it is used, and why not",
         )
     paths_by_id = {spec.id: spec.origin for spec in configured.config.specs}
-    others = (*configured.report.candidates, *configured.report.disabled_candidates)
+    discovered = (*configured.report.candidates, *configured.report.disabled_candidates)
     paths_by_id |= {
-        other.id: other.path for other in others if not is_inside(other.path, str(target))
+        candidate.id: candidate.path
+        for candidate in discovered
+        if not is_inside(candidate.path, str(target))
     }
     target_exists = target.is_symlink() or target.exists()
     if id not in paths_by_id and (update or not target_exists):
@@ -102,13 +113,13 @@ def _check_target(
         extension=id,
         help="only one of the two can be used: remove the other first"
         if id in paths_by_id
-        else "say --update to replace it",
+        else "use --update to replace it",
         evidence=Evidence(path=paths_by_id.get(id, str(target))),
     )
 
 
 def _report_if_unused(args: Args, id: str) -> None:
-    """Print why the installed extension is not used, if it is not."""
+    """If the installed extension is not used, print the reason."""
     configured = read_extensions(args)
     if any(candidate.id == id for candidate in configured.report.candidates):
         return

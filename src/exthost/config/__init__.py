@@ -1,7 +1,8 @@
 """Parses configs (TOML, JSON, YAML or mappings) into frozen dataclasses.
 
-`Config` is a whole config. It has a `Spec` for each extension, `Settings` (limits, restart policy
-and so on) from `[defaults]` and `[overrides]`, and the `DiscoverySettings` of `[discovery]`.
+`Config` is a whole config. It has a `Spec` (the values of one extension) for each entry, `Settings`
+(limits, restart policy and so on) from `[defaults]` and `[overrides]`, and the `DiscoverySettings`
+of `[discovery]`.
 
 No module here opens a file or starts a process. The caller reads the file, and passes its text and
 its folder, against which relative paths are resolved. A wrong config raises ConfigError: its
@@ -11,7 +12,8 @@ In reading order:
 
     document            reads a whole config: its sections, and how they are combined
     entry               reads one `[[extensions]]` entry
-    options             checks `options` and `limits` against what the dialect declares
+    options             checks `options` and `limits` against the declarations of the dialect (the
+                        protocol that an extension speaks)
     discovery           reads `[discovery]`: where extensions are searched for
     cluster             reads `[cluster]`: how processes on other machines are reached
     yaml_config         reads `extensions.yaml`, the config file of nexo's own host

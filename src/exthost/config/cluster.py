@@ -85,14 +85,16 @@ CLUSTER_KEYS: Mapping[str, Key] = {
 
 
 def read_cluster_settings(value: Any, place: Place) -> ClusterSettings | None:
-    """Read the section. Return None if the certificate or `listen` is wrong."""
+    """Read the section. If the certificate or `listen` is wrong, add a problem at `place` and
+    return None."""
     values = read_table(value, place, CLUSTER_KEYS)
     listen, insecure = values.pop("listen", None), values.pop("insecure", None)
+    # None means that a value is wrong; its problem is already reported.
     settings = {name: setting for name, setting in values.items() if setting is not None}
     is_encrypted = "certificate" in settings
     if is_encrypted != ("key" in settings):
-        given_key = "certificate" if is_encrypted else "key"
-        place.at(given_key).add_problem(
+        present_key = "certificate" if is_encrypted else "key"
+        place.at(present_key).add_problem(
             WRONG_VALUE, "a certificate and its key are wanted together"
         )
         return None

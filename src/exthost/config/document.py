@@ -1,8 +1,8 @@
 """Reads a whole config into a `Config`: its sections, and how they are combined.
 
-Each section has a reader: `_SECTIONS` has those that belong to no dialect. The readers of dialects
-are loaded only for a config with a section that is not in `_SECTIONS`. No reader depends on another
-section. After all sections have been read, overrides and defaults are applied to the entries.
+Each section has a reader. `_SECTIONS` has the readers of sections that belong to no dialect. Those
+of dialects are loaded only for a config that has a section which is not in `_SECTIONS`. No reader
+depends on another section. At the end, overrides and defaults are applied to the entries.
 """
 
 import re
@@ -48,9 +48,9 @@ class Config:
 
     `specs` are the extensions of the file, in its order and including disabled ones. Overrides and
     defaults are already applied to them; `apply_overrides` does the same for a discovered
-    extension. `hooks` says what happens to a call when a hook fails, by the kind of hook ("*" for
-    all others), for extensions that do not set this themselves. `origin` is the path of the file
-    and `folder` its folder. `notes` are texts about keys of another program that have no effect.
+    extension. `audit_path` is None for no audit. `hooks` maps a kind of hook ("*" for all others)
+    to "closed" or "open" (see `hook_policy`), for extensions that do not set it. `origin` is the
+    path of the file, `folder` its folder. `notes` are texts about keys without effect here.
     """
 
     specs: tuple[Spec, ...] = ()
@@ -75,8 +75,8 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class _FileContext:
-    """What the reader of a section may need besides the value and its place: the path and the
-    folder of the file, and the names of the dialects that an entry may have."""
+    """The file that is read, for the readers of sections: `origin` is its path, `folder` its
+    folder, and `dialects` are the names of dialects that an entry may have."""
 
     origin: str
     folder: str | None
@@ -143,8 +143,8 @@ def config_from_json(
 def _read_dialect_file(
     package: DialectPackage, document: Any, section: str, origin: str, folder: str | None
 ) -> Config:
-    """Read a file of another program, of which only this section matters, by the dialect that knows
-    the section."""
+    """Return the config in a file of another program. Only this section is read, with the reader of
+    the dialect that declares the section."""
     problems = Problems(origin)
     section_name, value, notes = find.load_reference(package, package.json_config)(
         document, section
@@ -161,8 +161,8 @@ def _parse_json(source: bytes, origin: str) -> Any:
     try:
         return jsonc.loads(source.decode("utf-8-sig"))
     except (RecursionError, ValueError) as error:
-        deep = isinstance(error, RecursionError)
-        why = "it is nested too deep" if deep else f"not valid JSON: {error}"
+        is_too_deep = isinstance(error, RecursionError)
+        why = "it is nested too deep" if is_too_deep else f"not valid JSON: {error}"
         raise ConfigError(
             UNREADABLE,
             f"{origin}: {why}",
@@ -191,9 +191,9 @@ def spec_from_mapping(
     defaults: Settings = NO_SETTINGS,
     dialects: Collection[str] = DIALECTS,
 ) -> Spec:
-    """Return the extension of a single entry, which `Host.load` accepts as a mapping.
+    """Return the extension of a single entry, for `Host.load` with a mapping.
 
-    `defaults` are the settings from outside the entry.
+    `defaults` are settings that apply unless the entry has them itself.
     """
     problems = Problems(origin)
     read = read_entry(entry, Place(problems), origin=origin, folder=folder, dialects=dialects)

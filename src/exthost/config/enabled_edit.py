@@ -1,8 +1,8 @@
 """Enables or disables an extension in the text of a config; the rest of the text does not change.
 
 TOML is edited with tomlkit, which keeps comments and layout. PyYAML does not keep them, so in YAML
-this module replaces one part of the text. A function returns None if it cannot make the change. The
-caller must parse the new text and check that it has the intended meaning before using it.
+this module replaces one part of the text. Each function returns None if it cannot make the change.
+The caller must parse the new text and check that it has the intended meaning before using it.
 """
 
 import json
@@ -52,8 +52,8 @@ def set_enabled_in_toml(text: str, id: str, enabled: bool) -> str | None:
 
 
 def _parse(text: str) -> Any:
-    """Return the document, or None if tomlkit rejects it. The config has been read before, by
-    tomllib, which accepts a little more."""
+    """Return the document, or None if tomlkit rejects it. tomllib, which has read the config
+    before, accepts some texts that tomlkit rejects."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -64,7 +64,7 @@ def _parse(text: str) -> Any:
 
 
 def _has_header(table: Any) -> bool:
-    """Return whether the table has a `[table]` header. Inline and dotted tables have none."""
+    """Return whether the table has a `[table]` header. Inline and dotted tables have no header."""
     from tomlkit.items import Table
 
     return isinstance(table, Table) and not table.is_super_table() and bool(table.display_name)
@@ -81,14 +81,15 @@ def _insert_line_below(item: Any, line: str) -> None:
 
 
 def _change_array(array: Any, values: Sequence[str]) -> None:
-    """Change the array to these values. A value that stays keeps its comment."""
-    missing = list(values)
+    """Change the array to these values. A value that was already in it keeps its comment."""
+    new_values = list(values)
+    # From the end, because a deletion changes the indexes of the items after it.
     for index in reversed(range(len(array))):
-        if array[index] in missing:
-            missing.remove(array[index])
+        if array[index] in new_values:
+            new_values.remove(array[index])
         else:
             del array[index]
-    array.extend(missing)
+    array.extend(new_values)
 
 
 def set_disabled_in_yaml(text: str, disabled: Iterable[str]) -> str | None:
@@ -99,13 +100,14 @@ def set_disabled_in_yaml(text: str, disabled: Iterable[str]) -> str | None:
     if section is None:
         return None
     key, table = section
+    # JSON strings in brackets are also a YAML list.
     list_text = _format_list(disabled)
     if table.id != "mapping":  # `extensions:` with nothing below it
         at = text.index(":", key.end_mark.index) + 1
         return f"{text[:at]}\n  disabled: {list_text}{text[at:]}"
     existing = _find_key(table, "disabled")
     if existing is None:
-        if table.flow_style:
+        if table.flow_style:  # a mapping in braces
             at = table.start_mark.index + 1
             return f"{text[:at]}disabled: {list_text}{', ' if table.value else ''}{text[at:]}"
         first = table.value[0][0].start_mark
@@ -115,14 +117,14 @@ def set_disabled_in_yaml(text: str, disabled: Iterable[str]) -> str | None:
     key, items = existing
     if items.id != "sequence":
         return None
-    if items.flow_style:
+    if items.flow_style:  # a list in brackets
         return f"{text[: items.start_mark.index]}{list_text}{text[items.end_mark.index :]}"
     end = items.value[-1].end_mark.index
     return f"{text[: key.end_mark.index]}: {list_text}{text[end:]}"
 
 
 def _find_key(table: Any, name: str) -> tuple[Any, Any] | None:
-    """Return the nodes of a key of a YAML mapping and of its value."""
+    """Return the nodes of a key of a YAML mapping and of its value; None if it has no such key."""
     pairs = table.value if table is not None and table.id == "mapping" else ()
     return next(((key, value) for key, value in pairs if key.value == name), None)
 

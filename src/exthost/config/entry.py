@@ -5,9 +5,9 @@ An `Entry` has only the settings of the entry itself. `Entry.spec` merges them w
 and `[defaults]` after the whole config has been read. The program is kept as written: `launch`
 checks whether "./x" exists, and looks for a bare name on PATH.
 
-An entry may have a source or a protocol that morphir knows and this host cannot run, such as
-"wasm". Its Spec is then `unrunnable`: that extension is refused, and the others run. Any other
-source or protocol is a problem, unless the entry is disabled.
+An entry may have a type of source or a protocol that morphir knows and this host cannot run, such
+as "wasm". Then `Spec.unrunnable` has the reason: that extension is refused, and the others run. Any
+other type of source or protocol is a problem, unless the entry is disabled.
 """
 
 from collections.abc import Collection, Mapping
@@ -58,13 +58,18 @@ _STDIO_ONLY_HELP = (
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The source of an entry. `has_args` is true if it sets `args`. `foreign` is the reason why
-    this host cannot run it, "" if it can."""
+    """The source of an entry.
+
+    argv               the program and its arguments
+    env                environment variables
+    has_args           whether the source sets `args`
+    unrunnable_reason  the reason why this host cannot run the source, "" if it can
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     has_args: bool
-    foreign: str = ""
+    unrunnable_reason: str = ""
 
 
 _NO_SOURCE = _Source((), {}, has_args=False)
@@ -73,8 +78,9 @@ _NO_SOURCE = _Source((), {}, has_args=False)
 def read_entry(
     value: Any, place: Place, *, origin: str, folder: str | None, dialects: Collection[str]
 ) -> Entry | None:
-    """Read one entry. Return None if it is not a table. `origin` is the path of the config,
-    `folder` its folder, and `dialects` are the names that the key `dialect` may have."""
+    """Read one entry, and add its problems at `place`. Return None if the value is not a table.
+    `origin` is the path of the config, `folder` its folder, and `dialects` are the names of
+    dialects (protocols) that the key `dialect` may have."""
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return None
@@ -91,9 +97,11 @@ def read_entry(
         place.add_problem(
             WRONG_VALUE, "the entry has no `source`: what is to be run?", f"add {example}"
         )
-    elif source.foreign and enabled and not _is_foreign_source(value["source"].get("type")):
+    elif (
+        source.unrunnable_reason and enabled and not _is_foreign_source(value["source"].get("type"))
+    ):
         place.at("source").at("type").add_problem(
-            UNSUPPORTED_SOURCE, source.foreign, _STDIO_ONLY_HELP
+            UNSUPPORTED_SOURCE, source.unrunnable_reason, _STDIO_ONLY_HELP
         )
     if read.get("protocol") and enabled and not _is_foreign_source(value["protocol"]):
         place.at("protocol").add_problem(UNSUPPORTED_SOURCE, read["protocol"], _STDIO_ONLY_HELP)
@@ -105,6 +113,7 @@ def read_entry(
     if source.env:  # a variable in `source` takes precedence over one in `env`
         values["env"] = {**(values.get("env") or {}), **source.env}
     if source.has_args:
+        # As a setting, so that they take precedence over the `args` of `[overrides]`.
         values["args"] = source.argv[1:]
     own_settings = make_settings(values)
     dialect = read.get("dialect") or (DEFAULT_DIALECT if "dialect" not in value else "")
@@ -117,7 +126,7 @@ def read_entry(
         origin=origin,
         config=read.get("config", {}),
         manifest_path=read.get("manifest"),
-        unrunnable=source.foreign or read.get("protocol") or "",
+        unrunnable=source.unrunnable_reason or read.get("protocol") or "",
     )
     return Entry(base_spec, own_settings, place)
 
@@ -138,9 +147,9 @@ def _readers(folder: str | None, dialects: frozenset[str]) -> Mapping[str, Reade
         if name is not None and name not in dialects:
             near = find_nearest(name, dialects)
             guess = f'; did you mean "{near}"?' if near else ""
-            known = f"the dialects are {', '.join(sorted(dialects))}"
+            help = f"the dialects are {', '.join(sorted(dialects))}"
             place.add_problem(
-                UNKNOWN_DIALECT, f"no dialect is called {quote_text(name)}{guess}", known
+                UNKNOWN_DIALECT, f"no dialect is called {quote_text(name)}{guess}", help
             )
             return None
         return name
@@ -158,7 +167,7 @@ def _readers(folder: str | None, dialects: frozenset[str]) -> Mapping[str, Reade
 
 
 def _read_protocol(value: Any, place: Place) -> str:
-    """Return the reason why this protocol is not supported, "" if it is supported."""
+    """Return the reason why this host does not support the protocol, "" if it does."""
     protocol = read_text(value, place)
     if protocol is None or protocol == "stdio":
         return ""
@@ -172,11 +181,11 @@ def _read_source(value: Any, place: Place) -> _Source:
     type_ = value.get("type", "process")
     if isinstance(type_, str) and type_ != "process":
         # The other keys are not checked, because they belong to that type of source.
-        known = "cannot be run here" if type_ in _FOREIGN_SOURCES else "is not known"
+        verdict = "cannot be run here" if type_ in _FOREIGN_SOURCES else "is not known"
         is_misspelt = find_nearest(type_, frozenset({"process", *_FOREIGN_SOURCES})) == "process"
         guess = '; did you mean "process"?' if is_misspelt else ""
-        reason = f'source type {quote_text(type_)} {known}, only "process" is supported{guess}'
-        return _Source((), {}, has_args=False, foreign=reason)
+        reason = f'source type {quote_text(type_)} {verdict}, only "process" is supported{guess}'
+        return _Source((), {}, has_args=False, unrunnable_reason=reason)
     read = read_table(value, place, _SOURCE_KEYS)
     if "command" not in value:
         place.add_problem(WRONG_VALUE, "the source has no `command`", 'add command = "..."')

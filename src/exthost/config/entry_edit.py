@@ -1,7 +1,8 @@
 """Adds or removes an entry in the text of a TOML config; the rest of the text does not change.
 
-tomlkit keeps comments and layout. A function returns None if it cannot make the change. The caller
-must parse the new text and check that it has the intended meaning before using it.
+tomlkit keeps comments and layout. A function whose result may be None returns None if it cannot
+make the change. The caller must parse the new text and check that it has the intended meaning
+before using it.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,8 @@ _ENTRY_LISTS = (("extensions", "name"), ("process_extensions", "id"))
 
 
 def add_entry_in_toml(text: str, entry: Mapping[str, Any]) -> str | None:
-    """Return the text with this `[[extensions]]` entry added at the end."""
+    """Return the text with this `[[extensions]]` entry added at the end. Values that are mappings
+    become inline tables."""
     import tomlkit
 
     table = tomlkit.table()
@@ -33,7 +35,7 @@ def add_entry_in_toml(text: str, entry: Mapping[str, Any]) -> str | None:
 
 
 def add_tables_in_toml(text: str, section: str, tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the text with tables `[section.name]` added at the end."""
+    """Return the text with a table `[section.name]` added at the end for each item of `tables`."""
     import tomlkit
 
     document = tomlkit.document()
@@ -60,13 +62,13 @@ def _make_inline(value: Any) -> Any:
 
 
 def _append(text: str, addition: str) -> str:
-    # At the end, because an entry anywhere else would split the table that it is in.
+    # At the end, because a table header anywhere else would cut off the end of the table before it.
     head = text if not text or text.endswith("\n") else text + "\n"
     return head + ("\n" if head.strip() else "") + addition
 
 
 def remove_entry_in_toml(text: str, id: str) -> str | None:
-    """Return the text without the entry of this name."""
+    """Return the text without the entry of the extension `id`, or None if it has no such entry."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -79,7 +81,7 @@ def remove_entry_in_toml(text: str, id: str) -> str | None:
         for index, entry in enumerate(entries):
             if entry.get(name_key) == id:
                 del entries[index]
-                if not entries:
+                if not entries:  # tomlkit would write an empty array
                     del document[section]
                 return document.as_string()
     servers = document.get("mcp_servers", {})

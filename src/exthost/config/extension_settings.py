@@ -1,7 +1,7 @@
 """The keys of an `[[extensions]]` entry as TypedDicts, for programs that pass them to `connect`.
 
 Only type checkers use these types. At run time the values are checked like those of a file, by
-`entry` and `documents.settings`. A test checks that the keys here and there are the same.
+`entry` and `documents.settings`. A test checks that those modules accept the same keys.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +82,7 @@ class ExtensionSettings(TypedDict, total=False):
     env_policy: Literal["filtered", "minimal", "declared"]
     cwd: str
     args: Sequence[str]
-    sha256: str | Mapping[str, str]  # one digest, or those of `ext.digests`
+    sha256: str | Mapping[str, str]  # one digest, or several by name, as in `ext.digests`
     retry: Literal["never", "once"]
     start: Literal["eager", "lazy"]
     lifetime: Literal["tree", "plain"]

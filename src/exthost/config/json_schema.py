@@ -29,6 +29,8 @@ def json_schema(packages: Iterable[DialectPackage] | None = None) -> dict[str, A
             sections[name] = _section_schema(keys[name]) if name in keys else {}
     names = [package.name for package in dialects]
     entry = sections["extensions"]["items"]["properties"]
+    # Editors suggest the names of `enum`. Any other text is valid, because more dialects may
+    # be installed where the config is used.
     entry["dialect"] = {
         "description": entry["dialect"]["description"],
         "anyOf": [{"enum": names}, {"type": "string"}],
@@ -53,15 +55,16 @@ def dialect_sections(package: DialectPackage) -> Iterator[tuple[str, Key]]:
 
 
 def _section_schema(key: Key) -> dict[str, Any]:
-    """Return the schema of a section. Keys of `setting_keys` are references to `$defs`."""
+    """Return the schema of a section. The schemas of the keys of `setting_keys`, which several
+    sections have, are references to `$defs`."""
     schema = key_schema(key)
     table = schema
     if key.type.layout == "list":
         table = schema["items"]
     elif key.type.layout == "names":
         table = schema["additionalProperties"]
-    for name, shared in SETTING_KEYS.items():
-        if key.type.keys.get(name) is shared:
+    for name, setting_key in SETTING_KEYS.items():
+        if key.type.keys.get(name) is setting_key:
             table["properties"][name] = {"$ref": f"#/$defs/{name}"}
     return schema
 
@@ -73,10 +76,12 @@ def _option_schemas(dialects: Iterable[DialectPackage]) -> dict[str, Any]:
     for package in dialects:
         for name, option in _declared_options(package).items():
             options.setdefault(name, []).append(option)
-    return {name: _option_schema(same_name) for name, same_name in options.items()}
+    return {name: _option_schema(namesakes) for name, namesakes in options.items()}
 
 
 def _option_schema(options: list[Option]) -> dict[str, Any]:
+    """Return the schema of an option. `options` are the declarations of all dialects that have an
+    option of this name."""
     schemas = [dict(option.schema) for option in options]
     schema = schemas[0] if all(schema == schemas[0] for schema in schemas) else {"anyOf": schemas}
     return {"description": options[0].about, **schema}
@@ -85,5 +90,5 @@ def _option_schema(options: list[Option]) -> dict[str, Any]:
 def _declared_options(package: DialectPackage) -> Mapping[str, Option]:
     try:
         return find.find_dialect(package.name).options
-    except ConfigError:  # a broken package is reported where it is used
+    except ConfigError:  # the package is broken, which is reported when an extension uses it
         return {}

@@ -1,9 +1,9 @@
-"""Checks `options` and `limits` against what the dialect declares.
+"""Checks the settings `options` and `limits` against the declarations of the dialect.
 
-Dialects ignore options that they do not know, so without this check a misspelt option would have no
-effect and cause no error. In `[defaults]` and `[overrides.<id>]` the dialect is not known. There
-only the types of the values are checked; the names are checked before an extension is started, and
-a limit that is too high for the dialect is lowered then.
+Dialects (protocols of extensions) ignore unknown options, so without this check a misspelt option
+would have no effect and cause no error. In `[defaults]` and `[overrides.<id>]` the dialect is not
+known. There only the values of options that some dialect has are checked; the names are checked
+before an extension is started, and a limit that is too high for the dialect is lowered then.
 """
 
 from collections.abc import Mapping
@@ -20,26 +20,27 @@ __all__ = ["check_limits", "check_options"]
 
 
 def check_options(options: Mapping[str, Any] | None, place: Place, dialect: str = "") -> None:
-    """Report wrong options at the place. `dialect` is "" if it is not known."""
+    """Add a problem at `place` for each wrong option. `dialect` is "" if it is not known; then
+    options that no dialect has are not reported."""
     if not options:
         return
     dialects = [dialect] if dialect else [package.name for package in find.iter_packages()]
     declared = [item for name in dialects for item in _declared_options(name)]
-    known = {name: _make_reader(option) for name, option in (*COMMON_OPTIONS.items(), *declared)}
+    readers = {name: _make_reader(option) for name, option in (*COMMON_OPTIONS.items(), *declared)}
     if dialect and not declared and dialect not in find.BUILT_IN:
         return  # an installed dialect that does not declare its options
     if not dialect:
-        options = {name: value for name, value in options.items() if name in known}
-    read_table(options, place, known)
+        options = {name: value for name, value in options.items() if name in readers}
+    read_table(options, place, readers)
 
 
 def check_limits(limits: Limits, place: Place, dialect: str) -> None:
-    """Report a limit that is higher than the dialect's framing allows."""
+    """Add a problem at `place` if `max_message` exceeds the largest message of the dialect."""
     if limits.max_message is None or not dialect:
         return
     try:
         max_bytes = find.find_dialect(dialect).traits.largest_message
-    except ConfigError:  # missing or broken, which is reported where the dialect is used
+    except ConfigError:  # missing or broken, which is reported when an extension uses it
         return
     if max_bytes is not None and limits.max_message > max_bytes:
         text = f"must be at most {max_bytes:,} bytes, because {dialect} allows no larger message"
@@ -49,7 +50,7 @@ def check_limits(limits: Limits, place: Place, dialect: str) -> None:
 def _declared_options(dialect: str) -> list[tuple[str, Option]]:
     try:
         return [*find.find_dialect(dialect).options.items()]
-    except ConfigError:  # missing or broken, which is reported where the dialect is used
+    except ConfigError:  # missing or broken, which is reported when an extension uses it
         return []
 
 

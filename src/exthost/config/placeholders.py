@@ -1,7 +1,7 @@
 """Replaces `${…}` in the configs of other programs.
 
-    ${NAME}, ${env:NAME}    a variable of the host
-    ${NAME:-text}           the same, or the text if the variable is not set or empty
+    ${NAME}, ${env:NAME}    an environment variable of the host
+    ${NAME:-text}           the variable, or the text if the variable is not set or empty
     ${workspaceFolder}      the folder of the config
     ${userHome}             the home folder of the user
     ${pathSeparator}, ${/}  /
@@ -22,10 +22,10 @@ _FOLDER_NAMES = ("workspaceFolder", "workspaceRoot", "cwd")
 
 def fill_placeholders(value: Any, environ: Mapping[str, str], folder: str | None) -> Any:
     """Return a value with the placeholders in all its texts replaced. `environ` has the variables
-    of the host, and `folder` is that of the config.
+    of the host, and `folder` is the folder of the config.
 
-    A value below `env` that is one `${NAME}` and nothing else stays as it is. It is resolved when a
-    process starts, so that a secret does not become part of the config.
+    A value below `env` or `environment` that consists of one `${NAME}` is kept. It is resolved when
+    a process starts, so that a secret does not become part of the config.
     """
     if isinstance(value, str):
         return _fill_text(value, environ, folder)

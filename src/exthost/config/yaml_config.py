@@ -1,9 +1,9 @@
 """Reads `extensions.yaml`, the config file of nexo's own host (nexo-disc-11).
 
-The key `extensions` has the keys of `[discovery]`, and `transport_defaults.stdio` sets limits. Any
-other key may be one that nexo's host knows, so it has no effect and is noted, unless it looks like
-a misspelling of a known key, which is a problem. A relative search path is relative to the working
-folder if it exists there, as in nexo's host, and otherwise to the folder of the file.
+The table `extensions` has the keys of `[discovery]`, and `transport_defaults.stdio` sets limits.
+Nexo's host may know other keys; they have no effect here, and a note reports each. But a key that
+looks like a misspelling of a known key is a problem. A relative search path is relative to the
+working folder if it exists there, as in nexo's host, and otherwise to the folder of the file.
 
 PyYAML is an optional dependency and is imported when the first YAML config is read.
 """
@@ -92,36 +92,37 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
 
 
 class _DuplicateKey(Exception):
-    """A table has this key twice."""
+    """Raised if a table has the same key twice. `line` is that of the second."""
 
     def __init__(self, key: str, line: int) -> None:
         self.key, self.line = key, line
 
 
 class _FileReader:
-    """Reads the sections of a file, and collects its limits."""
+    """Reads the sections of a file. `limits` are the limits that were read so far."""
 
     def __init__(self) -> None:
         self.limits = Limits()
 
     def other_readers(self) -> dict[str, Reader]:
-        """Return the readers of the keys that `[discovery]` does not have. nexo's host accepts them
-        beside `extensions` and below it."""
+        """Return the readers of the keys that `[discovery]` does not have. As in nexo's host, these
+        keys may be beside `extensions` or in it."""
         return {_TRANSPORTS: self._read_transports, **dict.fromkeys(_FOREIGN_KEYS, _note_ignored)}
 
     def read_section(self, value: Any, place: Place) -> DiscoverySettings:
         """Read the section `extensions`."""
         # `extensions:` with nothing below it is null in YAML, and means all defaults.
-        own: Any = {} if value is None else value
+        table: Any = {} if value is None else value
         if isinstance(value, Mapping):
-            others = self.other_readers()
-            read_table({key: value[key] for key in value if key in others}, place, others)
-            own = {key: item for key, item in value.items() if key not in others}
-            own = drop_foreign_keys(own, place, DISCOVERY_KEYS)
-            watch = place.at("watch")
-            if "watch" in own:
-                own["watch"] = drop_foreign_keys(own["watch"], watch, WATCH_KEYS)
-        return replace(read_discovery(own, place, None), prefers_working_folder=True)
+            other_readers = self.other_readers()
+            other_keys = {key: value[key] for key in value if key in other_readers}
+            read_table(other_keys, place, other_readers)
+            table = {key: item for key, item in value.items() if key not in other_readers}
+            table = drop_foreign_keys(table, place, DISCOVERY_KEYS)
+            if "watch" in table:
+                table["watch"] = drop_foreign_keys(table["watch"], place.at("watch"), WATCH_KEYS)
+        # Without a folder, search paths stay relative: the search itself resolves them.
+        return replace(read_discovery(table, place, None), prefers_working_folder=True)
 
     def _read_transports(self, value: Any, place: Place) -> None:
         if not isinstance(value, Mapping):
@@ -141,9 +142,9 @@ class _FileReader:
             if key not in _LIMITS:
                 place.at(str(key)).note_ignored()
                 continue
-            milliseconds = integer_reader(0 if key == "shutdown_grace_ms" else 1)(
-                item, place.at(key)
-            )
+            # A grace of 0 kills at once. A timeout of 0 could never be met.
+            minimum = 0 if key == "shutdown_grace_ms" else 1
+            milliseconds = integer_reader(minimum)(item, place.at(key))
             if milliseconds is not None:
                 seconds: Any = {_LIMITS[key]: milliseconds / 1000}
                 self.limits = replace(self.limits, **seconds)
@@ -154,15 +155,16 @@ def _note_ignored(value: Any, place: Place) -> None:
 
 
 def _find_key_lines(root: Any) -> dict[KeyPath, int]:
-    """Return the line of each key and item. A node with aliases has the line of its first use."""
+    """Return the line of each key and list item. A node that is used several times, by aliases, is
+    only visited once, because it may contain itself."""
     lines: dict[KeyPath, int] = {}
-    seen: set[int] = set()
+    visited_ids: set[int] = set()
     remaining: list[tuple[KeyPath, Any]] = [((), root)]
     while remaining:
         path, node = remaining.pop()
-        if node is None or id(node) in seen:
+        if node is None or id(node) in visited_ids:
             continue
-        seen.add(id(node))
+        visited_ids.add(id(node))
         if node.id == "mapping":
             for key, value in node.value:
                 if isinstance(key.value, str):

@@ -1,8 +1,9 @@
-"""Reads and checks the values in configs and manifests. Knows no dialect and opens no file.
+"""Reads and checks the values in configs and manifests. No module here depends on a dialect (the
+protocol that an extension speaks) or opens a file.
 
 In reading order:
 
-    problems        collects what is wrong in a file, with the place of each problem
+    problems        collects the problems of a file, with the place of each
     readers         functions that check single values and tables; unknown keys are problems
     units           parses durations ("500ms") and sizes ("256MiB")
     toml_text       parses TOML, and refuses keys that would take the parser minutes
@@ -10,6 +11,6 @@ In reading order:
     jsonc           parses JSON with comments
     keys            `Key`: a config key as data (reader, type, default, example, one sentence)
     setting_keys    the keys that every extension may have in a config, as a table of `Key`s
-    settings        `Settings`: the values of those keys, and which of them take precedence
+    settings        `Settings`: the values of those keys, and how those of several places are merged
     entry           `Entry`: one extension as a config describes it
 """

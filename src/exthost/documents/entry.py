@@ -29,8 +29,8 @@ class Entry:
     name_key: str = "name"
 
     def spec(self, outer: Settings, folder: str | None) -> Spec:
-        """Return the extension as configured. `outer` are its settings from outside the entry, over
-        which the entry's own settings take precedence.
+        """Return the extension with all settings applied. `outer` are the settings from outside the
+        entry (`[overrides]` and `[defaults]`); the entry's own settings take precedence over them.
 
         If no cwd is set, the extension runs in `folder`, the folder of the config.
         """
@@ -50,7 +50,7 @@ def read_name(value: Any, place: Place) -> str | None:
 
 
 def remote_server_reason(transport: str) -> str:
-    """Return the reason why an extension that is reached by a URL is not started by this host.
-    `transport` is what its entry calls that connection, "" if it does not say."""
+    """Return the reason why this host does not start an extension that is reached by a URL.
+    `transport` is the value of that key in the entry, such as "sse"; "" if it is not set."""
     how = f" ({transport})" if transport else ""
     return f"it is reached by a URL{how}, not over stdio: it runs by itself and is only listed"

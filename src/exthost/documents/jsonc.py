@@ -1,6 +1,7 @@
 """Parses JSON with comments and trailing commas, as editors allow in their settings files.
 
-Both are replaced by blanks, so that the line and the column in an error message stay correct.
+Comments and trailing commas are replaced by blanks, so that the line and the column in an error
+message stay correct.
 """
 
 import json
@@ -25,5 +26,6 @@ def loads(text: str) -> Any:
 
 
 def _blank(match: re.Match[str]) -> str:
+    """Return blanks and the line ends of a match; a string is returned unchanged."""
     text = match[0]
     return text if text[0] == '"' else re.sub(r"[^\n]", " ", text)

@@ -22,10 +22,15 @@ Schema: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ValueType:
-    """A type of value: its reader, a description such as "whole number", and its JSON Schema.
+    """A type of value.
 
-    `keys` are the keys of a value that is a table. `layout` is "table" for one such table, "list"
-    for a list of them, and "names" for a table whose values are such tables.
+    read         the reader: checks and converts a value
+    description  a text such as "whole number"
+    schema       the JSON Schema. If `keys` is set and this has no "anyOf", it is only added to the
+                 schema that is made from the keys
+    keys         the keys of a table; empty if a value of this type is not a table
+    layout       "table" if a value is one table with these keys, "list" if it is a list of such
+                 tables, and "names" if it is a table whose values are such tables
     """
 
     read: Reader
@@ -37,10 +42,14 @@ class ValueType:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a config. Call it to read a value.
+    """One key of a config. Call the object to read a value.
 
-    `about` describes it in one sentence. `default` and `example` are TOML values. A default may
-    also be a text in parentheses, such as "(no limit)"; "" means that it depends on the dialect.
+    type      the type of its value
+    about     a description in one sentence
+    example   a TOML value
+    default   a TOML value, or a text in parentheses such as "(no limit)"; "" means that the default
+              depends on the dialect
+    required  whether the key must be set
     """
 
     type: ValueType
@@ -120,7 +129,8 @@ def one_of(*choices: str) -> ValueType:
 
 
 def table_type(keys: Mapping[str, Key], read: Reader | None = None) -> ValueType:
-    """Return the type of a table with these keys. `read` returns its value, by default a dict."""
+    """Return the type of a table with these keys. `read` converts the table; by default the value
+    is a dict."""
 
     def read_table(value: Any, place: Place) -> dict[str, Any]:
         return readers.read_table(value, place, keys)
@@ -131,10 +141,10 @@ def table_type(keys: Mapping[str, Key], read: Reader | None = None) -> ValueType
 def make_section(
     about: str, keys: Mapping[str, Key], layout: Literal["table", "list", "names"] = "table"
 ) -> Key:
-    """Return the `Key` of a section of a config. `layout` is that of `ValueType`.
+    """Return the `Key` of a section of a config. For `layout` see `ValueType`.
 
-    The key only documents the section: `config.document` has the reader, which also needs to know
-    the file and its folder.
+    The key only documents the section, and calling it raises AssertionError. `config.document` has
+    the reader of the section, which needs the path and the folder of the file as well.
     """
     description = {"table": "table", "list": "list of tables", "names": "tables by name"}[layout]
     return Key(ValueType(_refuse_to_read, description, keys=keys, layout=layout), about)
@@ -144,15 +154,15 @@ def _refuse_to_read(value: Any, place: Place) -> Any:
     raise AssertionError("the reader of a section also needs the origin and the folder of the file")
 
 
-def table_schema(keys: Mapping[str, Key], more: Schema = EMPTY_MAPPING) -> dict[str, Any]:
-    """Return the JSON Schema of a table with these keys. `more` is added to the schema."""
+def table_schema(keys: Mapping[str, Key], additions: Schema = EMPTY_MAPPING) -> dict[str, Any]:
+    """Return the JSON Schema of a table with these keys, and with the keywords of `additions`."""
     required = [name for name, key in keys.items() if key.required]
     return {
         "type": "object",
         "properties": {name: key_schema(key) for name, key in keys.items()},
         **({"required": required} if required else {}),
         "additionalProperties": False,
-        **more,
+        **additions,
     }
 
 
@@ -162,6 +172,7 @@ def key_schema(key: Key) -> dict[str, Any]:
 
 
 def _type_schema(type_: ValueType) -> Schema:
+    # A type with alternatives ("anyOf"), of which one is a table, has its complete schema already.
     if not type_.keys or "anyOf" in type_.schema:
         return type_.schema
     table = table_schema(type_.keys, type_.schema)

@@ -2,8 +2,8 @@
 
 A reader that finds a problem adds it to the list, with its place, and returns None instead of a
 value. When the whole file has been read, `Problems.raise_first` raises a ConfigError for the first
-problem in the file, whose `evidence.details` lists the others. So a caller never gets values that
-are incomplete.
+problem in the file, whose `evidence.details` lists the others. So a caller never gets incomplete
+values.
 
 The error codes are the constants below; `errors.toml` explains them.
 """
@@ -33,8 +33,14 @@ _MAX_KEY_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem: an error code, what is wrong, the path of the key, what to do about it, and the
-    name of the extension, if it concerns one."""
+    """One problem.
+
+    code       the error code, one of the constants above
+    text       what is wrong
+    path       the path of the key
+    help       what to do about it; may be ""
+    extension  the name of the extension that the problem is about; "" if there is none
+    """
 
     code: str
     text: str
@@ -50,8 +56,8 @@ class Problems:
     origin  the path of the file, "" if there is none
     text    its text if it is TOML, to find the lines of problems in; else ""
     items   the problems
-    notes   texts about keys that have no effect, and are no problems
-    _lines  key path → line; None until the first use
+    notes   texts about keys that have no effect and are not problems
+    _lines  key path → line; None until `lines` is called, unless the caller passes it
     """
 
     origin: str = ""
@@ -67,8 +73,9 @@ class Problems:
         lines = self.lines()
         ordered = sorted(self.items, key=lambda problem: find_line(lines, problem.path))
         first, *others = ordered
-        listed = others[:_MAX_LISTED]
-        details = [f"{self._sentence(other, lines)} [{other.code}]" for other in listed]
+        details = [
+            f"{self._sentence(other, lines)} [{other.code}]" for other in others[:_MAX_LISTED]
+        ]
         if len(others) > _MAX_LISTED:
             details.append(f"and {len(others) - _MAX_LISTED} more")
         message = self._sentence(first, lines)
@@ -100,8 +107,12 @@ class Problems:
 
 
 class Place(NamedTuple):
-    """The place of a value in a file: its key path, and the name of the extension that it is about,
-    if any. Problems at this place are added to `problems`."""
+    """The place of a value in a file.
+
+    problems   the list to which problems at this place are added
+    path       the key path of the value
+    extension  the name of the extension that the value belongs to; "" if there is none
+    """
 
     problems: Problems
     path: KeyPath = ()
@@ -112,7 +123,7 @@ class Place(NamedTuple):
         return Place(self.problems, (*self.path, key), self.extension)
 
     def for_extension(self, extension: str) -> "Place":
-        """Return the same place; problems there name this extension."""
+        """Return the same place with this extension, which problems there then name."""
         return Place(self.problems, self.path, extension)
 
     def add_problem(self, code: str, text: str, help: str = "") -> None:

@@ -4,8 +4,8 @@ A reader takes the raw value and its Place. It returns the converted value, or a
 Place and returns None, which in this package always means "not set". `read_table` reads a table
 with a mapping of key → reader, and reports keys that are not in the mapping.
 
-Messages do not contain a wrong value, because it may be a secret; they say of which type it is.
-The exceptions are values that must be one of a fixed set of texts, durations and sizes.
+Messages do not contain a wrong value, because it may be a secret; they name its type instead. The
+exceptions are durations, sizes, and values that must be one of a fixed set of texts.
 """
 
 import math
@@ -27,9 +27,9 @@ _MAX_DEPTH = 100
 # copy of it would have no end.
 _MAX_VALUES = 100_000
 
-# A key whose `SequenceMatcher` ratio to a known key is at least this counts as a misspelling of it.
-# The ratio of `extention` and `extensions` is 0.84, that of `retry_policy` and `env_policy` is
-# 0.67.
+# A key whose `SequenceMatcher` ratio to a known key is at least this value is considered a
+# misspelling of the known key. The ratio of `extention` and `extensions` is 0.84, that of
+# `retry_policy` and `env_policy`, which are different words, is 0.67.
 _MISSPELT_RATIO = 0.8
 
 # For resource limits, counts and depths: a larger number does not fit the kernel's types.
@@ -53,11 +53,12 @@ def read_table(value: Any, place: Place, readers: Mapping[str, Reader]) -> dict[
 
 
 def drop_foreign_keys(value: Any, place: Place, known: Iterable[str]) -> Any:
-    """Return a table without the keys that belong to another program, and note each of them.
+    """Return a table without the keys that are not in `known`, and add a note for each of them.
 
     This is for files that are shared with other programs. A key that looks like a misspelling of a
     known key stays in the table, so that `read_table` reports it: a typing error must not turn a
-    setting off without notice."""
+    setting off without notice. A value that is not a table is returned unchanged.
+    """
     if not isinstance(value, Mapping):
         return value
     remaining = {}
@@ -70,8 +71,8 @@ def drop_foreign_keys(value: Any, place: Place, known: Iterable[str]) -> Any:
 
 
 def _is_misspelt(key: str, known: Iterable[str]) -> bool:
-    """Return whether this looks like a misspelling of a known key. `find_nearest`, which only makes
-    suggestions, also accepts keys that are less similar."""
+    """Return whether this looks like a misspelling of a known key. The threshold is stricter than
+    that of `find_nearest`, which only makes suggestions."""
     letters = _letters(key)
     return any(
         SequenceMatcher(None, letters, _letters(other)).ratio() >= _MISSPELT_RATIO
@@ -90,9 +91,9 @@ def _unknown_key_texts(key: str, known: Mapping[str, Reader]) -> tuple[str, str]
     return f"unknown key{guess}", f"the keys here are {', '.join(sorted(known))}"
 
 
-def find_nearest(word: str, known: Iterable[str]) -> str:
-    """Return the known name that `word` is probably a misspelling of, or ""."""
-    return names.nearest(word, sorted(known)) or ""
+def find_nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that `name` is probably a misspelling of, or ""."""
+    return names.nearest(name, sorted(known)) or ""
 
 
 def read_text(value: Any, place: Place) -> str | None:
@@ -120,7 +121,8 @@ def _check_text(value: str, place: Place) -> str | None:
         place.add_problem(WRONG_VALUE, "must not contain a NUL character")
         return None
     try:
-        # As Python encodes text for the operating system: file names that are not UTF-8 may pass.
+        # Python encodes text for the operating system like this. "surrogateescape" allows file
+        # names that are not UTF-8.
         value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         place.add_problem(
@@ -295,11 +297,12 @@ class _JsonCopier:
     """Copies one JSON value, and limits how deep and how large it may be."""
 
     def __init__(self) -> None:
-        self.remaining = _MAX_VALUES  # how many values may still be copied
+        self.remaining = _MAX_VALUES  # how many values may still be copied; 0 stops the copy
 
     def copy(self, value: Any, place: Place, depth: int) -> Any:
-        """Return a copy. `depth` is how many more levels may be nested."""
-        if self.remaining == 0:
+        """Return a copy. `depth` is how many more levels may be nested. If a limit is exceeded, add
+        a problem and return None."""
+        if self.remaining == 0:  # a limit was exceeded, which is reported already
             return None
         self.remaining -= 1
         if self.remaining == 0 or depth == 0:

@@ -72,8 +72,8 @@ LIMITS: Mapping[str, Key] = {
 }
 
 
-def _retries(value: Any, place: Place) -> int | None:
-    """Read a count, or "unlimited"."""
+def _read_retries(value: Any, place: Place) -> int | None:
+    """Read a whole number, or "unlimited"."""
     return UNLIMITED if value == "unlimited" else integer_reader(0)(value, place)
 
 
@@ -87,7 +87,7 @@ RESTART: Mapping[str, Key] = {
     "max_delay": Key(DURATION, "The longest delay.", '"30s"'),
     "max_retries": Key(
         ValueType(
-            _retries,
+            _read_retries,
             'whole number or "unlimited"',
             {"anyOf": [{"type": "integer", "minimum": 0}, {"const": "unlimited"}]},
         ),
@@ -121,7 +121,7 @@ BREAKER: Mapping[str, Key] = {
 }
 
 
-def _amounts(value: Any, place: Place) -> tuple[tuple[str, float], ...] | None:
+def _read_amounts(value: Any, place: Place) -> tuple[tuple[str, float], ...] | None:
     """Read a table of name → amount. Return pairs, because settings must be hashable."""
     read = read_json_table(value, place)
     if read is None:
@@ -133,13 +133,13 @@ def _amounts(value: Any, place: Place) -> tuple[tuple[str, float], ...] | None:
 
 
 _AMOUNTS = ValueType(
-    _amounts,
+    _read_amounts,
     "table of amounts",
     {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
 )
 
 
-def _labels(value: Any, place: Place) -> tuple[tuple[str, str], ...] | None:
+def _read_labels(value: Any, place: Place) -> tuple[tuple[str, str], ...] | None:
     """Read a table of name → text. Return pairs, because settings must be hashable."""
     read = read_json_table(value, place)
     if read is None:
@@ -151,7 +151,7 @@ def _labels(value: Any, place: Place) -> tuple[tuple[str, str], ...] | None:
 
 
 _LABELS = ValueType(
-    _labels,
+    _read_labels,
     "table of texts",
     {"type": "object", "additionalProperties": {"type": "string"}},
 )
@@ -219,27 +219,28 @@ def hook_policy(value: Any, place: Place) -> dict[str, str]:
         if isinstance(key, str) and key.startswith("before_"):
             policy = read_table(item, place.at(key), _ON_FAILURE).get("on_failure")
         else:
+            # `on_failure`, or an unknown key, which `read_table` reports.
             policy, key = read_table({key: item}, place, _ON_FAILURE).get("on_failure"), "*"
         if policy is not None:
             read[key] = policy
     return read
 
 
-def _pool(value: Any, place: Place) -> Pool:
+def _read_pool(value: Any, place: Place) -> Pool:
     pool = Pool(**read_table(value, place, POOL))
     if pool.min is not None and pool.max is not None and pool.min > pool.max:
         place.add_problem(WRONG_VALUE, f"min ({pool.min}) must not be more than max ({pool.max})")
     return pool
 
 
-def _permissions(value: Any, place: Place) -> Permissions | None:
-    # A None stands for a wrong value. It is left out, because the defaults of Permissions are not
-    # None.
+def _read_permissions(value: Any, place: Place) -> Permissions | None:
+    # None means that a value is wrong. It is left out, because None is not a valid value of
+    # Permissions.
     read = read_table(value, place, PERMISSIONS)
     return Permissions(**{key: item for key, item in read.items() if item is not None})
 
 
-def _sha256(value: Any, place: Place) -> str | None:
+def _read_sha256(value: Any, place: Place) -> str | None:
     digits = set("0123456789abcdefABCDEF")
     if not isinstance(value, str) or len(value) != 64 or not digits.issuperset(value):
         actual = (
@@ -256,7 +257,7 @@ def _sha256(value: Any, place: Place) -> str | None:
 
 _DIGEST_SCHEMA: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9a-fA-F]{64}$"}
 _DIGEST = '"' + "0123456789abcdef" * 4 + '"'
-_SHA256_TYPE = ValueType(_sha256, "SHA-256 in hexadecimal", _DIGEST_SCHEMA)
+_SHA256_TYPE = ValueType(_read_sha256, "SHA-256 in hexadecimal", _DIGEST_SCHEMA)
 
 PINS: Mapping[str, Key] = {
     "program": Key(_SHA256_TYPE, "The digest of the program's file.", _DIGEST),
@@ -273,10 +274,10 @@ _PINS_SCHEMA: Mapping[str, Any] = {
 }
 
 
-def _pins(value: Any, place: Place) -> str | Pins | None:
+def _read_pins(value: Any, place: Place) -> str | Pins | None:
     """Read one digest, or a table of digests."""
     if not isinstance(value, Mapping):
-        return _sha256(value, place)
+        return _read_sha256(value, place)
     read = read_table(value, place, PINS)
     return Pins(**{key: item for key, item in read.items() if item is not None})
 
@@ -312,9 +313,9 @@ SETTING_KEYS: Mapping[str, Key] = {
         "When an extension that keeps failing gets no more calls for a while.",
         '{ failures = 5, open = "10s" }',
     ),
-    "pool": Key(table_type(POOL, _pool), "How many processes it has.", "{ min = 1, max = 4 }"),
+    "pool": Key(table_type(POOL, _read_pool), "How many processes it has.", "{ min = 1, max = 4 }"),
     "permissions": Key(
-        table_type(PERMISSIONS, _permissions),
+        table_type(PERMISSIONS, _read_permissions),
         "What its sandbox grants it; with this table, it has nothing else.",
         '{ network = false, filesystem = ["/srv/data"] }',
         "(no sandbox)",
@@ -341,7 +342,7 @@ SETTING_KEYS: Mapping[str, Key] = {
     "args": Key(ANY_TEXT_LIST, "The arguments of its program.", '["--verbose"]', "[]"),
     "sha256": Key(
         ValueType(
-            _pins,
+            _read_pins,
             "SHA-256 in hexadecimal, or table of them",
             {"anyOf": [_DIGEST_SCHEMA, _PINS_SCHEMA]},
             keys=PINS,

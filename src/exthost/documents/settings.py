@@ -1,14 +1,14 @@
 """`Settings`: the settings of an extension from one place of a config, and how they are merged.
 
-The places are an `[[extensions]]` entry, `[overrides.<id>]` and `[defaults]`; all have the keys of
-`setting_keys`. A setting in the entry takes precedence over `[overrides.<id>]`, and that over
-`[defaults]`. A setting that is in none of them stays None, and the dialect's default applies. For a
-discovered extension, overrides and defaults take precedence over its manifest, because an extension
-must not be able to remove the operator's limits.
+There are three places, and all of them have the keys of `setting_keys`. An `[[extensions]]` entry
+takes precedence over `[overrides.<id>]`, which takes precedence over `[defaults]`. A setting that
+is in none of them stays None, and the default of the dialect (the protocol that the extension
+speaks) applies. For a discovered extension, overrides and defaults take precedence over its
+manifest, because an extension must not be able to remove the operator's limits.
 
 Groups (limits, restart, breaker, pool), `env`, `hooks` and `options` are merged key by key. Every
-other setting is replaced as a whole. That includes `permissions`: a policy denies all that it does
-not grant, even if an outer table grants it.
+other setting is replaced as a whole. This includes `permissions`: a `permissions` table denies
+everything that it does not grant itself, even if a table of lower precedence grants it.
 """
 
 from collections.abc import Mapping
@@ -60,14 +60,14 @@ class Settings:
             merged[setting.name] = _merge(inner, outer_value)
         return Settings(**merged)
 
-    def apply_to(self, spec: Spec, **more: Any) -> Spec:
-        """Return the Spec merged with these settings, which take precedence. `more` are further
-        fields of the Spec to replace.
+    def apply_to(self, spec: Spec, **other_fields: Any) -> Spec:
+        """Return the Spec merged with these settings, which take precedence. `other_fields` are
+        further fields of the Spec to replace.
 
         `args` replaces all arguments of the program. A disabled entry may have no program (see
         `config.entry`); its `args` are ignored.
         """
-        changes = more | {
+        changes = other_fields | {
             name: _merge(value, getattr(spec, name))
             for name in _SPEC_SETTINGS
             if (value := getattr(self, name)) is not None and value is not _NOT_SET[name]
@@ -87,6 +87,7 @@ _NOT_SET: Mapping[str, Any] = {name: getattr(NO_SETTINGS, name) for name in _SPE
 
 
 def _merge(inner: Any, outer: Any) -> Any:
+    """Return the value of one setting, of which `inner` takes precedence over `outer`."""
     if isinstance(inner, Limits | Restart | Breaker | Pool):
         return inner.over(outer)
     if isinstance(inner, Mapping):
@@ -98,11 +99,11 @@ def _merge(inner: Any, outer: Any) -> Any:
 def setting_readers(folder: str | None) -> Mapping[str, Reader]:
     """Return the reader of each key of `setting_keys`. A relative cwd is relative to `folder`."""
 
-    def cwd(value: Any, place: Place) -> str | None:
+    def read_cwd(value: Any, place: Place) -> str | None:
         path = read_text(value, place)
         return None if path is None else resolve_path(folder, path)
 
-    return {**SETTING_KEYS, "cwd": cwd}
+    return {**SETTING_KEYS, "cwd": read_cwd}
 
 
 def read_settings(value: Any, place: Place, folder: str | None) -> Settings:
@@ -110,10 +111,10 @@ def read_settings(value: Any, place: Place, folder: str | None) -> Settings:
     return make_settings(read_table(value, place, setting_readers(folder)))
 
 
-def make_settings(read: Mapping[str, Any]) -> Settings:
-    """Return the settings with these values. A None is left out; it stands for a wrong value, whose
-    problem has been reported."""
-    values = {key: item for key, item in read.items() if item is not None}
+def make_settings(read_values: Mapping[str, Any]) -> Settings:
+    """Return the settings with these values, which a reader returned. None means that a value is
+    wrong and its problem is already reported; it is left out."""
+    values = {key: item for key, item in read_values.items() if item is not None}
     for key in ("env", "hooks", "options"):
         if key in values:
             values[key] = MappingProxyType(values[key])
@@ -121,6 +122,6 @@ def make_settings(read: Mapping[str, Any]) -> Settings:
 
 
 def resolve_path(folder: str | None, path: str) -> str:
-    """Return the path, joined to `folder` if it is relative. `..` is kept, because the folder
-    before it may be a symlink."""
+    """Return the path, joined to `folder` if it is relative. With None, the path is returned
+    unchanged. `..` is kept, because the folder before it may be a symlink."""
     return path if folder is None else str(PurePosixPath(folder, path))

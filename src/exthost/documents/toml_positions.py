@@ -1,9 +1,9 @@
 """Finds the line of each key in a TOML text, for error messages.
 
 The standard library's TOML parser does not keep positions, so this module reads the text a second
-time after that parser has accepted it. It checks nothing and relies on the text being valid.
-Escapes in quoted keys are not decoded, so such a key is not found; the line of its table is
-reported then.
+time after that parser has accepted it. It relies on the text being valid, and checks nothing.
+Escapes in quoted keys are not decoded, so a key with escapes is not found; `find_line` then returns
+the line of the table that contains it.
 """
 
 import re
@@ -27,7 +27,8 @@ _TOKEN = re.compile(
 
 @dataclass(slots=True)
 class _Frame:
-    """An array or inline table that is still open: its path, and the index of the current item."""
+    """An array or inline table whose closing bracket has not been read yet. `index` is the index of
+    the current item of an array."""
 
     path: KeyPath
     is_array: bool
@@ -61,16 +62,16 @@ def _tokens(text: str) -> Iterator[tuple[str, int]]:
 
 
 class _Scanner:
-    """Takes one token after the other. Between two tokens it is in a header, before an `=`, or in a
-    value."""
+    """Takes one token after the other, and collects the lines of keys. Between two tokens the
+    position is in a table header, in a key before its `=`, or in a value."""
 
     def __init__(self) -> None:
         self.lines: dict[KeyPath, int] = {}
         self.last_item: dict[KeyPath, int] = {}  # [[array]] → index of its latest table
-        self.table: KeyPath = ()
-        self.frames: list[_Frame] = []
-        self.keys: list[str] = []
-        self.key_line = 0
+        self.table: KeyPath = ()  # the table of the latest header
+        self.frames: list[_Frame] = []  # the open arrays and inline tables, the innermost last
+        self.keys: list[str] = []  # the parts of the dotted key that is being read
+        self.key_line = 0  # the line on which that key begins
         self.header_brackets = 0  # 1 in a [table] header, 2 in an [[array]] header
         self.in_value = False
         self.value_path: KeyPath = ()
@@ -101,7 +102,8 @@ class _Scanner:
         if self.header_brackets > 1:
             self.last_item[path] = self.last_item.get(path, -1) + 1
         self.table = self._resolve((), self.keys)
-        # The line of an array is that of its first table; each item has its own.
+        # The line of an array is that of its first header, hence `setdefault`; each item has the
+        # line of its own header.
         self.lines.setdefault(path, self.key_line)
         self.lines.setdefault(self.table, self.key_line)
         self.keys = []

@@ -1,9 +1,9 @@
 """Parses durations ("500ms") into seconds, and sizes ("256MiB") into bytes.
 
-The readers of configs and the `--timeout` of the command line use it. It raises UnitError, whose
-message repeats the text and shows what is accepted.
+The readers of configs and the `--timeout` of the command line use these functions. They raise
+UnitError, whose message repeats the value and shows the accepted forms.
 
-It calculates with fractions until the last step, so "0.1s" is the same float as 0.1.
+They calculate with fractions until the last step, so "0.1s" is the same float as 0.1.
 """
 
 import math
@@ -41,7 +41,7 @@ _SIZE_HELP = 'write "256MB" (10^6), "256MiB" (2^20) or a whole number of bytes'
 
 
 class UnitError(ValueError):
-    """Not a duration, or not a size. The message is a whole sentence."""
+    """Raised for a value that is not a duration, or not a size. The message is a whole sentence."""
 
 
 def parse_seconds(value: object) -> float:
@@ -57,7 +57,7 @@ def parse_seconds(value: object) -> float:
             raise UnitError(f"{_format(value)} is negative, a duration is not: {_DURATION_HELP}")
         if value > MAX_SECONDS:
             raise UnitError(f"{_format(value)} is more than ten years: {_DURATION_HELP}")
-        # Only after the check of the size: float() raises for an integer of 400 digits.
+        # After the comparisons, because float() raises for an integer of 400 digits.
         return float(value)
     else:
         raise UnitError(f"{_describe_type(value)} is not a duration: {_DURATION_HELP}")

@@ -56,15 +56,15 @@ _PROTECTED_FILES = frozenset(
 
 
 def write_files(
-    fragments: Iterable[FileFragment], folder: str | Path, *, named: Collection[str] = ()
+    fragments: Iterable[FileFragment], folder: str | Path, *, allowed_paths: Collection[str] = ()
 ) -> tuple[str, ...]:
     """Merge these fragments and write the files into `folder`, which is created if needed. Return
     the paths written, relative to it.
 
-    `named` are protected paths that may be written, because the user named them. Raises Refused,
-    CallFailed or UsageError.
+    `allowed_paths` are protected paths that may be written, because the user named them. Raises
+    Refused, CallFailed or UsageError.
     """
-    allowed = {os.path.normpath(path) for path in named}
+    allowed = {os.path.normpath(path) for path in allowed_paths}
     root = os.path.realpath(folder)
     real_paths: dict[str, str] = {}
 
