@@ -94,11 +94,11 @@ def test_info_shows_what_is_in_force_and_restart_says_what_it_has_not_taken_over
     write_config(tmp_path, extension("one", more='limits = { call = "10s" }\nenv = { A = "b" }'))
     with running(tmp_path):
         assert "changed" not in told(tmp_path, "info", "one")
-        assert "config has another" not in exthost(tmp_path, "restart", "one").stderr
+        assert "not applied" not in exthost(tmp_path, "restart", "one").stderr
         more = 'limits = { call = "20s" }\nenv = { A = "c" }'
         write_config(tmp_path, extension("one", more=more))
         done = exthost(tmp_path, "restart", "one")
-        assert "the config has another env, limits for one; `exthost reload`" in done.stderr
+        assert "not applied to one yet: env, limits; `exthost reload`" in done.stderr
         known = told(tmp_path, "info", "one")
         assert known["limits"]["call"] == 10 and known["changed"].startswith("env, limits: ")
         assert told(tmp_path, "reload")["changed"] == ["one"]

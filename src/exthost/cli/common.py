@@ -28,8 +28,8 @@ class Args(argparse.Namespace):
 
     `command` has the arguments after `--`. `timeout` is the `--timeout` of a call or request, and
     `start_seconds` the `--timeout` of verbs that start an extension and call nothing. Two values
-    are set later: `tried` has the dialects that detection tried in vain, each with the outcome, and
-    `token` is the bearer token of all HTTP services.
+    are set later: `failed_attempts` has the dialects that detection tried in vain, each with the
+    message of its error, and `token` is the bearer token of all HTTP services.
     """
 
     json: bool
@@ -41,7 +41,7 @@ class Args(argparse.Namespace):
     lifetime: str | None = None
     name: str
     timeout: float | None
-    tried: tuple[tuple[str, str], ...] = ()
+    failed_attempts: tuple[tuple[str, str], ...] = ()
     start_seconds: float | None = None
     standalone: bool = False
     format: Any = None

@@ -39,7 +39,7 @@ def run_control_verb(args: Args, verb: str) -> int:
         if verb == "restart":
             # Imported lazily: it reads the config, and the module for that takes longer to import
             # than everything else here.
-            from exthost.cli.settings_in_force import say_changed_settings
+            from exthost.cli.unapplied_settings import say_unapplied_settings
 
-            say_changed_settings(args, args.name)
+            say_unapplied_settings(args, args.name)
     return 0

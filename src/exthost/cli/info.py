@@ -23,8 +23,8 @@ from exthost.cli.extension_summary import (
     format_paths,
     state_before_start,
 )
-from exthost.cli.settings_in_force import changed_settings
 from exthost.cli.target_specs import find_spec
+from exthost.cli.unapplied_settings import find_unapplied_settings
 from exthost.dialects import find
 from exthost.errors import ExthostError, UsageError
 from exthost.extension.policy import effective_restart_policy
@@ -65,7 +65,7 @@ def _running_description(spec: Spec, running: dict[str, Any]) -> dict[str, Any]:
     settings = running.pop("settings", None)
     if settings is None:  # no host is running, or one of an earlier version
         return running
-    changed_names = changed_settings(spec, settings)
+    changed_names = find_unapplied_settings(spec, settings)
     if not changed_names:
         return running
     note = (

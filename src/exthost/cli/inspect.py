@@ -69,7 +69,7 @@ async def _inspect(args: Args, spec: Spec) -> int:
 
 
 def _print_report(args: Args, report: dict[str, Any]) -> int:
-    report["tried"] = [{"dialect": name, "answer": answer} for name, answer in args.tried]
+    report["tried"] = [{"dialect": name, "answer": answer} for name, answer in args.failed_attempts]
     if args.json:
         show_json(report)
     else:

@@ -1,5 +1,11 @@
-"""Starts the extension that a verb works with: detects its dialect, prints its log, records its
-traffic."""
+"""Starts the extension that a verb (a subcommand of `exthost`) works with, such as that of `call`.
+
+While the extension runs, its log is printed to stderr. Its messages are recorded if the verb has
+the option `--trace`, and its calls are written to the audit file of the config.
+
+A bare command is a command after `--` in place of an extension of the config. The dialect of a bare
+command (the protocol that the extension speaks) is detected unless `--dialect` names it.
+"""
 
 import os
 import sys
@@ -32,35 +38,30 @@ from exthost.trace.traffic import Traffic
 
 @asynccontextmanager
 async def start_extension(args: Args, spec: Spec) -> AsyncIterator[Extension]:
-    """Start an extension for the length of a block, and print its log to stderr. The dialect of a
-    bare command is detected unless `--dialect` is given."""
+    """Start an extension for the length of a block. The dialect in `spec` is ignored for a bare
+    command without `--dialect`."""
     bus = printing_bus()
     traffic = Traffic(bus)
-    if not args.command or args.dialect is not None:
+    with _write_audit(args, bus), record_traffic(args, traffic):
+        if args.command and args.dialect is None:
+            detecting_connection = _make_detecting_connection(args, spec, bus, traffic)
+            async with _open_with_start_note(detecting_connection, spec.id) as extension:
+                _report_dialect(args, detecting_connection, extension.dialect.name)
+                yield extension
+            return
         spec = with_start_limit(args, spec)
-        audit = _open_audit(args, bus)
         connection = Connection(spec, events=bus, environ=_environ(), traffic=traffic)
-        try:
-            with record_traffic(args, traffic):
-                async with _open_with_note(connection, spec.id) as extension:
-                    yield extension
-        finally:
-            if audit is not None:
-                audit.close()
-        return
-    detected = _make_detected_connection(args, spec, bus, traffic)
-    with record_traffic(args, traffic):
-        async with _open_with_note(detected, spec.id) as extension:
-            _report_dialect(args, detected, extension.dialect.name)
+        async with _open_with_start_note(connection, spec.id) as extension:
             yield extension
 
 
 @asynccontextmanager
-async def _open_with_note(
+async def _open_with_start_note(
     connection: AbstractAsyncContextManager[Extension], name: str
 ) -> AsyncIterator[Extension]:
-    """Open a connection. If that takes long, print a note."""
+    """Open a connection for the length of a block. If the start takes long, print a message."""
     async with AsyncExitStack() as stack:
+        # Only the start is timed, so the note ends before the block begins.
         with start_note(name):
             extension = await stack.enter_async_context(connection)
         yield extension
@@ -68,7 +69,7 @@ async def _open_with_note(
 
 @contextmanager
 def record_traffic(args: Args, traffic: Traffic) -> Iterator[None]:
-    """Record the messages to the file of `--trace`, or print them to stderr with `--trace -`.
+    """Record messages to the file that `--trace` names, or print them to stderr with `--trace -`.
     Without the option, do nothing."""
     if args.trace is None:
         yield
@@ -95,34 +96,46 @@ def _print_record(line_maker: LineMaker, record: TraceRecord) -> None:
     sys.stderr.flush()
 
 
-def _open_audit(args: Args, bus: Bus) -> Audit | None:
-    """Open the audit file of the config. Return None if it has none, or for a bare command."""
+@contextmanager
+def _write_audit(args: Args, bus: Bus) -> Iterator[None]:
+    """Write the calls on this bus to the audit file of the config. Do nothing if the config names
+    no audit file, and for a bare command, to which no config applies."""
     if args.command or not has_config(args):
-        return None
+        yield
+        return
     path = read_config(require_config_path(args)).audit_path
-    return None if path is None else Audit(path, bus)
+    if path is None:
+        yield
+        return
+    audit = Audit(path, bus)
+    try:
+        yield
+    finally:
+        audit.close()
 
 
 async def detect_dialect(args: Args, spec: Spec) -> Spec:
-    """Return the spec with the dialect that its command speaks."""
-    connection = _make_detected_connection(args, spec, None)
+    """Start the program of a spec, detect its dialect, and end it. Return the spec with that
+    dialect."""
+    connection = _make_detecting_connection(args, spec, None)
     async with connection as extension:
         _report_dialect(args, connection, extension.dialect.name)
         return replace(spec, dialect=extension.dialect.name)
 
 
 def with_start_limit(args: Args, spec: Spec) -> Spec:
-    """Return the spec with `args.start_seconds` as the time limits of its start and its handshake,
-    if that is set."""
+    """Return the spec with `args.start_seconds` as the time limits of its start and its handshake.
+    Return it unchanged if that option is not given."""
     seconds = args.start_seconds
     if seconds is None:
         return spec
     return replace(spec, limits=replace(spec.limits, start=seconds, handshake=seconds))
 
 
-def _make_detected_connection(
+def _make_detecting_connection(
     args: Args, spec: Spec, events: Bus | None, traffic: Traffic | None = None
 ) -> DetectedConnection:
+    """Return a connection that detects the dialect when it is opened."""
     seconds = args.start_seconds
     return DetectedConnection(
         spec, events=events, environ=_environ(), seconds=seconds, traffic=traffic
@@ -130,12 +143,14 @@ def _make_detected_connection(
 
 
 def _report_dialect(args: Args, connection: DetectedConnection, name: str) -> None:
+    """Print the name of the detected dialect. Keep the attempts with other dialects in `args`, for
+    the report of `inspect`."""
     say(f"dialect: {name} (detected; --dialect {name} skips the detection)")
-    args.tried = tuple(connection.attempts)
+    args.failed_attempts = tuple(connection.attempts)
 
 
 def printing_bus() -> Bus:
-    """Return a bus whose log lines and progress are printed to stderr."""
+    """Return an event bus whose log lines and progress are printed to stderr."""
     bus = Bus()
     print_events(bus)
     return bus
