@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from exthost.cli.common import Args
 from exthost.cli.http_options import Address, read_address
+from exthost.cli.mcp_service import add_http_options, http_arguments
 from tests.cli.running import (
     EXTHOST,
     RUN_SECONDS,
@@ -34,6 +36,16 @@ HELLO = {
         "clientInfo": {"name": "raw", "version": "1"},
     },
 }
+
+
+def test_a_host_in_the_background_gets_every_option_of_http() -> None:
+    parser = argparse.ArgumentParser()
+    add_http_options(parser)
+    options = ["--http", "0", "--allow-origin", "https://a.org", "--plain-names"]
+    options += ["--token-file", "/t"]
+    args = parser.parse_args(options, Args())
+    assert http_arguments(args) == options
+    assert http_arguments(parser.parse_args([], Args())) == []
 
 
 @contextmanager

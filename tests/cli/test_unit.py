@@ -19,13 +19,14 @@ def test_a_unit_runs_the_config_by_its_whole_path_and_systemd_accepts_it(tmp_pat
     folder.mkdir()
     done = run_inside(
         *("unit", "--config", "a.toml", "--web", "8766", "--token-file", "t", "--run-as", "daemon"),
+        *("--http", "0", "--plain-names", "--allow-origin", "https://a.org"),
         cwd=folder,
     )
     assert done.returncode == 0, done.stderr
     shown = str(folder).replace("%", "%%")
-    assert (
-        f'run --quiet --config "{shown}/a.toml" --web 8766 --token-file "{shown}/t"' in done.stdout
-    )
+    options = "--http 0 --allow-origin https://a.org --plain-names"
+    command = f'run --quiet --config "{shown}/a.toml" {options} --token-file "{shown}/t" --web 8766'
+    assert command in done.stdout
     for line in ("Type=notify", "User=daemon", "Delegate=yes", "ExecReload=kill -HUP $MAINPID"):
         assert line in done.stdout.splitlines()
     analyze = shutil.which("systemd-analyze")

@@ -7,6 +7,7 @@ options request the service.
 import argparse
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -41,6 +42,21 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="MCP clients see a tool under its own name where only one extension has it",
     )
+
+
+def http_arguments(args: Args) -> list[str]:
+    """Return the options of `add_http_options` as arguments of another `exthost run`. Paths are
+    absolute, because that process may have another working directory."""
+    arguments = []
+    if args.http is not None:
+        arguments += ["--http", str(args.http)]
+    for origin in args.origins:
+        arguments += ["--allow-origin", origin]
+    if args.plain_names:
+        arguments.append("--plain-names")
+    if args.token_file is not None:
+        arguments += ["--token-file", str(Path(args.token_file).absolute())]
+    return arguments
 
 
 def read_origin(text: str) -> str:

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from exthost.cli.common import Args, add_config_option, config_path, refuse_command, say, show_json
-from exthost.cli.mcp_service import add_http_options, check_http_options
+from exthost.cli.mcp_service import add_http_options, check_http_options, http_arguments
 from exthost.cli.web_service import add_web_options
 from exthost.errors import UsageError
 
@@ -65,14 +65,9 @@ def run(args: Args) -> int:
 def run_command(args: Args) -> list[str]:
     """Return the command line that the unit executes."""
     command = [*_program(), "run", "--quiet", "--config", _absolute_path(config_path(args))]
-    if args.http is not None:
-        command += ["--http", str(args.http)]
-    for origin in args.origins:
-        command += ["--allow-origin", origin]
+    command += http_arguments(args)
     if args.web is not None:
         command += ["--web", str(args.web)]
-    if args.token_file is not None:
-        command += ["--token-file", _absolute_path(args.token_file)]
     return command
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from exthost.cli import run as run_module
 from exthost.cli.common import Args, refuse_command, require_config_path, say, show_json
+from exthost.cli.mcp_service import http_arguments
 from exthost.control.address import config_key, make_private_folder
 from exthost.control.client import ask
 from exthost.control.protocol import Request
@@ -83,17 +84,11 @@ def _require_no_host(path: str) -> None:
 
 
 def _run_arguments(args: Args, path: str) -> list[str]:
-    arguments = ["--config", str(Path(path).absolute())]
-    if args.http is not None:
-        arguments += ["--http", str(args.http)]
-    for origin in args.origins:
-        arguments += ["--allow-origin", origin]
+    arguments = ["--config", str(Path(path).absolute()), *http_arguments(args)]
     if args.web is not None:
         arguments += ["--web", str(args.web)]
     if args.otel:
         arguments.append("--otel")
-    if args.token_file is not None:
-        arguments += ["--token-file", str(Path(args.token_file).absolute())]
     return arguments
 
 
