@@ -60,6 +60,13 @@ def test_many_small_steps_are_few_lines(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(lines) == 11 and lines[-1].endswith("100%")
 
 
+def test_many_steps_of_a_task_without_a_label_are_few_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    events = [TaskUpdate("a", n, 1000) for n in range(1001)]
+    assert len(watched(monkeypatch, io.StringIO(), *events).splitlines()) == 11
+
+
 def test_a_task_that_failed_says_why_and_odd_numbers_do_no_harm(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -13,8 +13,8 @@ _CTRL_D = "\x04"  # Ctrl-D
 
 
 class KeyReader:
-    """Reads keys within a `with` block. At its end the mode of the terminal is restored. If stdin
-    is not a terminal, each character of it is a key."""
+    """Reads keys within a `with` block, and restores the mode of the terminal at its end. If stdin
+    is not a terminal, each character that is read from it is a key."""
 
     def __init__(self) -> None:
         self._fd = sys.stdin.fileno()
@@ -29,13 +29,13 @@ class KeyReader:
             tty.setcbreak(self._fd)
         try:
             self._loop.add_reader(self._fd, self._read)
-        except PermissionError:  # a regular file cannot be watched; then there are no keys
+        except PermissionError:  # stdin is a regular file, which cannot be watched: no keys
             pass
         return self
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
@@ -50,6 +50,8 @@ class KeyReader:
             data = b""
         if not data:
             self._loop.remove_reader(self._fd)
+            # A closed terminal counts as Ctrl-D. The end of a pipe or of /dev/null does not: the
+            # program continues without keys.
             if self._is_terminal:
                 self._keys.put_nowait(_CTRL_D)
             return
@@ -61,8 +63,8 @@ class KeyReader:
         return await self._keys.get()
 
     async def read_line(self, prompt: str) -> str:
-        """Print a prompt to stderr, read a line, and return it without its end. Return "" after
-        Ctrl-D."""
+        """Print a prompt to stderr, read a line, and return it without the newline. Return ""
+        after Ctrl-D."""
         _print_prompt(prompt)
         text = ""
         while (key := await self._keys.get()) not in _ENTER:

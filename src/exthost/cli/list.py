@@ -1,6 +1,6 @@
-"""List the extensions of a config, with what is known of each without starting it. If a host runs
-for that config, the state is the one in that host. TARGET is one of them, or a folder or manifest,
-which needs no config."""
+"""List the extensions of a config, with what is known of each without starting it. If a host of
+this config is running, the states are those in the running host. TARGET is the name of one
+extension, or a folder or manifest, which needs no config."""
 
 import argparse
 from typing import Any
@@ -47,6 +47,8 @@ def run(args: Args) -> int:
     for spec in (*configured.specs, *disabled):
         if args.disabled and spec.enabled:
             continue
+        # An extension is refused if its names conflict with those of an earlier one, so each row
+        # depends on the rows before it.
         rows.append(summary_row(configured, spec, admitted))
         if rows[-1]["state"] == State.ADMITTED.value:
             admitted.append(spec)

@@ -19,14 +19,17 @@ KEYS = "↑↓ select · r restart · s stop · l log · t traffic · / filter �
 LOG_LINES = 20
 
 ReadLog = Callable[[str, int], list[str]]
-"""Is called with the id of an extension and a number, and returns that many last lines of its
-log."""
+"""Called with the id of an extension and a number of lines. Returns the last lines of its log."""
 
 
 class LiveControls:
-    """The state of the keys of one table. `show_line` shows a line above the table, `redraw`
-    schedules drawing it again. The table sets `rows` each time it is drawn. `note` is the outcome
-    of the last key, shown below the table."""
+    """Handles the keys of one live table.
+
+    `read_log` returns the last lines of an extension's log. `show_line` shows a line above the
+    table, and `redraw` schedules drawing the table again. `rows` are the rows of the table, which
+    sets them each time it is drawn. `selection` is the selected row and the filter. `note` is the
+    outcome of the last key, shown below the table.
+    """
 
     def __init__(
         self,
@@ -41,7 +44,7 @@ class LiveControls:
         self._redraw = redraw
         self._tasks: set[asyncio.Task[None]] = set()
         self._unsubscribe_traffic: Callable[[], None] | None = None
-        self._traffic_of = ""
+        self._traffic_extension = ""  # whose messages are shown; "" for none
         self.rows: Sequence[Mapping[str, Any]] = ()
         self.selection = TableSelection()
         self.note = ""
@@ -53,7 +56,7 @@ class LiveControls:
             task.cancel()
 
     def handle_key(self, key: str) -> None:
-        """Handle a key."""
+        """Handle a key. A key without a meaning is ignored."""
         selected = self.selection.id
         if self.selection.handle_key(key, self.rows):
             self.note = ""
@@ -62,7 +65,7 @@ class LiveControls:
             task = asyncio.get_running_loop().create_task(action(self._host[selected]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        elif key == "t" and (selected in self._host or self._traffic_of):
+        elif key == "t" and (selected in self._host or self._traffic_extension):
             self._toggle_traffic(selected)
         self._redraw()
 
@@ -94,12 +97,12 @@ class LiveControls:
             self._show_line(line)
 
     def _toggle_traffic(self, selected: str) -> None:
-        previous = self._traffic_of
+        previous = self._traffic_extension
         self._end_traffic()
         if previous:
             self._show_line(f"── the messages of {previous} are no longer shown")
         if selected != previous and selected in self._host:
-            self._traffic_of = selected
+            self._traffic_extension = selected
             self._show_line(f"── the messages of {selected}, until t is pressed again")
             self._unsubscribe_traffic = self._host.traffic.subscribe(self._show_record, selected)
 
@@ -107,6 +110,7 @@ class LiveControls:
         self._show_line(traffic_line(record))
 
     def _end_traffic(self) -> None:
-        stop, self._unsubscribe_traffic, self._traffic_of = self._unsubscribe_traffic, None, ""
-        if stop is not None:
-            stop()
+        unsubscribe, self._unsubscribe_traffic = self._unsubscribe_traffic, None
+        self._traffic_extension = ""
+        if unsubscribe is not None:
+            unsubscribe()

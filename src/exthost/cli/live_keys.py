@@ -1,7 +1,7 @@
-"""Reads keys from the terminal on the event loop of a running host, without ever blocking it.
+"""Reads keys from the terminal on the event loop of a running host, without blocking the loop.
 
-Ctrl-C still raises SIGINT. A host in a background process group does not use the terminal, because
-the kernel would stop the process (SIGTTIN, SIGTTOU) if it read from it or changed its mode.
+Ctrl-C still raises SIGINT. A host in a background process group does not use the terminal. If it
+read from the terminal or changed its mode, the kernel would stop the process (SIGTTIN, SIGTTOU).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _BACKGROUND_SECONDS = 1.0
 
 
 class LiveKeys:
-    """Calls `on_key` with each key, until it is closed. `close` restores the terminal."""
+    """Calls `on_key` with the name of each key, until `close` restores the terminal."""
 
     def __init__(self, on_key: Callable[[str], None]) -> None:
         self._on_key = on_key
@@ -34,11 +34,8 @@ class LiveKeys:
                 self._saved_mode = termios.tcgetattr(self._fd)
                 tty.setcbreak(self._fd, termios.TCSANOW)
                 self._loop.add_reader(self._fd, self._read)
-        except (
-            OSError,
-            ValueError,
-            termios.error,
-        ):  # stdin is closed, or not our controlling terminal
+        # stdin is closed, or it is not the controlling terminal of this process.
+        except (OSError, ValueError, termios.error):
             self.close()
 
     @property

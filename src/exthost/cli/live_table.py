@@ -1,8 +1,8 @@
 """The live table of `run`: the state of each extension, with the output of extensions above it.
 
 This is the only module that imports rich. The table is drawn at most five times a second. If
-extensions write more lines than a person can read, only some are shown and the others are counted;
-the log files have all of them.
+extensions write more lines than a person can read, only the last ones are shown and the dropped
+lines are counted; the log files have every line.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ _COLOURS = {
 
 class LiveTable:
     """The table, shown until it is closed. It must be created on the event loop. With `has_keys` it
-    reads keys from stdin; `read_log` returns the log lines that a key shows."""
+    reads keys from stdin. `read_log` returns the log lines that the key `l` shows."""
 
     def __init__(
         self, host: Host, report: StatusReport, read_log: ReadLog, *, has_keys: bool = True
@@ -116,9 +116,8 @@ class LiveTable:
 
     def _draw_at(self, draw_time: float) -> None:
         self._cancel_timer()
-        self._next_draw_time = (
-            draw_time  # kept, because timers of uvloop do not always have `when()`
-        )
+        # Stored, because the timers of uvloop do not always have the method `when`.
+        self._next_draw_time = draw_time
         self._timer = self._loop.call_at(draw_time, self._draw)
 
     def _cancel_timer(self) -> None:

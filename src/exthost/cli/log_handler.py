@@ -6,14 +6,14 @@ from typing import Self
 
 from exthost.host.manifest_reload import CHANGES_LOG
 
-# These loggers log the output and the states of extensions. Displays get both as events, so that
-# they would be shown twice.
+# These loggers log the output and the states of extensions. Displays show both as events, so that
+# their log records would show everything twice.
 _LOGGERS_OF_EVENTS = frozenset({"exthost.extensions", "exthost.states"})
 
 
 class WarningHandler(logging.Handler):
-    """Passes each warning of the host to `say` within a `with` block. With `hides_changes`, changes
-    of manifests are left out, because the display shows them as events."""
+    """Passes each warning of the host to `say` within a `with` block. With `hides_changes`, the
+    warnings about changed manifests are left out, because the display shows them as events."""
 
     def __init__(self, say: Callable[[str], None], *, hides_changes: bool = False) -> None:
         super().__init__(logging.WARNING)

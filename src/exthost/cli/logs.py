@@ -1,4 +1,4 @@
-"""Show what an extension of `exthost run` wrote to stderr and to its log, also after it has
+"""Show what an extension of `exthost run` wrote to stderr and to its log, even after it has
 ended."""
 
 import argparse
@@ -57,7 +57,7 @@ def run(args: Args) -> int:
     file = Path(log_file(os.environ, config_key(config_path(args)), args.name))
     if not file.exists() and not rotated_path(file).exists():
         _check_name(args)
-        say(f"{args.name} has not said anything yet; its log will be {file}")
+        say(f"{args.name} has written nothing yet; its log will be {file}")
     with closing(_LogReader(file)) as reader:
         for line in reader.read_last(args.lines):
             _show(args, line)
@@ -75,8 +75,8 @@ def last_lines(config: str, name: str, count: int) -> list[str]:
 
 
 def _check_name(args: Args) -> None:
-    """Raise NotFound if the config has no extension of this name. A missing log alone is no error:
-    an extension that has written nothing has none."""
+    """Raise NotFound if the config has no extension of this name. A missing log alone is not an
+    error, because an extension that has written nothing has no log."""
     names = [spec.id for spec in read_extensions(args).specs]
     if args.name not in names:
         near = nearest(args.name, names)
@@ -92,6 +92,7 @@ def _show(args: Args, line: bytes) -> None:
     if not args.json:
         print(escape_controls(text), flush=True)
         return
+    # A line has four fields. Fields that are missing, as in a damaged line, become "".
     time_text, level, source, message = (*text.split(" ", 3), "", "", "")[:4]
     row: dict[str, Any] = {"time": time_text, "extension": args.name}
     show_json(row | {"level": level, "source": source, "text": message})
@@ -109,6 +110,7 @@ class _LogReader:
         """Return the last `count` lines. `follow` continues after them."""
         last_lines: deque[bytes] = deque(maxlen=count)
         try:
+            # The last item is what follows the last newline, which is not a complete line.
             last_lines.extend(rotated_path(self._path).read_bytes().split(b"\n")[:-1])
         except FileNotFoundError:
             pass
@@ -118,6 +120,7 @@ class _LogReader:
     def follow(self) -> Iterator[bytes]:
         """Yield new lines as they are written, without end."""
         while True:
+            # Checked before reading, so that no line of the old file is missed.
             is_rotated = self._is_rotated()
             yield from self._read_new_lines()
             if is_rotated:  # these were the last lines of the old file

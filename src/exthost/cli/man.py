@@ -24,10 +24,13 @@ _EXIT_CODES = (
 )
 
 _VARIABLES = (
-    ("EXTHOST_HOME", "Where logs, stored settings and, if need be, the socket of a host are kept."),
+    ("EXTHOST_HOME", "The folder of logs, stored settings and, if needed, the socket of a host."),
     ("EXTHOST_GATEWAY_TOKEN", "The token of the services on HTTP."),
     ("NO_COLOR", "If it is set, nothing is coloured."),
-    ("NOTIFY_SOCKET", "Where a service manager is told that the host is ready; set by systemd."),
+    (
+        "NOTIFY_SOCKET",
+        "The socket for the report that the host is ready; set by systemd.",
+    ),
 )
 
 
@@ -56,12 +59,13 @@ def manual_page(verbs: Sequence[Verb]) -> Iterator[str]:
     yield ".SH VERBS"
     for verb in verbs:
         yield from (f".SS {_escape_troff(verb.name)}", ".B " + _escape_troff(verb.usage), ".PP")
-        yield from _paragraphs(verb.about)
+        yield from _paragraphs(verb.help_text)
         for option in verb.options:
             names = ", ".join(option.names)
             term = f"{names} {option.placeholder}".strip()
             if not term or option.names == ("-h", "--help"):
                 continue
+            # The macro .TP needs a line after the term, so an option without a help gets a dash.
             yield from (
                 ".TP",
                 f".B {_escape_troff(term)}",

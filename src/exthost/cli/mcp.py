@@ -3,7 +3,7 @@
   exthost mcp import                    shows what would be added; changes nothing
   exthost mcp import --write            adds it to the config; comments and the rest stay
   exthost mcp import github --write     only this one
-  exthost mcp import --from FILE        what this file has, whichever program it is of
+  exthost mcp import --from FILE        only the servers in this file, of whichever program
 
 It looks into the files of Claude Code and Desktop, Cursor, VS Code, Windsurf, Zed, opencode, Codex,
 Gemini CLI and others, for this user and the project in this folder. Servers that are disabled,
@@ -71,14 +71,14 @@ def run(args: Args) -> int:
         _check_names(args.names, search_result)
     folder = path.absolute().parent
     plan = plan_import(servers, config.specs, folder, with_secrets=args.with_secrets)
-    new = [verdict for verdict in plan if verdict.state is State.NEW]
-    if args.write and new:
-        tables = {verdict.name: verdict.table for verdict in new}
-        added = [_make_spec(verdict) for verdict in new]
+    new_servers = [verdict for verdict in plan if verdict.state is State.NEW]
+    if args.write and new_servers:
+        tables = {verdict.name: verdict.table for verdict in new_servers}
+        new_specs = [_make_spec(verdict) for verdict in new_servers]
         new_text = add_tables_in_toml(text, _SECTION, tables)
-        write_config(path, new_text, (*config.specs, *added), new[0].name)
+        write_config(path, new_text, (*config.specs, *new_specs), new_servers[0].name)
     _show(args, path, search_result, plan)
-    if args.write and new:
+    if args.write and new_servers:
         suggest_reload(args)
     return 0
 
@@ -103,6 +103,8 @@ def _check_names(names: list[str], search_result: FoundServers) -> None:
 
 
 def _make_spec(verdict: Verdict) -> Spec:
+    """Return the spec that the new entry of the config must give. `write_config` checks that the
+    edited config has it; it compares only the fields that are set here."""
     argv = (verdict.table["command"], *verdict.table.get("args", ()))
     return Spec(id=verdict.name, argv=argv, dialect="mcp")
 

@@ -67,6 +67,7 @@ def read_origin(text: str) -> str:
     )
     try:
         parts = urlsplit(text)
+        # Browsers send an origin without a path. A URL that was copied may end in a slash.
         is_bare = parts.path in ("", "/") and not parts.query and not parts.fragment
         if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or "@" in text or not is_bare:
             raise origin_error
@@ -74,7 +75,7 @@ def read_origin(text: str) -> str:
         port = "" if parts.port in (None, _DEFAULT_PORTS[parts.scheme]) else f":{parts.port}"
     except ValueError:  # the port is not a number, or out of range
         raise origin_error from None
-    if "*" in host:
+    if "*" in host:  # origins are compared as whole texts, so a wildcard would match nothing
         raise origin_error
     return f"{parts.scheme}://{host}{port}"
 
@@ -85,6 +86,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 def check_http_options(args: Args, host: str | None = None) -> None:
     """Raise UsageError for options of HTTP if no service uses HTTP. `host` is the `--host` option
     of `gateway`."""
+    # `gateway` has no option --web.
     uses_http = args.http is not None or getattr(args, "web", None) is not None
     needs_mcp = host is not None or args.origins
     if (args.token_file is not None and not uses_http) or (needs_mcp and args.http is None):
@@ -100,7 +102,8 @@ def mcp_services(
     args: Args, *, on_stdio: bool, host: str | None = None
 ) -> Iterator[list[BackgroundService]]:
     """Yield the MCP services that the options request, each with its open socket or file
-    descriptors. `host` overrides the host in `--http`."""
+    descriptors. `on_stdio` is whether to serve on stdin and stdout. `host` overrides the host in
+    `--http`."""
     with ExitStack() as stack:
         services: list[BackgroundService] = []
         if args.http is not None:

@@ -47,5 +47,5 @@ def run(args: NewArgs) -> int:
         return 0
     for path in paths:
         print(path)
-    say(f"try it: exthost inspect {args.name}; its README tells the rest")
+    say(f"try it: exthost inspect {args.name}; its README explains the rest")
     return 0

@@ -36,21 +36,21 @@ class NonblockingWriter:
         self._fd = fd
         self._format_dropped = format_dropped
         self._queue: deque[str] = deque()
-        self._changed = threading.Condition()
-        self._closing = False
-        self._dropped = 0
+        self._condition = threading.Condition()
+        self._is_closing = False
+        self._dropped_texts = 0
         # A daemon thread, because a write that never returns must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="exthost writer", daemon=True)
         self._thread.start()
 
     def write(self, text: str) -> int:
         """Queue the text. Never blocks and never fails."""
-        with self._changed:
+        with self._condition:
             if len(self._queue) >= MAX_QUEUED_TEXTS:
                 self._queue.popleft()
-                self._dropped += 1
+                self._dropped_texts += 1
             self._queue.append(text)
-            self._changed.notify()
+            self._condition.notify()
         return len(text)
 
     def flush(self) -> None:
@@ -64,21 +64,21 @@ class NonblockingWriter:
 
     def close(self) -> None:
         """Wait until the queued text is written, for at most CLOSE_SECONDS."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
+        with self._condition:
+            self._is_closing = True
+            self._condition.notify()
         self._thread.join(CLOSE_SECONDS)
 
     def _run(self) -> None:
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._queue or self._closing)
+            with self._condition:
+                self._condition.wait_for(lambda: self._queue or self._is_closing)
                 text = "".join(self._queue)
                 self._queue.clear()
-                dropped, self._dropped = self._dropped, 0
+                dropped_count, self._dropped_texts = self._dropped_texts, 0
             if not text:
                 return
-            notice = self._format_dropped(dropped) + "\n" if dropped else ""
+            notice = self._format_dropped(dropped_count) + "\n" if dropped_count else ""
             try:
                 _write_all(self._fd, (notice + text).encode("utf-8", "backslashreplace"))
             except OSError:

@@ -34,6 +34,7 @@ def otel_services(args: Args) -> list[BackgroundService]:
     if OpenTelemetry is not installed."""
     if not args.otel:
         return []
+    # Only the first module is used. The others are imported to check that they are installed.
     otel, *_ = [
         import_optional(module, code="X0168", feature="OpenTelemetry", extra="otel")
         for module in _MODULES

@@ -50,16 +50,20 @@ def find_install_folder(config: Config) -> Path:
 
 
 def read_package(source: Path) -> Candidate:
-    """Return the extension in this folder. Raises ManifestError or NotFound."""
+    """Return the extension whose folder or manifest this path is. Raises ManifestError if its
+    manifest is invalid, and NotFound if there is no manifest."""
     if not source.exists():
         raise NotFound("X1206", f"there is nothing at {source}", help="name an extension's folder")
     folder = str((source if source.is_dir() else source.parent).resolve())
     settings = DiscoverySettings(search_paths=(folder,), max_depth=_MAX_MANIFEST_DEPTH)
     report = discover(settings, find.load_manifest_formats())
     for candidate in report.candidates:
+        # The search also finds extensions in subfolders; only that of the folder itself counts.
         if candidate.home == folder:
             return candidate
     for diagnostic in report.diagnostics:
+        # X0203 only reports a symlink that was skipped because it leads out of the search path. Its
+        # help is about search paths, which a user of `install` does not edit.
         if diagnostic.level == "error" and diagnostic.code != "X0203":
             raise ManifestError(
                 diagnostic.code,
@@ -100,35 +104,30 @@ def check_copy(folder: Path) -> str:
     return f"{plural(files, 'file')}, {size:,} bytes"
 
 
-def _copy_error(path: Path, why: str) -> UsageError:
+def _copy_error(path: Path, reason: str) -> UsageError:
     return UsageError(
         "X1396",
-        f"{path} {why}",
+        f"{path} {reason}",
         help="take it out, or install a link to the folder: --link",
         evidence=Evidence(path=str(path)),
     )
 
 
 def install_copy(folder: Path, target: Path) -> None:
-    """Copy an extension's folder to the target, replacing what is there."""
+    """Copy an extension's folder to the target, replacing a folder or symlink at that path."""
     with _staging_folder(target.parent) as staging:
         shutil.copytree(folder, staging / "new", symlinks=True, ignore=_NOT_COPIED)
-        _move_if_exists(target, staging / "old")
-        try:
-            (staging / "new").rename(target)
-        except OSError:
-            _move_if_exists(staging / "old", target)
-            raise
+        _replace_target(staging, target)
     _record_link(target, None)
 
 
 def install_link(folder: Path, target: Path) -> None:
-    """Make the target a symlink to an extension's folder, replacing what is there. The link is
-    recorded, because discovery follows a recorded link even if `follow_links` is off."""
+    """Make the target a symlink to an extension's folder, replacing a folder or symlink at that
+    path. The link is recorded, because discovery follows a recorded link even if `follow_links` is
+    off."""
     with _staging_folder(target.parent) as staging:
         (staging / "new").symlink_to(folder)
-        _move_if_exists(target, staging / "old")
-        (staging / "new").rename(target)
+        _replace_target(staging, target)
     _record_link(target, folder)
 
 
@@ -139,9 +138,20 @@ def delete_package(target: Path) -> None:
     _record_link(target, None)
 
 
-def _move_if_exists(path: Path, to: Path) -> None:
+def _replace_target(staging: Path, target: Path) -> None:
+    """Move `new` in the staging folder to the target. If that fails, restore the old target."""
+    _move_if_exists(target, staging / "old")
+    try:
+        (staging / "new").rename(target)
+    except OSError:
+        _move_if_exists(staging / "old", target)
+        raise
+
+
+def _move_if_exists(path: Path, new_path: Path) -> None:
+    # `exists` is False for a symlink whose target is missing.
     if path.is_symlink() or path.exists():
-        path.rename(to)
+        path.rename(new_path)
 
 
 def _record_link(target: Path, link_target: Path | None) -> None:

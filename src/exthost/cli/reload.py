@@ -1,5 +1,6 @@
 """Make a running host read its config again: new extensions are started, changed ones are replaced
-when the replacement is ready, removed ones end when their calls have ended. Others are not touched.
+when the replacement is ready, removed ones end when their calls have ended. Unchanged extensions
+are not touched.
 
 A config that cannot be used changes nothing. SIGHUP to the host does the same.
 """

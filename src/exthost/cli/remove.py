@@ -1,7 +1,7 @@
 """Take an extension out of the config; comments and everything else in it stay.
 
-A running host ends the extension after `exthost reload`. One that was found by discovery has no
-entry to remove: `exthost disable` switches it off.
+A running host ends the extension after `exthost reload`. An extension that was found by discovery
+has no entry to remove: `exthost disable` switches it off.
 """
 
 import argparse
@@ -36,7 +36,9 @@ def run(args: Args) -> int:
         raise NotFound(
             "X1206",
             f"the config has no entry {args.name!r}",
-            help=f"did you mean {near!r}?" if near else "one that was found: exthost disable NAME",
+            help=f"did you mean {near!r}?"
+            if near
+            else "an extension that was found by discovery: exthost disable NAME",
         )
     remaining = [spec for spec in config.specs if spec.id != args.name]
     write_config(

@@ -2,8 +2,8 @@
 
   exthost replay FILE                  as the extension, on stdin and stdout: a host can start this
                                        in the place of the program that was recorded
-  exthost replay FILE -- COMMAND …     as the host: COMMAND is sent what was recorded, and what it
-                                       answers is compared, up to the first difference
+  exthost replay FILE -- COMMAND …     as the host: COMMAND is sent the recorded messages, and its
+                                       replies are compared, up to the first difference
 
 Exits with 0 only if there is no difference. Ids may differ, and so may values that were hidden in
 the recording. Recordings are made by `exthost trace --save FILE`, and by --trace FILE of `exthost
@@ -80,6 +80,7 @@ def _replay_extension(script: Script) -> int:
         differences = play_extension(script).differences
     except BrokenPipeError:  # the host has closed the pipe
         return 0
+    # Only the first is printed, because the later ones usually follow from it.
     for difference in differences[:1]:
         for line in difference.lines():
             say(f"replay: {line}")

@@ -7,7 +7,7 @@ one Ctrl-C. Any other SIGHUP makes it read the config again.
 
   exthost run --http 8765               also an MCP server: http://127.0.0.1:8765/mcp, with a token
   exthost run --web 8766                also a page in the browser, at the address that it prints
-  exthost run --mcp-stdio               also an MCP server on stdin and stdout; their end ends it
+  exthost run --mcp-stdio               also an MCP server on stdin and stdout, until stdin ends
 """
 
 import argparse
@@ -30,7 +30,7 @@ from exthost.host.host import Host
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--mcp-stdio", action="store_true", help="serve MCP on stdin and stdout, whose end ends it"
+        "--mcp-stdio", action="store_true", help="serve MCP on stdin and stdout, until stdin ends"
     )
     parser.add_argument("--quiet", action="store_true", help="show no events, only messages")
     add_http_options(parser)

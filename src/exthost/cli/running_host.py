@@ -1,8 +1,8 @@
-"""Connects a verb to the running host of its config, if there is one.
+"""Connects a verb (a subcommand of `exthost`) to the running host of its config, if there is one.
 
-`call`, `tools` and `inspect` use the running host if they can. They start a process of their own if
-there is a command after `--`, or an option that only a new process can honour: `--standalone`,
-`--trace`, `--dialect`, `--sandbox`, `--lifetime`, `-e` or `--cwd`.
+`call`, `tools` and `inspect` use the running host if they can. They start a new process if there is
+a command after `--`, or an option that only a new process can apply: `--standalone`, `--trace`,
+`--dialect`, `--sandbox`, `--lifetime`, `-e` or `--cwd`.
 """
 
 import argparse
@@ -28,15 +28,15 @@ def add_standalone_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--standalone",
         action="store_true",
-        help="start processes of its own, also where a host of this config runs",
+        help="start new processes, even if a host of this config is running",
     )
 
 
 @contextmanager
 def running_host(args: Args) -> Iterator[HostClient | None]:
-    """Yield a connection to the running host of this config. Yield None if no host runs, if the
-    host is ending, or if the options require a process of their own."""
-    client = None if _wants_own_process(args) else _connect(args)
+    """Yield a connection to the running host of this config. Yield None if no host is running, if
+    the host is ending, or if the options require a new process."""
+    client = None if _needs_new_process(args) else _connect(args)
     if client is None:
         yield None
         return
@@ -58,8 +58,8 @@ def _connect(args: Args) -> HostClient | None:
         return None
 
 
-def _wants_own_process(args: Args) -> bool:
-    own_process_options = (
+def _needs_new_process(args: Args) -> bool:
+    new_process_options = (
         args.command,
         args.dialect,
         args.sandbox,
@@ -68,7 +68,7 @@ def _wants_own_process(args: Args) -> bool:
         args.cwd,
         args.trace,
     )
-    return args.standalone or any(own_process_options)
+    return args.standalone or any(new_process_options)
 
 
 def is_path_unknown_to_host(error: NotFound, target: str | None) -> bool:
@@ -83,6 +83,6 @@ def show_event(event: Mapping[str, Any]) -> None:
     if event["kind"] == "log":
         show_line(event["extension"], event["text"])
     elif event["kind"] == "progress":
-        of = f" of {event['total']:g}" if event["total"] is not None else ""
-        text = f"{event['method']}: {event['progress']:g}{of} {event['message']}".rstrip()
+        total = f" of {event['total']:g}" if event["total"] is not None else ""
+        text = f"{event['method']}: {event['progress']:g}{total} {event['message']}".rstrip()
         say(f"[{event['extension']}] {text}")

@@ -26,9 +26,10 @@ _SECTIONS = ("mcpServers", "mcp_servers", "servers", "context_servers", "mcp")
 
 @dataclass(frozen=True, slots=True)
 class ForeignServer:
-    """A server of another program. `table` has the keys of `[mcp_servers.NAME]` in a config of
-    exthost. `folder` is the working folder in which that program starts it, None if unknown. Values
-    in `table` may be secrets, so `repr` leaves it out."""
+    """An MCP server of another program. `name` is its name there, `program` is the name of the
+    program, and `file` is the config file that has the server. `table` has the keys of
+    `[mcp_servers.NAME]` in a config of exthost; its values may be secrets, so `repr` leaves it out.
+    `folder` is the working folder in which the program starts the server, None if unknown."""
 
     name: str
     program: str
@@ -39,8 +40,9 @@ class ForeignServer:
 
 @dataclass(frozen=True, slots=True)
 class FoundServers:
-    """The servers in the order of the files, the files that were read, and a message for each file
-    that could not be read."""
+    """The servers of other programs. `servers` are in the order of the files. `files` are the files
+    that have servers, or all readable files if the user named the files. `problems` has a message
+    for each file that could not be read."""
 
     servers: tuple[ForeignServer, ...]
     files: tuple[Path, ...]
@@ -49,7 +51,7 @@ class FoundServers:
 
 def find_servers(environ: Mapping[str, str], project: Path) -> FoundServers:
     """Return the servers in the files of all supported programs, for this user and this project."""
-    folders = _folders(environ, project)
+    folders = _path_variables(environ, project)
     pairs = [
         (config_file, Path(config_file.path.format_map(folders))) for config_file in CONFIG_FILES
     ]
@@ -64,7 +66,8 @@ def read_servers(files: Iterable[Path], environ: Mapping[str, str]) -> FoundServ
     return _read_all(pairs, environ, None)
 
 
-def _folders(environ: Mapping[str, str], project: Path) -> dict[str, str]:
+def _path_variables(environ: Mapping[str, str], project: Path) -> dict[str, str]:
+    """Return the values of the placeholders in the paths of CONFIG_FILES."""
     home = environ.get("HOME") or str(Path.home())
     if sys.platform == "darwin":
         settings = f"{home}/Library/Application Support"
@@ -76,6 +79,8 @@ def _folders(environ: Mapping[str, str], project: Path) -> dict[str, str]:
 def _read_all(
     pairs: Iterable[tuple[ConfigFile, Path]], environ: Mapping[str, str], project: Path | None
 ) -> FoundServers:
+    """Return the servers in these files. `project` is the folder of the user's project; None if the
+    user named the files, so that a missing file is a problem."""
     servers: list[ForeignServer] = []
     files: dict[Path, None] = {}
     problems = []
@@ -88,16 +93,16 @@ def _read_all(
             if project is None:
                 problems.append(f"{path}: there is no such file")
             continue
-        except NotADirectoryError:
+        except NotADirectoryError:  # a folder in the path is a file: this program is not installed
             continue
         except (OSError, ValueError, RecursionError) as error:
             # The message of a JSON or TOML error has the position, and nothing of the content,
             # which may be secret.
             problems.append(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
             continue
-        servers_of_file = list(_read_servers_of(config_file, path, document, environ, project))
-        servers += servers_of_file
-        if servers_of_file or project is None:
+        file_servers = list(_read_document_servers(config_file, path, document, environ, project))
+        servers += file_servers
+        if file_servers or project is None:
             files[path] = None
     return FoundServers(tuple(servers), tuple(files), tuple(problems))
 
@@ -108,7 +113,7 @@ def _read_document(path: Path) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _read_servers_of(
+def _read_document_servers(
     config_file: ConfigFile,
     path: Path,
     document: dict[str, Any],
@@ -118,27 +123,29 @@ def _read_servers_of(
     # The servers of a file that the user named run in the folder of that file, as with
     # `--config FILE`.
     folder = (project or path.parent) if config_file.is_of_project else None
-    parts = [document]
+    tables_with_sections = [document]
+    # The file of Claude Code has a table for each project, which takes precedence over the servers
+    # of the user.
     projects = document.get("projects")
-    if project is not None and isinstance(
-        projects, dict
-    ):  # Claude Code has a part for each project
-        project_part = projects.get(str(project))
-        if isinstance(project_part, dict):
-            parts.insert(0, project_part)
-    for part in parts:
+    if project is not None and isinstance(projects, dict):
+        project_table = projects.get(str(project))
+        if isinstance(project_table, dict):
+            tables_with_sections.insert(0, project_table)
+    for parent_table in tables_with_sections:
         sections = (config_file.section,) if config_file.section else _SECTIONS
-        section = next((name for name in sections if isinstance(part.get(name), dict)), None)
+        section = next(
+            (name for name in sections if isinstance(parent_table.get(name), dict)), None
+        )
         if section is None:
             continue
         non_secret_variables = {
             name: value for name, value in environ.items() if not is_secret_name(name)
         }
         base = folder or path.parent
-        filled_section = fill_placeholders(part[section], non_secret_variables, str(base))
+        filled_section = fill_placeholders(parent_table[section], non_secret_variables, str(base))
         _, tables, _ = read_json_servers({section: filled_section}, section)
         for name, table in tables.items():
-            if not isinstance(table, dict):
+            if not isinstance(table, dict):  # it is reported as unusable, by `plan_import`
                 table = {}
-            working_folder = project if part is not document else folder
+            working_folder = project if parent_table is not document else folder
             yield ForeignServer(name, config_file.program, path, table, working_folder)

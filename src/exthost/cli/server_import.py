@@ -1,8 +1,9 @@
-"""Decides for each MCP server of another program whether and how it is imported. Pure.
+"""Decides for each MCP server of another program whether and how it is imported. Does no I/O.
 
 Secrets are not copied. A variable that looks like a secret, by its name or its value, is written as
 a reference to an environment variable of the host. A server with a secret in its arguments is not
-imported. With `with_secrets`, both are copied. Text for the user never has the value of a secret.
+imported. With `with_secrets`, secrets in variables and in arguments are copied. Text for the user
+never has the value of a secret.
 """
 
 import re
@@ -47,9 +48,11 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A server, the decision about it, and the reason or its command line in `detail`. For a new
-    server, `table` is what is written to the config, and `variables` are the environment variables
-    that the host must have for it."""
+    """The decision about a server. `name` is the name of the server in the config of exthost,
+    `state` is the decision, and `server` is the server. `detail` is the command line of a new
+    server, or the reason why a server is not imported. For a new server, `table` is the table that
+    is written to the config, and `variables` are the environment variables that the host must
+    have for the server."""
 
     name: str
     state: State
@@ -61,15 +64,15 @@ class Verdict:
 
 def plan_import(
     servers: Iterable[ForeignServer],
-    present: Iterable[Spec],
+    config_specs: Iterable[Spec],
     folder: Path,
     *,
     with_secrets: bool = False,
 ) -> list[Verdict]:
-    """Return the verdict for each server. `present` are the extensions that the config has,
-    `folder` is the folder of the config."""
+    """Return the verdict for each server. `config_specs` are the extensions that the config has
+    already, and `folder` is the folder of the config."""
     config_index = _ServerIndex()
-    for spec in present:
+    for spec in config_specs:
         config_index.add(spec.id, spec.argv, (_comparable_env(spec.env), spec.cwd))
     import_index = _ServerIndex()
     verdicts = []
@@ -79,11 +82,11 @@ def plan_import(
             argv = (verdict.table["command"], *verdict.table.get("args", ()))
             table = verdict.table
             environment = (_comparable_env(table.get("env", {})), table.get("cwd", str(folder)))
-            if twin := config_index.find(server.name, argv, environment):
-                detail = f"the same as {twin}, which the config has"
+            if same_name := config_index.find(server.name, argv, environment):
+                detail = f"the same as {same_name}, which the config has"
                 verdict = Verdict(server.name, State.PRESENT, server, detail)
-            elif twin := import_index.find(server.name, argv, environment):
-                verdict = Verdict(server.name, State.DUPLICATE, server, f"the same as {twin}")
+            elif same_name := import_index.find(server.name, argv, environment):
+                verdict = Verdict(server.name, State.DUPLICATE, server, f"the same as {same_name}")
             else:
                 name = _free_name(server, config_index.names | import_index.names)
                 import_index.add(name, argv, environment)
@@ -148,8 +151,10 @@ def _decide(server: ForeignServer, folder: Path, with_secrets: bool) -> Verdict:
     if Path(table["command"]).name == "exthost":
         return verdict(State.ITSELF, "it is exthost, which would start itself")
     if any(_PLACEHOLDER.search(argument) for argument in (*argv, table.get("cwd", ""))):
-        missing = [match[0] for argument in argv if (match := _PLACEHOLDER.search(argument))]
-        return verdict(State.UNUSABLE, f"{(missing or ['its cwd'])[0]} has no value here")
+        # A placeholder that is left has no value. In the command line the first one is named; if
+        # there is none, the placeholder is in the working folder.
+        unfilled = [match[0] for argument in argv if (match := _PLACEHOLDER.search(argument))]
+        return verdict(State.UNUSABLE, f"{(unfilled or ['its cwd'])[0]} has no value here")
     masked_argv = _mask_secrets(argv)
     if masked_argv != argv and not with_secrets:
         return verdict(
@@ -189,13 +194,13 @@ def _working_folder(cwd: str | None, server: ForeignServer, folder: Path) -> str
     return None if server.folder in (None, folder) else str(server.folder)
 
 
-def _free_name(server: ForeignServer, taken: Collection[str]) -> str:
+def _free_name(server: ForeignServer, taken_names: Collection[str]) -> str:
     """Return the name of a server; if it is taken, with the name of the program appended."""
-    if server.name not in taken:
+    if server.name not in taken_names:
         return server.name
     base = f"{server.name}-{'-'.join(server.program.lower().split())}"
     names = (base, *(f"{base}-{number}" for number in range(2, 1000)))
-    return next(name for name in names if name not in taken)
+    return next(name for name in names if name not in taken_names)
 
 
 def _mask_secrets(argv: Iterable[str]) -> list[str]:
@@ -203,6 +208,7 @@ def _mask_secrets(argv: Iterable[str]) -> list[str]:
     masked: list[str] = []
     flag = ""
     for argument in argv:
+        # The value of an option such as `--api-key VALUE`.
         if is_secret_name(flag) and not argument.startswith("-"):
             argument = HIDDEN
         flag = argument.lstrip("-") if argument.startswith("-") else ""

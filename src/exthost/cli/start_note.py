@@ -12,13 +12,13 @@ NOTE_SECONDS = 1.0
 
 
 @contextmanager
-def start_note(what: str, seconds: float = NOTE_SECONDS) -> Iterator[None]:
-    """Print to stderr that `what` is being started, if the block takes longer than `seconds`. Print
-    nothing if stderr is not a terminal."""
+def start_note(name: str, seconds: float = NOTE_SECONDS) -> Iterator[None]:
+    """Print to stderr that the extension of this name is being started, if the block takes longer
+    than `seconds`. Print nothing if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield
         return
-    timer = asyncio.get_running_loop().call_later(seconds, say, f"starting {what} …")
+    timer = asyncio.get_running_loop().call_later(seconds, say, f"starting {name} …")
     try:
         yield
     finally:

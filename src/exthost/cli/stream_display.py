@@ -1,8 +1,9 @@
 """Shows the events of a stream on stderr as they arrive: text unchanged, progress as a bar.
 
 On a terminal a progress bar is one line that is redrawn. Otherwise a line is written when a task
-begins, at each tenth of it, and when it ends, so that a log stays readable. If the dialect has no
-function that renders events, their repr is shown.
+begins, at each tenth of it, and when it ends, so that a log stays readable. A dialect (the protocol
+that an extension speaks) may have a function that renders its events. Otherwise the repr of each
+event is shown.
 """
 
 import sys
@@ -16,13 +17,13 @@ _BAR_WIDTH = 24
 
 
 class StreamDisplay:
-    """Shows events within a `with` block. `render` returns an event as a progress bar or as text,
-    and None for an event that is not shown."""
+    """Shows events within a `with` block. `render` is the dialect's function, or None. It returns
+    a progress bar or a text for an event, and None for an event that is not shown."""
 
     def __init__(self, render: Callable[[Any], ProgressBar | str | None] | None) -> None:
         self._render = render
         self._bars: dict[str, ProgressBar] = {}
-        self._tenths: dict[str, int] = {}
+        self._tenths: dict[str, int] = {}  # by task: the tenth (0 to 10) of the last printed line
         self._is_terminal = sys.stderr.isatty()
         self._bar_line = ""  # the progress bar in the last line of the terminal, if any
         self._has_partial_line = False  # the last text did not end with a newline
@@ -32,9 +33,9 @@ class StreamDisplay:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        error_type: type[BaseException] | None,
         error: BaseException | None,
-        trace: TracebackType | None,
+        traceback: TracebackType | None,
     ) -> None:
         if self._has_partial_line or self._bar_line:
             sys.stderr.write("\n")
@@ -51,11 +52,13 @@ class StreamDisplay:
 
     def _write_text(self, text: str) -> None:
         self._erase_bar()
-        # Unchanged, without adding a newline: a model sends pieces of a line.
+        # No newline is added, because a model sends a line in several pieces.
         sys.stderr.write(text)
         self._has_partial_line = not text.endswith("\n")
 
     def _show_progress(self, progress: ProgressBar) -> None:
+        is_new = progress.id not in self._bars
+        # An event has only the fields that changed. The others keep their previous values.
         previous = self._bars.get(progress.id, ProgressBar(progress.id, progress.id))
         bar = ProgressBar(
             progress.id,
@@ -69,7 +72,7 @@ class StreamDisplay:
         if self._is_terminal:
             self._draw(bar)
         else:
-            self._print_step(bar, is_new=previous.label == progress.id and not previous.done)
+            self._print_step(bar, is_new=is_new)
 
     def _draw(self, bar: ProgressBar) -> None:
         self._start_line()
@@ -81,6 +84,7 @@ class StreamDisplay:
 
     def _print_step(self, bar: ProgressBar, *, is_new: bool) -> None:
         tenth = int(_fraction(bar) * 10)
+        # Without a total there are no tenths, so each step is printed.
         if is_new or bar.done or tenth != self._tenths.get(bar.id, 0) or not bar.total:
             self._tenths[bar.id] = tenth
             self._start_line()

@@ -1,4 +1,4 @@
-"""The filter and the selection of a table of extensions. Pure."""
+"""The filter and the selection of a table of extensions, changed by keys. Does no I/O."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,9 +12,10 @@ _MOVES = {"up": -1, "k": -1, "down": 1, "j": 1, "page-up": -10, "page-down": 10}
 
 
 class TableSelection:
-    """The filter and the selection of one table, changed by keys: arrows select, `/` begins a
-    filter, Enter ends it, Esc clears it. `id` is the selected extension, `pattern` the filter, and
-    `is_typing` is set while the filter is being typed."""
+    """The filter and the selection of one table. Arrow keys select, `/` begins a filter, Enter ends
+    typing the filter, and Esc clears it. `id` is the id of the selected extension ("" for none),
+    `pattern` is the text of the filter ("" for none), and `is_typing` is True while the filter is
+    being typed."""
 
     def __init__(self) -> None:
         self.id = ""

@@ -50,14 +50,15 @@ def read_target_extensions(args: Args) -> ConfiguredExtensions:
         )
         if specs or target_diagnostics or not Path(target).exists():
             if not specs and not target_diagnostics:
-                find_spec(args, target, with_disabled=True)  # raises, unless it is disabled
+                # Raises NotFound, unless the target is a disabled extension.
+                find_spec(args, target, with_disabled=True)
             disabled = tuple(
                 entry for entry in configured.report.disabled_candidates if entry.spec.id == target
             )
             report = replace(configured.report, disabled_candidates=disabled)
             return replace(configured, specs=specs, diagnostics=target_diagnostics, report=report)
     if not Path(target).exists():
-        find_spec(args, target)  # raises
+        find_spec(args, target)  # raises NotFound, with a suggestion
     report = manifests_at(Path(target))
     specs = tuple(candidate.spec for candidate in report.candidates)
     diagnostics = report.diagnostics
@@ -166,9 +167,10 @@ def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | No
 
 
 def command_spec(command: Sequence[str], dialect: str) -> Spec:
-    """Return the spec of a bare command."""
+    """Return the spec of a bare command (a command after `--` in place of an extension of the
+    config)."""
     source = {"type": "process", "command": command[0], "args": list(command[1:])}
-    find.find_dialect(dialect)
+    find.find_dialect(dialect)  # raises if there is no such dialect
     return spec_from_mapping({"name": command_id(command), "dialect": dialect, "source": source})
 
 
@@ -178,6 +180,8 @@ def _with_manifest_of_program(spec: Spec) -> Spec:
     if find.find_dialect(spec.dialect).traits.tools != "manifest":
         return spec
     format = find.find_manifest_format(spec.dialect)
+    # The files of the command line are searched from the last to the first, because interpreters
+    # come before the program that they run.
     folders = [
         Path(argument).parent for argument in reversed(spec.argv) if Path(argument).is_file()
     ]

@@ -100,7 +100,7 @@ def _not_found_error(configured: ConfiguredExtensions, id: str) -> NotFound | Us
     return NotFound(
         "X1206",
         f"no extension is called {id!r}",
-        help=f"did you mean {near!r}?" if near else "exthost list tells which there are",
+        help=f"did you mean {near!r}?" if near else "exthost list shows the extensions",
     )
 
 

@@ -1,8 +1,8 @@
 """List the tools of a config's extensions. Starts nothing: shows the tools that manifests declare,
 and names the extensions whose tools are known only after a start; --start starts them.
 
-Where a host of this config runs, these are the tools that can be called there.
---format prints the `tools` of a request to a model, as JSON.
+If a host of this config is running, these are the tools that can be called there.
+--format prints the `tools` field of a request to a model, as JSON.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
     parser.add_argument("--start", action="store_true", help="start the extensions and ask them")
     parser.add_argument(
-        "--format", choices=FORMS, help="print them as this API wants them; --start asks for all"
+        "--format", choices=FORMS, help="print them in the form of this API; --start includes all"
     )
     add_config_option(parser)
     add_dialect_option(parser)

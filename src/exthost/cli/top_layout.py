@@ -1,4 +1,4 @@
-"""Formats the table of `exthost top` and `exthost run` as lines that fit a terminal. Pure.
+"""Formats the table of `exthost top` and `exthost run` as lines that fit a terminal. Does no I/O.
 
 Failed extensions come first. No line is wider than the terminal. The last column, the last error,
 is cut at the right margin; `top` shows the whole error of the selected extension below the table.
@@ -34,7 +34,8 @@ _STATE_ORDER = {"failed": 0, "refused": 1, "open": 2, "backoff": 3, "starting": 
 
 
 class ArrangedTable(NamedTuple):
-    """The lines of a table, the index of the selected line, and the rows that are visible."""
+    """A table that fits a terminal. `lines` are its lines, `selected` is the index of the selected
+    line, and `rows` are the rows that are visible."""
 
     lines: list[str]
     selected: int
@@ -58,15 +59,16 @@ def arrange(
     """Return a table that fits the width and height: the header, and a range of rows that includes
     the selected one. If rows are left out, the last line says how many."""
     header, *body = table_lines(rows, width)
-    available = max(1, height - 1)
-    if len(body) <= available:
+    row_count = max(1, height - 1)  # the header takes one line
+    if len(body) <= row_count:
         return ArrangedTable([header, *body], selected + 1, tuple(rows))
-    available = max(1, available - 1)
-    first = max(0, min(selected - available // 2, len(body) - available))
-    below = len(body) - first - available
-    more = _truncate(f"… {first} above, {below} below", width)
-    lines = [header, *body[first : first + available], more]
-    return ArrangedTable(lines, selected - first + 1, tuple(rows[first : first + available]))
+    row_count = max(1, row_count - 1)  # the line about hidden rows takes another one
+    # The selected row is in the middle, except near the beginning and the end of the table.
+    first = max(0, min(selected - row_count // 2, len(body) - row_count))
+    count_below = len(body) - first - row_count
+    hidden_rows_line = _truncate(f"… {first} above, {count_below} below", width)
+    lines = [header, *body[first : first + row_count], hidden_rows_line]
+    return ArrangedTable(lines, selected - first + 1, tuple(rows[first : first + row_count]))
 
 
 def table_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
@@ -83,9 +85,9 @@ def table_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
 def _format_line(cells: Sequence[str], id_width: int, width: int) -> str:
     id, *middle, error = cells
     columns = [_truncate(id, id_width).ljust(id_width)]
-    for text, (_, available, is_number) in zip(middle, COLUMNS, strict=True):
-        cut = _truncate(text, available)
-        columns.append(cut.rjust(available) if is_number else cut.ljust(available))
+    for text, (_, column_width, is_number) in zip(middle, COLUMNS, strict=True):
+        cell = _truncate(text, column_width)
+        columns.append(cell.rjust(column_width) if is_number else cell.ljust(column_width))
     return _truncate(" ".join([*columns, error]).rstrip(), width)
 
 
@@ -106,7 +108,7 @@ def row_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         _format_count(row.get("failed")),
         str(row["in_flight"] + row["waiting"]),
         str(row["restarts"]),
-        {"open": "open", "half-open": "half", "half_open": "half"}.get(breaker, "-"),
+        {"open": "open", "half-open": "half"}.get(breaker, "-"),
         _format_number(row.get("cpu_percent"), 0),
         _format_bytes(row.get("memory_bytes")),
         escape_controls(" ".join(error["message"].split())) if error else "-",
@@ -139,7 +141,7 @@ def _format_milliseconds(value: float | None) -> str:
 
 
 def _format_bytes(value: int | None) -> str:
-    """Return a size in at most five characters."""
+    """Return a size in at most five characters. None and 0 mean that the size is unknown."""
     if not value:
         return "-"
     for unit in ("K", "M", "G"):

@@ -1,4 +1,4 @@
-"""Computes rates from two samples of a host: calls per second, and processor use. Pure."""
+"""Computes rates from two samples of a host: calls per second, and processor use. Does no I/O."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +11,7 @@ class Rates:
     them with the previous sample."""
 
     def __init__(self) -> None:
+        # By extension: the time, the number of calls, and the seconds of processor time.
         self._previous_samples: dict[str, tuple[float, int, float]] = {}
 
     def add(self, rows: Sequence[Mapping[str, Any]], now: float) -> list[dict[str, Any]]:
@@ -29,7 +30,7 @@ class Rates:
         if id not in self._previous_samples:
             return {"rate": None, "cpu_percent": None}
         previous_time, previous_calls, previous_cpu = self._previous_samples[id]
-        seconds = max(now - previous_time, 0.001)
+        seconds = max(now - previous_time, 0.001)  # never 0, by which the rates are divided
         return {
             "rate": max(0, calls - previous_calls) / seconds,
             # The sum can decrease, because it no longer has the time of a process that has ended.

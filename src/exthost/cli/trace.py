@@ -1,9 +1,9 @@
 """Every message between a running host and its extensions, as it comes, until Ctrl-C.
 
 What extensions write to stderr, their processes and their states are shown between the messages.
-Secrets are hidden. With --json each is a JSON object a line, and with --save they go to a file:
-`exthost replay FILE` plays it again. To record a session from its beginning, restart the extension
-meanwhile, or use --trace FILE of `exthost call` and `exthost inspect`.
+Secrets are hidden. With --json each is one line with a JSON object. With --save they are written to
+a file: `exthost replay FILE` plays it again. To record a session from its beginning, restart the
+extension meanwhile, or use --trace FILE of `exthost call` and `exthost inspect`.
 """
 
 import argparse

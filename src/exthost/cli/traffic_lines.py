@@ -37,12 +37,13 @@ def _record_text(record: TraceRecord) -> str:
                 if record.text == DROPPED_RECORDS:
                     return f"dropped: {data.get('times'):,} {record.text}"
                 return f"dropped: {record.text} ({data.get('times')} so far)"
+            # Output that is not a message: a frame with other text, or bytes that are no frame.
             case "noise" | "skipped":
                 return f"no message ({record.data}): {record.text}"
         return f"stderr: {record.text}"
     number = f" #{record.call}" if record.call is not None else ""
-    kind = {"reply": "reply to ", "failure": "error from ", "notification": "note "}
-    subject = f"{kind.get(record.kind, '')}{record.method}{number}"
+    prefixes = {"reply": "reply to ", "failure": "error from ", "notification": "note "}
+    subject = f"{prefixes.get(record.kind, '')}{record.method}{number}"
     return f"{subject} {jsontext.display_text(record.data)} ({record.size:,} B)"
 
 

@@ -1,4 +1,4 @@
-"""Delete an extension's folder from the search path; of a linked one only the link.
+"""Delete an extension's folder from the search path; if it is a link, only the link is deleted.
 
   exthost uninstall NAME --yes
 
@@ -38,11 +38,11 @@ def run(args: UninstallArgs) -> int:
     package = _find_package(configured, args.name)
     target = Path(package.folder)
     _check_not_search_path(configured.config, target)
-    what = "the link" if target.is_symlink() else "the folder"
+    target_type = "the link" if target.is_symlink() else "the folder"
     if not args.yes:
         raise UsageError(
             "X1397",
-            f"this deletes {what} {target}",
+            f"this deletes {target_type} {target}",
             extension=package.id,
             help=f"exthost uninstall {package.id} --yes",
             evidence=Evidence(path=str(target)),
@@ -51,7 +51,7 @@ def run(args: UninstallArgs) -> int:
     if args.json:
         show_json({"id": package.id, "path": str(target), "uninstalled": True})
     else:
-        print(f"{package.id}: deleted {what} {target}")
+        print(f"{package.id}: deleted {target_type} {target}")
     suggest_reload(args)
     return 0
 
@@ -74,6 +74,8 @@ def _check_not_search_path(config: Config, target: Path) -> None:
 def _find_package(configured: ConfiguredExtensions, name: str) -> Candidate:
     packages = (*configured.report.candidates, *configured.report.disabled_candidates)
     for package in packages:
+        # `home` is the real path of the files that belong to this extension alone. It differs from
+        # the folder if that contains other extensions, and then the folder must not be deleted.
         if package.id == name and package.home == str(Path(package.folder).resolve()):
             return package
     if any(spec.id == name for spec in configured.config.specs):
@@ -81,6 +83,6 @@ def _find_package(configured: ConfiguredExtensions, name: str) -> Candidate:
     else:
         suggestion = nearest(name, [package.id for package in packages])
         help = (
-            f"did you mean {suggestion!r}?" if suggestion else "exthost list tells which there are"
+            f"did you mean {suggestion!r}?" if suggestion else "exthost list shows the extensions"
         )
     raise NotFound("X1206", f"no extension {name!r} was found in a folder of its own", help=help)

@@ -1,12 +1,12 @@
-"""Print a systemd unit that runs a host: started at boot, ready when it is, reloaded by SIGHUP.
+"""Print a systemd unit that starts a host at boot, waits until it is ready, and can reload it.
 
   exthost unit --config /etc/exthost.toml > /etc/systemd/system/exthost.service
   exthost unit --user > ~/.config/systemd/user/exthost.service
   systemctl daemon-reload && systemctl enable --now exthost
 
-The unit has a cgroup of its own, so the kernel can cap what each extension may use. Where the
-service may do less than its user (ProtectSystem= and others), so may every extension. The unit has
-the PATH of now, so that commands which are found here are found there.
+The unit has its own cgroup, so that the kernel can limit the memory and processes of each
+extension. Restrictions of the service (ProtectSystem= and others) apply to every extension. The
+unit has the PATH of this shell, so that it finds the same commands.
 """
 
 import argparse

@@ -54,7 +54,7 @@ def run(args: Args) -> int:
             stderr=file,
             start_new_session=True,
         )
-    host = _wait_until_open(path, process, output)
+    host = _wait_until_open(path, process)
     if host is None:
         sys.stderr.write(output.read_text("utf-8", "replace"))
         say(f"the host ended with exit code {process.returncode}; its output is in {output}")
@@ -98,20 +98,20 @@ def _output_file(path: str) -> Path:
     return extension_log.with_name("host.out")
 
 
-def _wait_until_open(
-    path: str, process: "subprocess.Popen[bytes]", output: Path
-) -> dict[str, Any] | None:
-    """Wait until the host has opened, and return its answer to `hello`. Return None if it ended
-    before."""
+def _wait_until_open(path: str, process: "subprocess.Popen[bytes]") -> dict[str, Any] | None:
+    """Wait until each extension of the host is ready or has failed, and return the host's reply to
+    `hello`. Return None if the host ended before that."""
     while process.poll() is None:
         try:
             host: dict[str, Any] = ask(path, Request("hello"), timeout=_HELLO_SECONDS)
         except NotFound:
             pass
         except ExthostError:
+            # A host that is ending may close the connection; then the loop ends, too.
             if process.poll() is None:
                 raise
         else:
+            # Another process of the same config may have started its host first.
             if host["pid"] == process.pid and host["opened"]:
                 return host
         time.sleep(_POLL_SECONDS)

@@ -42,6 +42,7 @@ def run(args: Args) -> int:
         report = manifests_at(Path(args.target))
         rows, specs = _discovered_rows(report), [candidate.spec for candidate in report.candidates]
         diagnostics = report.diagnostics
+    # An extension that requires a newer host is invalid, though its manifest alone is not.
     version_diagnostics = _version_diagnostics(specs)
     rows = [row for row in rows if row[0] not in version_diagnostics]
     diagnostics = (*diagnostics, *version_diagnostics.values())
@@ -56,7 +57,7 @@ def run(args: Args) -> int:
     else:
         show_table(rows, ("VALID", "DIALECT", "PATH"))
         if not rows and not errors:
-            config = "" if args.target else "; what the config says itself is valid"
+            config = "" if args.target else "; the config itself is valid"
             say(f"there are no manifests here{config}; exthost doctor checks what is there")
         print_diagnostics(select_diagnostics(diagnostics, include_all=args.all), with_help=True)
     return ManifestError.exit_code if errors else 0
@@ -69,8 +70,8 @@ def _discovered_rows(report: Report) -> list[tuple[str, str, str]]:
 def _config_rows(configured: ConfiguredExtensions) -> list[tuple[str, str, str]]:
     """Return a row for each manifest that an entry of the config names."""
     ids = {spec.id for spec in configured.config.specs}
-    named = [spec for spec in configured.specs if spec.id in ids and spec.manifest_file]
-    return [(spec.id, spec.dialect, spec.manifest_file) for spec in named]
+    specs = [spec for spec in configured.specs if spec.id in ids and spec.manifest_file]
+    return [(spec.id, spec.dialect, spec.manifest_file) for spec in specs]
 
 
 def _version_diagnostics(specs: Sequence[Spec]) -> dict[str, Diagnostic]:

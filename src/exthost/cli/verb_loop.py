@@ -1,4 +1,4 @@
-"""Runs the coroutine of a verb on an event loop."""
+"""Runs the coroutine of a verb (a subcommand of `exthost`) on an event loop."""
 
 import asyncio
 from typing import Any
@@ -18,14 +18,15 @@ def run_async(main: Any) -> int:
 
 
 def run_long_lived(main: Any) -> int:
-    """Do the same as `run_async`, on uvloop if it is installed. For verbs that serve for long."""
+    """Do the same as `run_async`, on uvloop if it is installed. Used by verbs that run for long,
+    such as `run`, because importing uvloop takes time."""
     harden()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return int(runner.run(main))
 
 
 def run_once(main: Any) -> int:
-    """Do the same as `run_async`, and print the warnings of the host to stderr. Verbs with a
-    display print them there instead."""
+    """Do the same as `run_async`, and print the warnings of the host to stderr. Verbs that have a
+    display, such as `run`, show the warnings in the display instead."""
     with WarningHandler(lambda text: say(escape_controls(text))):
         return run_async(main)

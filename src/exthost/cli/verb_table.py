@@ -12,8 +12,9 @@ from exthost.cli.verbs import VERBS
 
 
 class Option(NamedTuple):
-    """An option, or a positional argument if `names` is empty. `placeholder` stands for its value
-    in the help, such as FILE; it is "" for an option without a value."""
+    """An option, or a positional argument if `names` is empty. `placeholder` represents the value
+    in the help, such as FILE; it is "" for an option without a value. `choices` are the allowed
+    values; empty if any value is allowed."""
 
     names: tuple[str, ...]
     placeholder: str
@@ -22,12 +23,13 @@ class Option(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """A verb. `summary` is its line in `exthost --help`, `about` the text of its own help, and
-    `takes_name` is whether it has an argument that names an extension."""
+    """A verb (a subcommand of `exthost`). `summary` is its line in `exthost --help`, `help_text` is
+    the text of its own help, `usage` is the usage line of its help, and `options` are its options
+    and arguments. `takes_name` is whether an argument names an extension."""
 
     name: str
     summary: str
-    about: str
+    help_text: str
     usage: str
     options: tuple[Option, ...]
 
