@@ -7,7 +7,7 @@ from contextlib import aclosing
 from exthost.events import CallEnded, StateChanged
 from exthost.host.host import Host
 from exthost.trace.record import TraceRecord
-from exthost.web.history import CALLS, MOVES, POINTS, History, point_of
+from exthost.web.history import MAX_CALLS, MAX_MOVES, POINT_COUNT, History, point_number
 from exthost.web.page_traffic import (
     BATCH_RECORDS,
     MAX_RINGS,
@@ -16,7 +16,7 @@ from exthost.web.page_traffic import (
     follow_traffic,
     records_of_call,
 )
-from exthost.web.page_values import TEXT_CHARACTERS, cut, to_json
+from exthost.web.page_values import TEXT_CHARACTERS, to_json, truncate
 
 
 def record(number: int, text: str = "") -> TraceRecord:
@@ -83,21 +83,21 @@ async def test_the_past_of_an_extension_is_kept_in_bounded_rings() -> None:
         outcome = "result" if number % 100 else "error"
         host.events.publish(CallEnded("x", "m", outcome, 0.001))
     past = history.find("x")
-    assert (len(past.moves), len(past.calls), len(past.failed)) == (MOVES, CALLS, 10)
+    assert (len(past.moves), len(past.calls), len(past.failed)) == (MAX_MOVES, MAX_CALLS, 10)
     assert len(past.moves[0].reason) < 1000
-    points = past.points(point_of(time.time()))
-    assert len(points) == POINTS and sum(calls for calls, _ in points) == 1000
+    points = past.points(point_number(time.time()))
+    assert len(points) == POINT_COUNT and sum(calls for calls, _ in points) == 1000
     assert sum(failed for _, failed in points) == 10
-    assert past.points(point_of(time.time()) + 2 * POINTS) == [], "two minutes of nothing"
+    assert past.points(point_number(time.time()) + 2 * POINT_COUNT) == [], "two minutes of nothing"
     for number in range(100):
         host.events.publish(StateChanged(f"gone-{number}", "ready", "stopped"))
     history.forget_removed()
-    assert history.find("x").calls.maxlen == CALLS and not history.find("x").calls
+    assert history.find("x").calls.maxlen == MAX_CALLS and not history.find("x").calls
     history.close()
 
 
 def test_any_value_becomes_json_and_long_text_is_cut() -> None:
     assert json.loads(to_json({"a": "\ud800", "b": [1]}))["b"] == [1]
     assert json.loads(to_json({"a": object()}))
-    long = cut("x" * (TEXT_CHARACTERS + 5))
+    long = truncate("x" * (TEXT_CHARACTERS + 5))
     assert long.endswith("5 more characters")

@@ -11,7 +11,7 @@ the traffic, bypass its session layer, because that layer costs more than the ca
 order:
 
     server           the gateway: its parts, and the path of a request
-    requests         the handler of each MCP method
+    request_handlers the handler of each MCP method
     relay            relays one request to the extension that answers it
     exchanges        the requests in progress, and the requests that servers send to clients
     held_calls       calls that wait for the input of a stateless client

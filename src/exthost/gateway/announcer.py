@@ -2,8 +2,9 @@
 
 Extensions start and stop in bursts, so the changes of lists within a short time are announced
 together, and the list of tools is announced only if it differs from the last one. A log message of
-a server goes to the clients that have calls in progress there; without such calls it goes to every
-connected client of the handshake era. Each client gets only the levels that it has set.
+a server goes to the clients that have calls in progress at that server. If there are no such calls,
+it goes to every connected client of the handshake era. A client gets no message that is less severe
+than the level that it has set.
 """
 
 import asyncio
@@ -108,7 +109,8 @@ class Announcer:
         return not self._change.is_set()
 
     def mark_changed(self, kind: str) -> None:
-        """Announce soon that the list of this kind has changed."""
+        """Announce soon that the list of this kind has changed. A change of resource templates is
+        announced as a change of resources, because MCP has no notification for templates."""
         self._changed_lists.add("prompts" if kind == "prompts" else "resources")
         self._change.set()
 
@@ -119,6 +121,8 @@ class Announcer:
         if event.after != "ready" and event.before != "ready":
             return
         extension = self._catalog.find_server(event.extension)
+        # The capabilities of an extension that is no longer ready are unknown, so each of its lists
+        # may have changed.
         capabilities = (
             server_capabilities(extension) if extension is not None else _KINDS_BY_CAPABILITY
         )
@@ -138,7 +142,8 @@ class Announcer:
             await self._change.wait()
             await asyncio.sleep(SETTLE_SECONDS)
             self._change.clear()
-            self._tools.start_silent()
+            # A change may have added an extension whose tools are unknown until it is started.
+            self._tools.start_unlisted()
             lists, self._changed_lists = self._changed_lists, set()
             tools = dict(self._host.tools)
             if _are_different(tools, self._announced_tools):
@@ -160,7 +165,7 @@ class Announcer:
                 await asyncio.wait([first_list, change], return_when="FIRST_COMPLETED")
                 change.cancel()
                 self._change.clear()
-                self._tools.start_silent()
+                self._tools.start_unlisted()
         finally:
             first_list.cancel()
 
@@ -227,8 +232,8 @@ class Announcer:
     # -- levels and clients ------------------------------------------------------------------
 
     async def set_level(self, extension: str = "") -> None:
-        """Send the least severe log level that a client has set to this MCP server, or to all of
-        them if `extension` is ""."""
+        """Send the least severe log level that a client has set to the MCP server with the id
+        `extension`, or to all MCP servers if `extension` is ""."""
         level = self._clients.lowest_level
         if level is None:
             return

@@ -2,7 +2,7 @@
 
 The functions that decode check only what a tool call needs. They return None for a message that is
 unusual in any way, and the caller leaves that message to the `mcp` package, which validates it in
-full. Replies have the same form as those of the package. Pure, except for a log message.
+full. Replies have the same form as those of the package.
 """
 
 import logging
@@ -98,14 +98,15 @@ def encode_error(id: types.RequestId, error: types.ErrorData) -> bytes:
 
 
 def to_error_data(error: Exception, *, stateless: bool) -> types.ErrorData:
-    """Return the JSON-RPC error for an exception. An exception that the package does not translate
-    is logged with its traceback."""
+    """Return the JSON-RPC error for an exception. `stateless` is whether the client is one of the
+    stateless era. An exception that the package does not translate is logged with its traceback."""
     translated = handler_exception_to_error_data(error)
     if translated is not None:
         return translated
     _log.error("tools/call failed", exc_info=error)
     if stateless:
         return types.ErrorData(code=types.INTERNAL_ERROR, message="Internal server error")
+    # The package uses the code 0 in the handshake era, for compatibility with its first version.
     return types.ErrorData(code=0, message=str(error))
 
 

@@ -27,9 +27,10 @@ SendRequest = Callable[[str, Any], Awaitable[dict[str, Any]]]
 
 
 class Caller:
-    """The client of a call: its protocol revision, and the params and capabilities that it
-    declared. For a stateless client, `params` is made from its requests, and None if they have no
-    client name."""
+    """The client of a call. `version` is its protocol revision, `params` are the params of its
+    `initialize` request, and `capabilities` are the capabilities that it declared. A stateless
+    client sends no `initialize`: its `params` are made from its request, and are None if the
+    request has no client name."""
 
     __slots__ = ("capabilities", "params", "version")
 
@@ -45,11 +46,12 @@ class Caller:
 
 
 class CallSession(ServerSession):
-    """The `ctx.session` of such a call.
+    """The `ctx.session` of a call that bypasses the package.
 
-    `notify` sends a notification to the client before the result. Requests to the client are sent
-    by `connection_session`, the package's session of the connection, or else by `send_to_client`;
-    without both, `send_request` raises NoBackChannelError.
+    `caller` is the client, and `progress_token` is the token of its request (None if the client
+    wants no progress). `notify` sends a notification to the client before the result. Requests to
+    the client are sent by `connection_session`, the package's session of the connection, or else by
+    `send_to_client`. If both are None, `send_request` raises NoBackChannelError.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class CallSession(ServerSession):
         # super().__init__() is not called: every method that is used is overridden.
         self._caller = caller
         self._progress_token = progress_token
-        self._send_to_caller = notify
+        self._notify_caller = notify
         self._send_to_client = send_to_client
         self._connection_session = connection_session
 
@@ -106,7 +108,7 @@ class CallSession(ServerSession):
         notification: types.ServerNotification,
         related_request_id: types.RequestId | None = None,
     ) -> None:
-        await self._send_to_caller(notification)
+        await self._notify_caller(notification)
 
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
@@ -118,7 +120,7 @@ class CallSession(ServerSession):
                 total=total,
                 message=message,
             )
-            await self._send_to_caller(types.ProgressNotification(params=params))
+            await self._notify_caller(types.ProgressNotification(params=params))
 
 
 def make_context(

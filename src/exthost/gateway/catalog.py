@@ -31,7 +31,7 @@ __all__ = [
 
 _log = logging.getLogger("exthost.gateway")
 
-# A server whose list has not arrived after this time is left out of the answer.
+# A list that has not arrived from its server after this time is left out of the reply.
 LIST_SECONDS = 2.0
 
 # The maximum number of remembered links. The oldest are forgotten first.
@@ -71,19 +71,20 @@ def is_stateless_server(extension: Extension) -> bool:
 class Catalog:
     """The resources, templates and prompts of the extensions that `extensions` returns.
 
-    `on_late` is called with the kind of a list that arrived after a client was answered without it.
+    `on_late_list` is called with the kind of a list that arrived after a client got a reply without
+    its items.
     With `plain_names`, a prompt whose name only one server uses is listed under that name.
     """
 
     def __init__(
         self,
         extensions: Callable[[], Iterable[Extension]],
-        on_late: Callable[[Kind], None],
+        on_late_list: Callable[[Kind], None],
         *,
         plain_names: bool = False,
     ) -> None:
         self._extensions = extensions
-        self._on_late = on_late
+        self._on_late_list = on_late_list
         self._plain_names = plain_names
         self._fetch_tasks: dict[tuple[str, Kind], asyncio.Task[list[Any]]] = {}
         self._links: dict[str, str] = {}
@@ -132,7 +133,7 @@ class Catalog:
             _, pending = await asyncio.wait(pending, timeout=LIST_SECONDS)
             for task in pending:
                 task.add_done_callback(
-                    lambda done: None if done.cancelled() else self._on_late(kind)
+                    lambda done: None if done.cancelled() else self._on_late_list(kind)
                 )
         return [
             (ext, item)
@@ -151,7 +152,8 @@ class Catalog:
         return task
 
     def _listed_names(self, items: list[tuple[Extension, Any]]) -> list[str]:
-        """Return the name under which each prompt is listed; "" for one that has no valid name."""
+        """Return the name under which each prompt is listed; "" for a prompt without a valid
+        name."""
         server_names = [item.get("name") for _, item in items]
         return [
             ""
@@ -169,11 +171,11 @@ class Catalog:
                 return extension
         return None
 
-    # -- owners ------------------------------------------------------------------------------
+    # -- search ------------------------------------------------------------------------------
 
     async def find_prompt(self, name: str) -> Prompt | None:
-        """Return the prompt of this name, or None. The name is that of the list,
-        `extension:prompt`, or the server's own name for it if only one server has that name."""
+        """Return the prompt of this name, or None. Three names are accepted: the name in the list,
+        `extension:prompt`, and the server's own name for the prompt if only one server has it."""
         items = await self._fetch_items("prompts")
         for (extension, item), listed_name in zip(items, self._listed_names(items), strict=True):
             server_name = item.get("name")
@@ -197,12 +199,12 @@ class Catalog:
         link_servers = [ext for ext in servers if ext.id == self._links.get(uri)]
         if link_servers:
             return link_servers
-        matching = [
+        template_servers = [
             extension
             for extension, item in await self._fetch_items("templates")
             if _matches(item.get("uriTemplate"), uri)
         ]
-        return list(dict.fromkeys(matching)) or servers
+        return list(dict.fromkeys(template_servers)) or servers  # each server once
 
     def remember_links(self, extension: str, result: Any) -> None:
         """Remember that this extension has the resources that a tool result of it links to."""
@@ -232,7 +234,8 @@ async def _fetch_list(extension: Extension, kind: Kind) -> list[Any]:
 
 
 def _unique(items: Iterable[tuple[Extension, Any]], key_field: str) -> list[Any]:
-    """Return the items whose key no earlier server has. Duplicates of one server are kept."""
+    """Return the items whose key no earlier server has. Duplicates of one server are kept, because
+    the gateway passes the list of a server on unchanged."""
     owners: dict[str, str] = {}
     return [
         item

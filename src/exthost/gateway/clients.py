@@ -116,7 +116,7 @@ class Clients:
 
     def find_sole_session(self, method: str, params: Any) -> ServerSession | None:
         """Return the session of the only connected client, or None if there is not exactly one or
-        it cannot answer such a request."""
+        if that client cannot answer this request."""
         sessions = [client.session for client in self if client.session is not None]
         if len(sessions) != 1 or not can_answer(sessions[0], method, params):
             return None

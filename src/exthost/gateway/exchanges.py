@@ -3,8 +3,9 @@
 An exchange is one request of a client from its arrival until its result. During an exchange the
 server may itself send a request to the client: to sample a model, to have a person fill in a form,
 or to list the roots of a workspace. A server on stdio does not say for which call it sends such a
-request. If one client has calls in progress at the server, that client gets the request. If several
-clients have, the request is refused, because no client may see a request that is meant for another.
+request. If only one client has calls in progress at the server, that client gets the request. If
+several clients have calls there, the request is refused, because no client may see a request that
+is meant for another.
 
 A client of the handshake era gets the request itself. The stateless era has no requests of servers,
 so its client gets a result of the type `input_required` (see `held_calls`).
@@ -63,8 +64,9 @@ class Question(NamedTuple):
 
 
 class Exchange:
-    """One request of a client that an extension is answering. A stateless client that is asked for
-    input sends the request again with the input; `ctx` is the context of the latest one."""
+    """One request of a client that an extension is answering. `extension` is the id of that
+    extension, and `outbox` has the notifications to the client. A stateless client that is asked
+    for input sends the request again with the input; `ctx` is the context of the latest one."""
 
     __slots__ = ("_questions", "ctx", "extension", "outbox")
 
@@ -83,7 +85,7 @@ class Exchange:
         return self._questions
 
     @property
-    def client(self) -> object:
+    def client_key(self) -> object:
         """A key that is equal for the requests of one client."""
         if is_stateless(self.ctx.protocol_version):
             # On HTTP, two stateless requests cannot be known to come from one client, so each has a
@@ -123,12 +125,12 @@ class Exchanges:
 
     def choose(self, extension: str, method: str, params: Any) -> Exchange | None:
         """Return the exchange that a request of this extension belongs to, or None if no exchange
-        is in progress. Raises CallFailed if several clients come into question, or if the client
+        is in progress. Raises CallFailed if several clients have exchanges here, or if the client
         has not declared that it answers this method."""
         exchanges = list(self.list_for(extension))
         if not exchanges:
             return None
-        if len({exchange.client for exchange in exchanges}) > 1:
+        if len({exchange.client_key for exchange in exchanges}) > 1:
             raise CallFailed(
                 "X0741",
                 f"several clients have calls at {extension}, so {method} cannot be assigned to one",
@@ -156,7 +158,8 @@ def no_client_error(extension: str, method: str) -> CallFailed:
 
 
 def can_answer(session: ServerSession, method: str, params: Any) -> bool:
-    """Return whether this client has declared that it answers such a request."""
+    """Return whether the client of this session has declared that it answers requests of this
+    method with these params."""
     declared = session.client_capabilities
     if declared is None:
         return False
@@ -166,6 +169,7 @@ def can_answer(session: ServerSession, method: str, params: Any) -> bool:
         return declared.roots is not None
     if declared.elicitation is None:
         return False
+    # To open a URL, in place of a form, is a capability of its own.
     is_url = isinstance(params, Mapping) and params.get("mode") == "url"
     return not is_url or declared.elicitation.url is not None
 
@@ -179,6 +183,7 @@ async def ask_client(
     sent_params = dict(params) if isinstance(params, Mapping) else {}
     meta = sent_params.get("_meta")
     if isinstance(meta, Mapping):
+        # The server's progress token means nothing to the client, which may send progress with it.
         sent_params["_meta"] = {key: value for key, value in meta.items() if key != "progressToken"}
     metadata = ServerMessageMetadata(related_request_id=request_id)
     try:

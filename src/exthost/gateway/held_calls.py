@@ -27,6 +27,10 @@ _STATE_PREFIX = "exthost-held-"
 
 
 class _HeldCall(NamedTuple):
+    """A held call. `exchange` is the client's request, `task` makes the call, `questions` are the
+    requests of the server that the client has to answer, by their keys in `inputRequests`, and
+    `expiry` is the timer that cancels the call."""
+
     exchange: Exchange
     task: "asyncio.Task[Any]"
     questions: dict[str, Question]
@@ -37,7 +41,7 @@ class HeldCalls:
     """The held calls of all stateless clients, by their `requestState`."""
 
     def __init__(self) -> None:
-        self._held: dict[str, _HeldCall] = {}
+        self._calls_by_state: dict[str, _HeldCall] = {}
 
     def continues_held_call(self, params: Mapping[str, Any]) -> bool:
         """Return whether this request continues a held call."""
@@ -51,7 +55,7 @@ class HeldCalls:
 
     async def resume(self, ctx: Context, params: Mapping[str, Any]) -> Any:
         """Continue a held call with the answers in these params."""
-        held_call = self._held.pop(str(params.get("requestState")), None)
+        held_call = self._calls_by_state.pop(str(params.get("requestState")), None)
         if held_call is None:
             raise MCPError(types.INVALID_PARAMS, "unknown or expired requestState")
         held_call.expiry.cancel()
@@ -64,7 +68,7 @@ class HeldCalls:
                 continue
             if key in responses:
                 question.answer.set_result(responses[key])
-            else:  # the client did not answer this one: ask again
+            else:  # the client left this question unanswered, so it is asked again
                 exchange.questions.put_nowait(question)
         return await self._wait(exchange, held_call.task)
 
@@ -90,7 +94,7 @@ class HeldCalls:
         state = _STATE_PREFIX + secrets.token_urlsafe(24)
         loop = asyncio.get_running_loop()
         expiry = loop.call_later(HOLD_SECONDS, self._expire, state)
-        self._held[state] = _HeldCall(exchange, task, questions, expiry)
+        self._calls_by_state[state] = _HeldCall(exchange, task, questions, expiry)
         requests = {
             key: {"method": question.method, "params": question.params or {}}
             for key, question in questions.items()
@@ -102,13 +106,13 @@ class HeldCalls:
         }
 
     def _expire(self, state: str) -> None:
-        held_call = self._held.pop(state, None)
+        held_call = self._calls_by_state.pop(state, None)
         if held_call is not None:
             held_call.task.cancel()
 
     async def close(self) -> None:
         """Cancel every held call."""
-        held_calls, self._held = list(self._held.values()), {}
+        held_calls, self._calls_by_state = list(self._calls_by_state.values()), {}
         for call in held_calls:
             call.expiry.cancel()
             call.task.cancel()

@@ -64,7 +64,7 @@ InputSchema = Callable[[str], Mapping[str, Any] | None]
 
 
 class _Request:
-    """The `ctx.request` of a call. The gateway reads nothing of it but the headers."""
+    """The `ctx.request` of a call. The gateway reads only its headers."""
 
     __slots__ = ("headers",)
 
@@ -109,7 +109,8 @@ class HttpCalls:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = self._read_headers(scope)
         if headers is None:
-            # The package accepts any text after the colon as a port.
+            # The name in the Host header is checked here, because the package's check accepts any
+            # text after a colon as a port.
             if scope["type"] == "http" and not self._access.is_own_name(decode_headers(scope)):
                 await send_response(send, MISDIRECTED, "text/plain", UNKNOWN_NAME.encode())
             else:
@@ -133,8 +134,9 @@ class HttpCalls:
         length = headers.get("content-length", "")
         is_standard = (
             len(headers) == len(scope["headers"])  # no header occurs twice
-            and "origin" not in headers
+            and "origin" not in headers  # the package checks origins, and adds CORS headers
             and length.isdecimal()
+            # The first ten digits suffice, and `int` refuses a text with thousands of digits.
             and int(length[:10]) <= MAX_BODY_BYTES
             and headers.get("content-type") == "application/json"
             and "application/json" in (accept := headers.get("accept", ""))
@@ -225,7 +227,7 @@ class HttpCalls:
             raise
         finally:
             del session.calls[key]
-        await response.end(_encode_reply(id, task, cancelled=REQUEST_CANCELLED), 200)
+        await response.end(_encode_reply(id, task, cancelled_code=REQUEST_CANCELLED), 200)
         return True
 
     # -- the stateless era -------------------------------------------------------------------
@@ -241,6 +243,7 @@ class HttpCalls:
         if message.get("method") != "tools/call" or id is None or not isinstance(params, dict):
             return False
         caller = self._find_stateless_caller(headers, message)
+        # The package sends the error for a request that is not valid.
         if caller is None or self._contradicts_headers(params, headers):
             return False
         response = CallResponse(send)
@@ -248,7 +251,8 @@ class HttpCalls:
         task = asyncio.get_running_loop().create_task(self._answer(ctx))
         reply = asyncio.get_running_loop().create_task(_send_reply(id, task, response))
         try:
-            # uvicorn sends this message after the end of the response, too.
+            # uvicorn sends `http.disconnect` after the end of the response, too, so this loop ends
+            # in both cases.
             while (await receive())["type"] != "http.disconnect":
                 pass
         finally:
@@ -325,7 +329,7 @@ async def _send_reply(
     id: types.RequestId, task: "asyncio.Task[dict[str, Any]]", response: CallResponse
 ) -> None:
     await asyncio.wait([task])
-    reply = _encode_reply(id, task, cancelled=types.CONNECTION_CLOSED, stateless=True)
+    reply = _encode_reply(id, task, cancelled_code=types.CONNECTION_CLOSED, stateless=True)
     await response.end(reply, _http_status(task))
 
 
@@ -333,13 +337,13 @@ def _encode_reply(
     id: types.RequestId,
     task: "asyncio.Task[dict[str, Any]]",
     *,
-    cancelled: int,
+    cancelled_code: int,
     stateless: bool = False,
 ) -> bytes:
-    """Return the reply to a call whose task is done. `cancelled` is the error code of a cancelled
-    call."""
+    """Return the reply to a call whose task is done. `cancelled_code` is the error code for a
+    cancelled call. `stateless` is whether the client is one of the stateless era."""
     if task.cancelled():
-        return encode_error(id, types.ErrorData(code=cancelled, message="Request cancelled"))
+        return encode_error(id, types.ErrorData(code=cancelled_code, message="Request cancelled"))
     error = task.exception()
     if not isinstance(error, Exception):
         return encode_result(id, task.result())
@@ -357,7 +361,7 @@ def _http_status(task: "asyncio.Task[dict[str, Any]]") -> int:
 
 
 def _cancel_call(session: _Session, message: dict[str, Any]) -> bool:
-    """Cancel the call that this message cancels. Return False if it is not a call of the
+    """Cancel the call that this message names. Return False if the message cancels no call of the
     session."""
     id = parse_cancelled_id(message)
     task = session.calls.get(coerce_request_id(id)) if id is not None else None

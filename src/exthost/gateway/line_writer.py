@@ -28,9 +28,8 @@ class LineWriter:
         self._poll = select.poll()
         self._poll.register(fd, select.POLLOUT)
         self._unwritten = bytearray()
-        self._is_flush_scheduled = (
-            False  # a flush is scheduled, or waits until the descriptor is ready
-        )
+        # Also True while a flush waits until the descriptor is writable.
+        self._is_flush_scheduled = False
         self._waiters: list[asyncio.Future[None]] = []
         self._is_watching = False
         self.is_broken = False

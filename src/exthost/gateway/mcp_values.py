@@ -49,25 +49,26 @@ def tool_value(
     """
     description = replace_surrogates(tool.description)
     tool_description = description.removeprefix(prefixed_description(tool.extension, ""))
-    minimal: dict[str, Any] = {
+    minimal_tool: dict[str, Any] = {
         "name": tool.tool if plain_name else tool.name,
         "inputSchema": _ANY_OBJECT,
     }
     if tool_description:
-        minimal["description"] = tool_description if plain_name else description
-    full = {**minimal, "inputSchema": _input_schema(tool.input_schema)}
+        minimal_tool["description"] = tool_description if plain_name else description
+    full_tool = {**minimal_tool, "inputSchema": _input_schema(tool.input_schema)}
     if from_mcp_server:
-        full |= {name: value for name, value in tool.extra.items() if name != "execution"}
+        # `execution` says how the tool runs as an MCP task, which the gateway does not support.
+        full_tool |= {name: value for name, value in tool.extra.items() if name != "execution"}
         if tool.output_schema is not None:
-            full["outputSchema"] = tool.output_schema
-    for candidate in (full, {**minimal, "inputSchema": full["inputSchema"]}):
+            full_tool["outputSchema"] = tool.output_schema
+    for candidate in (full_tool, {**minimal_tool, "inputSchema": full_tool["inputSchema"]}):
         try:
             validate_server_result("tools/list", version, _list_result(candidate))
         except (ValueError, RecursionError):  # pydantic raises subclasses of ValueError
             continue
         if is_json(candidate):
             return candidate
-    return minimal
+    return minimal_tool
 
 
 def _list_result(tool: dict[str, Any]) -> dict[str, Any]:
@@ -84,27 +85,29 @@ def _input_schema(schema: Any) -> Any:
 def result_value(result: ToolResult, *, from_mcp_server: bool, version: str) -> dict[str, Any]:
     """Return a tool's result in the form of this protocol version, with the host's warnings. Raises
     ProtocolViolation for a result that cannot be written as JSON."""
-    answer = _convert_result(result, from_mcp_server=from_mcp_server, version=version)
+    mcp_result = _convert_result(result, from_mcp_server=from_mcp_server, version=version)
     if result.warnings:
-        meta = answer.get("_meta")
+        meta = mcp_result.get("_meta")
         warnings = [replace_surrogates(warning) for warning in result.warnings]
-        answer["_meta"] = {**(meta if isinstance(meta, Mapping) else {}), WARNINGS: warnings}
-    return answer
+        mcp_result["_meta"] = {**(meta if isinstance(meta, Mapping) else {}), WARNINGS: warnings}
+    return mcp_result
 
 
 def _convert_result(result: ToolResult, *, from_mcp_server: bool, version: str) -> dict[str, Any]:
     raw = result.raw
     if from_mcp_server and is_text_result(raw):
         return {"resultType": "complete", **raw}
-    unchanged = _validate_unchanged(raw, version) if from_mcp_server else None
-    if unchanged is not None and is_json(unchanged):
-        return unchanged
+    server_result = _validate_unchanged(raw, version) if from_mcp_server else None
+    if server_result is not None and is_json(server_result):
+        return server_result
     # The result of an MCP server gets here only if it is not valid: the client gets it whole, as
     # JSON text.
     text = value_text(raw) if from_mcp_server else result.text
-    minimal = _text_content(replace_surrogates(text)) | {"isError": result.is_error}
-    structured = {**minimal, "structuredContent": raw}
-    return structured if isinstance(raw, dict) and is_json(structured) else minimal
+    text_result = _text_content(replace_surrogates(text)) | {"isError": result.is_error}
+    structured_result = {**text_result, "structuredContent": raw}
+    return (
+        structured_result if isinstance(raw, dict) and is_json(structured_result) else text_result
+    )
 
 
 def is_text_result(result: Any) -> bool:
@@ -116,8 +119,9 @@ def is_text_result(result: Any) -> bool:
     content = result.get("content")
     if not isinstance(content, list) or not isinstance(result.get("isError", False), bool):
         return False
-    members = len(result) - ("isError" in result) - (result.get("resultType") == "complete")
-    return members == 1 and all(map(_is_text_block, content))
+    # No field may be left besides `content` and these two, which are valid as they are.
+    field_count = len(result) - ("isError" in result) - (result.get("resultType") == "complete")
+    return field_count == 1 and all(map(_is_text_block, content))
 
 
 def _is_text_block(block: Any) -> bool:
@@ -131,18 +135,18 @@ def _validate_unchanged(result: Any, version: str) -> dict[str, Any] | None:
     """Return the result of an MCP server, or None if it is not valid."""
     if not isinstance(result, dict):
         return None
-    answer = {"resultType": "complete", **result}
-    if "structuredContent" in answer:
-        answer.setdefault("content", [])  # some servers leave `content` out in this case
+    mcp_result = {"resultType": "complete", **result}
+    if "structuredContent" in mcp_result:
+        mcp_result.setdefault("content", [])  # some servers leave `content` out in this case
     try:
-        types.CallToolResult.model_validate(answer)
+        types.CallToolResult.model_validate(mcp_result)
     except ValidationError:
         return None
     if version not in MODERN_PROTOCOL_VERSIONS and not isinstance(
-        answer.get("structuredContent"), dict
+        mcp_result.get("structuredContent"), dict
     ):
-        answer.pop("structuredContent", None)  # older revisions allow only an object here
-    return answer
+        mcp_result.pop("structuredContent", None)  # older revisions allow only an object here
+    return mcp_result
 
 
 def error_result(error: ExthostError) -> dict[str, Any]:
@@ -156,9 +160,9 @@ def error_result(error: ExthostError) -> dict[str, Any]:
     lines = [f"{subject}{error.message} [{error.code}]"]
     if error.help and isinstance(error, UsageError | NotFound):
         lines.append(f"help: {error.help}")
-    answer = _text_content(replace_surrogates("\n".join(lines))) | {"isError": True}
-    full = {**answer, "_meta": {ERROR: error_details(error)}}
-    return full if is_json(full) else answer
+    text_result = _text_content(replace_surrogates("\n".join(lines))) | {"isError": True}
+    full_result = {**text_result, "_meta": {ERROR: error_details(error)}}
+    return full_result if is_json(full_result) else text_result
 
 
 def error_details(error: ExthostError) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 A client of the stateless era sends its revision, capabilities and name in the `_meta` of each
 request. A client of the handshake era sends them once, in `initialize`. The server gets them in the
 way of its own era. Everything else in `_meta`, such as a trace context, is passed on unchanged.
-Pure.
 """
 
 from collections.abc import Mapping
@@ -36,8 +35,8 @@ def is_stateless(version: str) -> bool:
 def relayed_meta(
     params: Mapping[str, Any], session: ServerSession, *, server_is_stateless: bool
 ) -> dict[str, Any]:
-    """Return the `_meta` of the relayed request. It has no progress token: the host makes one of
-    its own."""
+    """Return the `_meta` of the relayed request. It has no progress token and no protocol revision,
+    because the host adds the token and the revision of its own connection to the server."""
     meta = params.get("_meta")
     relayed = dict(meta) if isinstance(meta, Mapping) else {}
     relayed.pop("progressToken", None)

@@ -31,9 +31,9 @@ class Outbox:
         self._unsent: deque[SendNotification] = deque(maxlen=MAX_UNSENT)
         self._sender: asyncio.Task[None] | None = None
 
-    def put(self, notification: SendNotification) -> None:
-        """Send this notification after those that were put earlier."""
-        self._unsent.append(notification)
+    def put(self, send_notification: SendNotification) -> None:
+        """Queue a notification. It is sent after the notifications that were put earlier."""
+        self._unsent.append(send_notification)
         if self._sender is None or self._sender.done():
             self._sender = asyncio.get_running_loop().create_task(self._send_all())
 

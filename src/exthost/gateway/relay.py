@@ -1,7 +1,7 @@
 """Relays one request of a client to the extension that answers it, translating between the eras.
 
-The relayed request carries what the client declared about itself. A stateless MCP server may answer
-that it needs input first. A stateless client gets that answer unchanged. A client of the handshake
+The relayed request carries what the client declared about itself. A stateless MCP server may reply
+that it needs input first. A stateless client gets that reply unchanged. A client of the handshake
 era is asked for the input by requests, and the relay sends the request again with the input.
 """
 
@@ -20,7 +20,7 @@ from exthost.gateway.exchanges import METHODS, Context, Exchange, Exchanges, ask
 from exthost.gateway.held_calls import HeldCalls
 from exthost.gateway.meta import is_stateless, relayed_meta
 
-__all__ = ["Relay", "SendRequest", "needs_input", "report_progress"]
+__all__ = ["Relay", "SendRequest", "make_progress_callback", "needs_input"]
 
 # How often a server may ask for input before it answers one request.
 MAX_INPUT_ROUNDS = 8
@@ -47,8 +47,9 @@ class Relay:
         exchange_run = self._run_exchange(exchange, params, extension, send)
         if not is_mcp_server(extension) or is_stateless_server(extension):
             return await exchange_run
-        # A server of the handshake era may send requests during the call, which a stateless client
-        # cannot get: its call is held then. It is not, if the client answers no requests at all.
+        # A server of the handshake era may send requests during the call. A stateless client cannot
+        # get requests, so its call is held meanwhile. If the client has declared that it answers no
+        # requests at all, they are refused, and there is no need to hold its call.
         if not is_stateless(ctx.protocol_version) or not _answers_requests(ctx):
             return await exchange_run
         return await self._held_calls.run(exchange, exchange_run)
@@ -72,13 +73,16 @@ class Relay:
         self, exchange: Exchange, params: Mapping[str, Any], extension: Extension, send: SendRequest
     ) -> Any:
         ctx = exchange.ctx
-        stateless = is_stateless_server(extension)
-        meta = relayed_meta(params, ctx.session, server_is_stateless=stateless)
+        server_is_stateless = is_stateless_server(extension)
+        meta = relayed_meta(params, ctx.session, server_is_stateless=server_is_stateless)
         meta_params: dict[str, Any] = {"_meta": meta} if meta else {}
-        responses = (
-            {name: params[name] for name in _INPUT_FIELDS if name in params} if stateless else {}
+        # A stateless client that was asked for input by this server has sent its request again.
+        input_params = (
+            {name: params[name] for name in _INPUT_FIELDS if name in params}
+            if server_is_stateless
+            else {}
         )
-        result = await send(exchange, {**meta_params, **responses})
+        result = await send(exchange, {**meta_params, **input_params})
         for _ in range(MAX_INPUT_ROUNDS):
             if not needs_input(result) or is_stateless(ctx.protocol_version):
                 return result
@@ -90,7 +94,7 @@ class Relay:
         return result
 
 
-def report_progress(exchange: Exchange) -> Callable[[Progress], None]:
+def make_progress_callback(exchange: Exchange) -> Callable[[Progress], None]:
     """Return a callback that passes progress on to the client; it does nothing if the client did
     not request progress."""
 

@@ -22,7 +22,7 @@ from exthost.gateway.clients import LEVELS, Clients
 from exthost.gateway.exchanges import Context, Exchange, Exchanges
 from exthost.gateway.held_calls import HeldCalls
 from exthost.gateway.meta import is_stateless, sent_trace_context
-from exthost.gateway.relay import Relay, needs_input, report_progress
+from exthost.gateway.relay import Relay, make_progress_callback, needs_input
 from exthost.gateway.resource_subscriptions import ResourceSubscriptions
 from exthost.gateway.tool_list import ToolList
 from exthost.host.host import Host
@@ -39,7 +39,8 @@ Handler: TypeAlias = Callable[[Context, Params], Awaitable[dict[str, Any]]]
 
 
 class RequestHandlers:
-    """The handlers. `methods` maps the name of a method to its handler."""
+    """The handlers of one gateway. `methods` maps the name of a method to its handler. `set_level`
+    sends the least severe log level of all clients to the MCP servers."""
 
     def __init__(
         self,
@@ -104,12 +105,12 @@ class RequestHandlers:
                     tool.name,
                     arguments or {},
                     context=context,
-                    on_progress=report_progress(exchange),
+                    on_progress=make_progress_callback(exchange),
                     check=False,  # a result that is marked as an error is returned, not raised
                 )
                 failure = result.error_reply
                 if failure is not None:
-                    raise failure if not from_mcp_server else to_mcp_error(failure)
+                    raise failure if not from_mcp_server else _server_error(failure)
                 if from_mcp_server and needs_input(result.raw):
                     return {name: value for name, value in result.raw.items() if value is not None}
                 if from_mcp_server:
@@ -158,7 +159,7 @@ class RequestHandlers:
         try:
             await self._subscriptions.add(uri, self._clients.get_or_add(ctx))
         except ExthostError as error:
-            raise _as_mcp_error(error) from None
+            raise _convert_error(error) from None
         return {}
 
     async def _unsubscribe(self, ctx: Context, params: Params) -> dict[str, Any]:
@@ -167,7 +168,7 @@ class RequestHandlers:
                 _require_text(params, "uri"), self._clients.get_or_add(ctx)
             )
         except ExthostError as error:
-            raise _as_mcp_error(error) from None
+            raise _convert_error(error) from None
         return {}
 
     # -- prompts and completion --------------------------------------------------------------
@@ -221,12 +222,13 @@ class RequestHandlers:
     ) -> dict[str, Any]:
         async def send(exchange: Exchange, extra_params: Mapping[str, Any]) -> Any:
             relayed_params = {**request_params, **extra_params}
-            # A server cannot request input during completion, so that needs no RelayedParams.
-            sent = (
+            # RelayedParams let the server reply with a request for input. A server cannot request
+            # input during completion, so plain params are sent then.
+            sent_params = (
                 relayed_params if method == "completion/complete" else RelayedParams(relayed_params)
             )
-            progress = report_progress(exchange)
-            result = await server.calls.call(method, sent, None, True, progress)
+            on_progress = make_progress_callback(exchange)
+            result = await server.calls.call(method, sent_params, None, True, on_progress)
             if not isinstance(result, dict) or not mcp_values.is_json(result):
                 raise MCPError(types.INTERNAL_ERROR, f"{server.id} sent no valid result")
             return result
@@ -235,7 +237,7 @@ class RequestHandlers:
             answer: dict[str, Any] = await self._relay.run(ctx, params, server, send)
         except ExthostError as error:
             _log.warning("%s failed: %s", method, error)
-            raise _as_mcp_error(error) from None
+            raise _convert_error(error) from None
         return answer
 
     # -- logging -----------------------------------------------------------------------------
@@ -249,7 +251,7 @@ class RequestHandlers:
         return {}
 
 
-def to_mcp_error(failure: CallFailed) -> MCPError:
+def _server_error(failure: CallFailed) -> MCPError:
     """Return the error that an MCP server replied, as the server sent it."""
     code = failure.error_code
     if type(code) is not int:
@@ -260,13 +262,13 @@ def to_mcp_error(failure: CallFailed) -> MCPError:
     )
 
 
-def _as_mcp_error(error: ExthostError) -> MCPError:
-    """Return an MCP server's own error reply unchanged, and any other error with its code and its
-    details as data."""
+def _convert_error(error: ExthostError) -> MCPError:
+    """Return the MCP error for an error of the host. The error reply of an MCP server is returned
+    unchanged; any other error gets its code in the message and its details as data."""
     if isinstance(error, CallFailed) and error.error_code is not None:
-        return to_mcp_error(error)
-    about = f"{error.extension}: " if error.extension else ""
-    message = mcp_values.replace_surrogates(f"{about}{error.message} [{error.code}]")
+        return _server_error(error)
+    subject = f"{error.extension}: " if error.extension else ""
+    message = mcp_values.replace_surrogates(f"{subject}{error.message} [{error.code}]")
     return MCPError(types.INTERNAL_ERROR, message, mcp_values.error_details(error))
 
 
@@ -276,8 +278,8 @@ def _unknown_resource_error(ctx: Context, uri: str) -> MCPError:
     return MCPError(code, f"Resource not found: {uri}", {"uri": uri})
 
 
-def _require_text(params: Mapping[str, Any], member: str) -> str:
-    value = params.get(member)
+def _require_text(params: Mapping[str, Any], field: str) -> str:
+    value = params.get(field)
     if not isinstance(value, str):
-        raise MCPError(types.INVALID_PARAMS, f"{member} must be a text")
+        raise MCPError(types.INVALID_PARAMS, f"{field} must be a string")
     return value

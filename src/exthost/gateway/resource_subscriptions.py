@@ -2,7 +2,7 @@
 
 The gateway subscribes at the server when a URI gets its first subscriber, and unsubscribes when the
 last one is removed. After a restart of the server it subscribes again. A subscriber is any hashable
-key: a `Client` of the handshake era, or an object that stands for an open `subscriptions/listen`
+key: a `Client` of the handshake era, or an object that represents an open `subscriptions/listen`
 request of the stateless era.
 """
 
@@ -23,9 +23,8 @@ class ResourceSubscriptions:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._subscribers: dict[str, set[Hashable]] = {}
-        self._server_ids: dict[
-            str, str
-        ] = {}  # by URI: the server at which the gateway has subscribed
+        # By URI: the id of the server at which the gateway has subscribed.
+        self._server_ids: dict[str, str] = {}
 
     async def add(self, uri: str, subscriber: Hashable) -> None:
         """Add a subscriber of a resource. Raises CallFailed if the server refuses the subscription;
@@ -34,7 +33,7 @@ class ResourceSubscriptions:
         if uri in self._server_ids:
             return
         servers = await self._catalog.find_servers(uri)
-        if not servers:
+        if not servers:  # no server can send updates of this resource now
             return
         self._server_ids[uri] = servers[0].id
         try:

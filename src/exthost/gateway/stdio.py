@@ -44,7 +44,7 @@ ANSWER_SECONDS = 600.0
 # Reading pauses while this many lines wait for the package (back-pressure).
 MAX_UNHANDLED_LINES = 64
 
-# A request that is answered only at the end of the session: nothing waits for its answer.
+# A request that is answered only at the end of the session, so the end must not wait for its reply.
 _ENDLESS_METHOD = "subscriptions/listen"
 
 
@@ -180,6 +180,8 @@ class _LineReader:
             self._has_ended = True
             self.pause()
         for item in self._framing.feed(data) if data else ():
+            # The beginning of a line that is too long is passed on as a line. It is not valid JSON,
+            # so the client gets an error.
             line = item.head if isinstance(item, Skipped | Broken) else bytes(item)
             if not self._handle_line(line):
                 self._unhandled.append(line)
@@ -249,6 +251,7 @@ def _split_batch(line: bytes) -> list[bytes]:
     if line[:1] == b"[":
         try:
             batch = json.loads(line)
+            # An empty array is not a valid batch. It is kept as it is, and gets an error.
             return [json.dumps(message).encode() for message in batch] or [line]
         except (ValueError, RecursionError):
             pass

@@ -40,7 +40,9 @@ Answer = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
 
 
 class _Call:
-    """One call in progress. `is_cancelled` is set if the client has cancelled it."""
+    """One call in progress. `id` is the id of its request, `stateless` is whether its client is one
+    of the stateless era, and `task` computes its result. `is_cancelled` is set if the client has
+    cancelled the call."""
 
     __slots__ = ("id", "is_cancelled", "stateless", "task")
 
@@ -71,10 +73,10 @@ class StdioCalls:
         self._answer = answer
         self._writer = writer
         self._session: ServerSession | None = None
-        self._caller: Caller | None = (
-            None  # the client in the handshake, or in the latest stateless call
-        )
-        self._client_fields: Mapping[str, Any] = {}  # as in the latest stateless call
+        # The client that the handshake described, or else the latest stateless call.
+        self._caller: Caller | None = None
+        # The fields of `_meta` from which the caller of the latest stateless call was made.
+        self._client_fields: Mapping[str, Any] = {}
         self._calls: dict[asyncio.Task[dict[str, Any]], _Call] = {}
         self._by_id: dict[types.RequestId, _Call] = {}
 
@@ -143,9 +145,8 @@ class StdioCalls:
     def _on_call_done(self, task: "asyncio.Task[dict[str, Any]]") -> None:
         call = self._calls.pop(task)
         key = coerce_request_id(call.id)
-        if (
-            self._by_id.get(key) is call
-        ):  # not if the client has used the id for another call meanwhile
+        # The client may have used the same id for another call meanwhile.
+        if self._by_id.get(key) is call:
             del self._by_id[key]
         if not call.is_cancelled:
             self._writer.write(call.encode_reply() + b"\n")

@@ -61,7 +61,7 @@ class ToolList:
 
     async def _open(self) -> None:
         await self._host.__aenter__()
-        self.start_silent()
+        self.start_unlisted()
         await asyncio.gather(*self._start_tasks)
 
     async def _wait_for_opening(self) -> None:
@@ -75,7 +75,7 @@ class ToolList:
         if not self._first_list.done():
             await asyncio.shield(self._first_list)
 
-    def start_silent(self) -> None:
+    def start_unlisted(self) -> None:
         """Start each lazily started extension whose tools are unknown until its handshake."""
         loop = asyncio.get_running_loop()
         for extension in self._host.extensions:

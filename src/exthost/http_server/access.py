@@ -2,7 +2,7 @@
 
 A Host header with an unknown name may mean that another web site has its own name resolve to this
 machine (DNS rebinding). An Origin header of another site means that a page of that site sends the
-request. Both are refused before the token is checked.
+request. Both kinds of requests are refused before the token is checked.
 """
 
 from collections.abc import Mapping
@@ -34,6 +34,7 @@ class Access:
         if origin is not None and not self._is_own_origin(origin, headers.get("host", "")):
             return FORBIDDEN, "a page of another site may not ask this host"
         # A link on another site may lead here (navigate); its scripts may not send requests.
+        # A browser that sends the site sends the mode, too. Without a mode it is another program.
         if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") not in (
             "navigate",
             None,
@@ -62,5 +63,6 @@ class Access:
 def _strip_port(host: str) -> str:
     """Return the value of a Host header without the port, in lower case."""
     name, separator, port = host.rpartition(":")
+    # A name that ends with a colon is an IPv6 address without brackets, such as `::1`.
     is_port = bool(separator) and (port.isdecimal() or not port) and not name.endswith(":")
     return (name if is_port and name else host).lower()

@@ -1,7 +1,7 @@
 """The metrics of a host for Prometheus, in the text format of the package `prometheus-client`.
 
 `CallSeconds` subscribes to the event bus, and counts how long calls took. All other metrics are
-read from the host at each scrape. There are no metrics for an extension that was removed.
+read from the host at each scrape. Extensions that were removed have no metrics.
 """
 
 from bisect import bisect_left
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 # timeout.
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
+# How a call can end. "gone" means that the process ended before it replied.
 _OUTCOMES = ("result", "error", "timeout", "cancelled", "gone")
 
 
@@ -104,7 +105,7 @@ class Metrics:
         calls = CounterMetricFamily(
             "exthost_calls", "Calls that ended, by outcome.", labels=["extension", "outcome"]
         )
-        from_stats: dict[str, Any] = {  # by the name of the field in `Stats`
+        families_by_field: dict[str, Any] = {  # by the name of the field in `Stats`
             "in_flight": GaugeMetricFamily(
                 "exthost_calls_in_flight", "Calls that were sent and not answered.", labels=label
             ),
@@ -126,11 +127,11 @@ class Metrics:
             ready.add_metric([extension.id], extension.state == "ready")
             for outcome in _OUTCOMES:
                 calls.add_metric([extension.id, outcome], stats[outcome])
-            for name, family in from_stats.items():
+            for name, family in families_by_field.items():
                 family.add_metric([extension.id], stats[name])
         yield ready
         yield calls
-        yield from from_stats.values()
+        yield from families_by_field.values()
         seconds = HistogramMetricFamily(
             "exthost_call_seconds", "How long calls took.", labels=label
         )

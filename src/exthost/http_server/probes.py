@@ -21,8 +21,8 @@ METRICS_PATH = "/metrics"
 
 
 class HostPhase(Protocol):
-    """Whether each eager extension is ready or has failed (`opened`), and whether the host is
-    shutting down (`ending`)."""
+    """The phase of a host. `opened` is True when each extension that starts with the host is ready
+    or has failed. `ending` is True while the host is shutting down."""
 
     @property
     def opened(self) -> bool: ...

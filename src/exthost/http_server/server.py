@@ -25,8 +25,8 @@ HEADER_SECONDS = 10.0
 # A connection without a request is closed after this.
 IDLE_SECONDS = 30
 
-# The most open connections; further ones are closed. With a low limit of file descriptors the
-# number is smaller: half of the descriptors are reserved for extensions.
+# The maximum number of open connections; further connections are closed. If the process may open
+# few file descriptors, the maximum is half of them: the other half is reserved for extensions.
 MAX_CONNECTIONS = 2048
 
 
@@ -69,8 +69,10 @@ class LimitedProtocol(H11Protocol):
 
 
 def _max_connections() -> int:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MAX_CONNECTIONS if soft < 0 else max(8, min(MAX_CONNECTIONS, soft // 2))
+    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft_limit < 0:  # RLIM_INFINITY
+        return MAX_CONNECTIONS
+    return max(8, min(MAX_CONNECTIONS, soft_limit // 2))
 
 
 async def serve_app(app: Any, listener: socket.socket, *, has_lifespan: bool = False) -> None:

@@ -136,10 +136,10 @@ def _check_token(text: str, source: str) -> str:
     return token
 
 
-def _unusable_token_error(source: str | Path, why: str, help: str = "") -> ConfigError:
+def _unusable_token_error(source: str | Path, reason: str, help: str = "") -> ConfigError:
     return ConfigError(
         "X0166",
-        f"the token of {source} cannot be used: {why}",
+        f"the token of {source} cannot be used: {reason}",
         help=help or "leave it out, and a new token is made and shown on stderr",
         evidence=Evidence(path=str(source)),
     )

@@ -1,4 +1,4 @@
-"""Reads a W3C Trace Context, which connects the spans of caller, host and extension. Pure."""
+"""Reads a W3C Trace Context, which connects the spans of caller, host and extension."""
 
 import re
 from collections.abc import Mapping
@@ -6,14 +6,14 @@ from typing import Any
 
 __all__ = ["trace_context"]
 
-# Optional headers, which are used only beside a valid `traceparent`.
+# Optional headers, which have a meaning only together with a valid `traceparent`.
 _OPTIONAL_HEADERS = ("tracestate", "baggage")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 
 
 def trace_context(headers: Mapping[str, Any]) -> dict[str, str]:
-    """Return the headers of a trace context among these headers. As its specification demands,
-    return an empty dict if there is no valid `traceparent`."""
+    """Return the headers of a trace context among these headers. As the specification of W3C
+    demands, return an empty dict if there is no valid `traceparent`."""
     parent = headers.get("traceparent")
     if not (isinstance(parent, str) and _TRACEPARENT.fullmatch(parent)):
         return {}

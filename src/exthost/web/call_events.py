@@ -16,13 +16,15 @@ from exthost.host.host import Host
 from exthost.tool_result import ToolResult
 from exthost.web.page_values import error_as_data, result_as_data
 
-# The most events that wait for the browser. At this number a stream has to wait, and progress and
-# log lines are dropped.
+# The maximum number of events that wait for the browser. If the queue is full, the events of a
+# stream wait, and progress and log lines are dropped.
 QUEUE_EVENTS = 256
 
 
 class _Queue:
-    """A queue of the events of one call. None marks the end. It implements `EventSender`."""
+    """A queue of the events of one call. None marks the end. It implements `EventSender`: `offer`
+    drops an event if the queue is full, and `send` waits. `dropped` is the number of dropped
+    events."""
 
     def __init__(self) -> None:
         self.events: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue(QUEUE_EVENTS)
@@ -44,7 +46,7 @@ async def call_events(
     """Make the call, and yield its events; the last one is `result` or `error`."""
     loop = asyncio.get_running_loop()
     queue = _Queue()
-    started = loop.time()
+    start_time = loop.time()
 
     async def perform() -> Any:
         try:
@@ -58,10 +60,14 @@ async def call_events(
             yield event
         try:
             answer = await call
-            end = {"kind": "result", "result": _read_answer(host, request.name, answer)}
+            last_event = {"kind": "result", "result": _read_answer(host, request.name, answer)}
         except ExthostError as error:
-            end = {"kind": "error", "error": error_as_data(error)}
-        yield {**end, "seconds": round(loop.time() - started, 6), "dropped": queue.dropped}
+            last_event = {"kind": "error", "error": error_as_data(error)}
+        yield {
+            **last_event,
+            "seconds": round(loop.time() - start_time, 6),
+            "dropped": queue.dropped,
+        }
     finally:
         call.cancel()
         # Empty the queue meanwhile, so that the call is not stuck with a full queue.

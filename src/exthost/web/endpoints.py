@@ -21,7 +21,7 @@ from exthost.http_server.trace_context import trace_context
 from exthost.process.state_dirs import log_file
 from exthost.web.call_events import call_events
 from exthost.web.event_stream import EventStream, OpenStreams
-from exthost.web.extension_details import describe, lifecycle
+from exthost.web.extension_details import describe, describe_lifecycle
 from exthost.web.history import History
 from exthost.web.log_tail import read_tail
 from exthost.web.page_traffic import Recorder, follow_traffic, records_of_call, whole_record
@@ -33,7 +33,7 @@ Endpoint: TypeAlias = Callable[[HttpRequest], Awaitable[Response]]
 
 MAX_BODY_BYTES = 16 * 2**20
 
-_STEER_VERBS = frozenset({"start", "stop", "restart"})
+_CONTROL_VERBS = frozenset({"start", "stop", "restart"})
 
 
 class Endpoints:
@@ -51,17 +51,17 @@ class Endpoints:
         self.recorder = Recorder(host)
         self.streams = OpenStreams()
         self.paths: Mapping[str, tuple[str, Endpoint]] = {
-            "/api/host": ("GET", self._about_host),
-            "/api/events": ("GET", self._events),
-            "/api/extension": ("GET", self._extension),
-            "/api/log": ("GET", self._log),
-            "/api/watch": ("GET", self._watch),
-            "/api/traffic": ("GET", self._traffic),
-            "/api/frame": ("GET", self._frame),
-            "/api/frames": ("GET", self._frames),
-            "/api/call": ("POST", self._call),
-            "/api/steer": ("POST", self._steer),
-            "/api/reload": ("POST", self._reload),
+            "/api/host": ("GET", self._describe_host),
+            "/api/events": ("GET", self._stream_rows),
+            "/api/extension": ("GET", self._describe_extension),
+            "/api/log": ("GET", self._read_log),
+            "/api/watch": ("GET", self._record_messages),
+            "/api/traffic": ("GET", self._stream_traffic),
+            "/api/frame": ("GET", self._read_record),
+            "/api/frames": ("GET", self._list_call_records),
+            "/api/call": ("POST", self._stream_call),
+            "/api/steer": ("POST", self._control),
+            "/api/reload": ("POST", self._reload_config),
         }
 
     def close(self) -> None:
@@ -71,7 +71,8 @@ class Endpoints:
         self.history.close()
 
     async def answer(self, endpoint: Endpoint, request: HttpRequest) -> Response:
-        """Return the response of an endpoint, or the response for its error."""
+        """Return the response of an endpoint, or the response for its error. The status is 404 if
+        the error is NotFound, 400 for a mistake in the request, and 409 for any other error."""
         try:
             return await endpoint(request)
         except ExthostError as error:
@@ -83,19 +84,19 @@ class Endpoints:
 
     # -- reading -----------------------------------------------------------------------------
 
-    async def _about_host(self, _: HttpRequest) -> Response:
-        about = await self._requests.perform(protocol.Request("hello"), _NoEvents())
-        return _respond_json({"host": about, "lifecycle": lifecycle()})
+    async def _describe_host(self, _: HttpRequest) -> Response:
+        host = await self._requests.perform(protocol.Request("hello"), _NoEvents())
+        return _respond_json({"host": host, "lifecycle": describe_lifecycle()})
 
-    async def _events(self, _: HttpRequest) -> Response:
+    async def _stream_rows(self, _: HttpRequest) -> Response:
         return EventStream(self.sampler.follow(), self.streams)
 
-    async def _extension(self, request: HttpRequest) -> Response:
+    async def _describe_extension(self, request: HttpRequest) -> Response:
         extension = self._host[request.query_params.get("name", "")]
         self.recorder.watch(extension.id)
         return _respond_json(describe(extension, self._report, self.history))
 
-    async def _log(self, request: HttpRequest) -> Response:
+    async def _read_log(self, request: HttpRequest) -> Response:
         extension = self._host[request.query_params.get("name", "")]
         return _respond_json(
             {"lines": read_tail(log_file(os.environ, self._config_key, extension.id))}
@@ -103,19 +104,19 @@ class Endpoints:
 
     # -- traffic -----------------------------------------------------------------------------
 
-    async def _watch(self, request: HttpRequest) -> Response:
+    async def _record_messages(self, request: HttpRequest) -> Response:
         """Record the messages of an extension for some time, because a page displays them."""
         self.recorder.watch(self._host[request.query_params.get("name", "")].id)
         return _respond_json({})
 
-    async def _traffic(self, request: HttpRequest) -> Response:
+    async def _stream_traffic(self, request: HttpRequest) -> Response:
         name = request.query_params.get("name", "")
         if name:
             name = self._host[name].id
         search = request.query_params.get("search", "")
         return EventStream(follow_traffic(self.recorder, name, search), self.streams)
 
-    async def _frame(self, request: HttpRequest) -> Response:
+    async def _read_record(self, request: HttpRequest) -> Response:
         name = request.query_params.get("name", "")
         number = int(_read_number(request, "number"))
         record = whole_record(self.recorder.find(name), number)
@@ -123,7 +124,7 @@ class Endpoints:
             raise _invalid_request_error("this frame is not kept any more")
         return _respond_json(record)
 
-    async def _frames(self, request: HttpRequest) -> Response:
+    async def _list_call_records(self, request: HttpRequest) -> Response:
         name = self._host[request.query_params.get("name", "")].id
         is_answered = request.query_params.get("outcome") in ("result", "error")
         records = records_of_call(
@@ -132,23 +133,24 @@ class Endpoints:
             _read_number(request, "to"),
             is_answered=is_answered,
         )
+        # The same form as a batch of `/api/traffic`, so that the page displays both alike.
         return _respond_json({"records": records, "dropped": 0})
 
     # -- control and calls -------------------------------------------------------------------
 
-    async def _steer(self, request: HttpRequest) -> Response:
+    async def _control(self, request: HttpRequest) -> Response:
         body = await _read_body(request)
         verb = str(body.get("verb"))
-        if verb not in _STEER_VERBS:
+        if verb not in _CONTROL_VERBS:
             raise _invalid_request_error("verb is one of start, stop and restart")
         command = protocol.Request(verb, str(body.get("name", "")))
         return _respond_json(await self._requests.perform(command, _NoEvents()))
 
-    async def _reload(self, request: HttpRequest) -> Response:
-        await _read_body(request)
+    async def _reload_config(self, request: HttpRequest) -> Response:
+        await _read_body(request)  # raises unless the body is JSON, which no HTML form can send
         return _respond_json(await self._requests.perform(protocol.Request("reload"), _NoEvents()))
 
-    async def _call(self, request: HttpRequest) -> Response:
+    async def _stream_call(self, request: HttpRequest) -> Response:
         body = await _read_body(request)
         name = str(body.get("extension", ""))
         self._host[name]  # raises NotFound if there is no such extension
@@ -157,6 +159,7 @@ class Endpoints:
             raise _invalid_request_error("timeout is a number of seconds")
         params: dict[str, Any] = {"arguments": body.get("arguments"), "timeout": timeout}
         if body.get("method") is not None:
+            # "if_any": the events are streamed if the method has a stream.
             params |= {"method": str(body["method"]), "stream": "if_any", "log": True}
         else:
             params |= {"tool": str(body.get("tool", "")), "progress": True, "log": True}
@@ -205,5 +208,5 @@ async def _read_body(request: HttpRequest) -> dict[str, Any]:
     return value
 
 
-def _invalid_request_error(why: str) -> UsageError:
-    return UsageError("X1395", f"the host does not understand this request: {why}")
+def _invalid_request_error(reason: str) -> UsageError:
+    return UsageError("X1395", f"the host does not understand this request: {reason}")

@@ -51,20 +51,20 @@ class EventStream(Response):
         head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(head)
         loop = asyncio.get_running_loop()
-        sending = loop.create_task(self._send_events(send))
-        disconnecting = loop.create_task(_wait_for_disconnect(receive))
-        self._streams.add(sending)
+        send_task = loop.create_task(self._send_events(send))
+        disconnect_task = loop.create_task(_wait_for_disconnect(receive))
+        self._streams.add(send_task)
         try:
-            await asyncio.wait({sending, disconnecting}, return_when="FIRST_COMPLETED")
+            await asyncio.wait({send_task, disconnect_task}, return_when="FIRST_COMPLETED")
         finally:
-            is_disconnected = disconnecting.done()
-            sending.cancel()
-            disconnecting.cancel()
-            await asyncio.wait({sending, disconnecting})
+            is_disconnected = disconnect_task.done()
+            send_task.cancel()
+            disconnect_task.cancel()
+            await asyncio.wait({send_task, disconnect_task})
         if not is_disconnected:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-        if not sending.cancelled():
-            sending.result()  # raises the error of the generator, if it failed
+        if not send_task.cancelled():
+            send_task.result()  # raises the error of the generator, if it failed
 
     async def _send_events(self, send: Send) -> None:
         async with aclosing(self._events) as events:

@@ -1,7 +1,7 @@
 """Describes one extension for the page: its tools, permissions, process and history.
 
-It does not start the extension. Before the first start, the description contains what the manifest
-declares.
+The extension is not started. Before its first start, the description contains only the tools and
+hooks that its manifest declares.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ _DECLARED_ATTRIBUTES = ("permissions", "capabilities", "requires")
 def describe(extension: Extension, report: StatusReport, history: History) -> dict[str, Any]:
     """Return everything that the page displays about an extension."""
     offer, spec, cause = extension.offer, extension.spec, extension.cause
-    past = history.find(extension.id)
+    extension_history = history.find(extension.id)
     return {
         **report.row(extension),
         "version": offer.version or spec.version,
@@ -43,15 +43,15 @@ def describe(extension: Extension, report: StatusReport, history: History) -> di
             }
             for tool in extension.tools.values()
         ],
-        "permissions": permissions(extension),
+        "permissions": describe_permissions(extension),
         "cause": error_as_data(cause) if cause is not None else None,
-        "moves": as_rows(past.moves),
-        "calls": as_rows(past.calls),
-        "failed": as_rows(past.failed),
+        "moves": as_rows(extension_history.moves),
+        "calls": as_rows(extension_history.calls),
+        "failed": as_rows(extension_history.failed),
     }
 
 
-def permissions(extension: Extension) -> dict[str, Any]:
+def describe_permissions(extension: Extension) -> dict[str, Any]:
     """Return the permissions that the extension declares, those that its config grants, and how its
     process is sandboxed."""
     spec = extension.spec
@@ -64,6 +64,8 @@ def permissions(extension: Extension) -> dict[str, Any]:
         declared["requires"] = _to_data(spec.requires)
     granted = _to_data(spec.permissions) if spec.permissions is not None else None
     in_force: Any
+    # Both properties prepare the launch, which fails if the extension cannot be started. The error
+    # is an IndexError if it has no command.
     try:
         environment = extension.environment
         in_force = _to_data(extension.enforced)
@@ -84,7 +86,7 @@ def permissions(extension: Extension) -> dict[str, Any]:
     }
 
 
-def lifecycle() -> dict[str, Any]:
+def describe_lifecycle() -> dict[str, Any]:
     """Return the life-cycle table: the states, and the transitions (`moves`) between them."""
     moves: dict[tuple[str, str], list[str]] = {}
     for row in TABLE:

@@ -13,20 +13,22 @@ from typing import Any, NamedTuple
 from exthost.events import CallEnded, StateChanged
 from exthost.host.host import Host
 
-# The number of points of a sparkline, and the length of the interval of each.
-POINTS = 60
+# The number of points of a sparkline, and the length of the interval of each point.
+POINT_COUNT = 60
 POINT_SECONDS = 2.0
 
 # How many changes of state, and how many calls, are kept for each extension.
-MOVES = 40
-CALLS = 30
+MAX_MOVES = 40
+MAX_CALLS = 30
 
 # The reason of a change of state is cut, because it may be a long text of the extension.
 REASON_CHARACTERS = 300
 
 
 class EndedCall(NamedTuple):
-    """A call that ended. `ended` is in seconds since 1970."""
+    """A call that ended. `number` counts the calls of all extensions, `method` is the method that
+    was called, and `outcome` is the outcome, such as "result" or "timeout". `seconds` is how long
+    the call took, and `ended` is when it ended, in seconds since 1970."""
 
     number: int
     method: str
@@ -36,7 +38,8 @@ class EndedCall(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A change of an extension's state."""
+    """A change of an extension's state. `time` is in seconds since 1970, `state` is the new state,
+    and `reason` is the reason of the change, "" if there is none."""
 
     time: float
     state: str
@@ -44,16 +47,17 @@ class Move(NamedTuple):
 
 
 class ExtensionHistory:
-    """The last states and calls of one extension."""
+    """The last states and calls of one extension. `moves` are the changes of state, `calls` are the
+    calls that ended, and `failed` are those of them that failed."""
 
     __slots__ = ("_counts", "_point", "calls", "failed", "moves")
 
     def __init__(self) -> None:
-        self.moves: deque[Move] = deque(maxlen=MOVES)
-        self.calls: deque[EndedCall] = deque(maxlen=CALLS)
-        self.failed: deque[EndedCall] = deque(maxlen=CALLS)
+        self.moves: deque[Move] = deque(maxlen=MAX_MOVES)
+        self.calls: deque[EndedCall] = deque(maxlen=MAX_CALLS)
+        self.failed: deque[EndedCall] = deque(maxlen=MAX_CALLS)
         self._point = 0  # the number of the newest point in `_counts`
-        self._counts: deque[tuple[int, int]] = deque(maxlen=POINTS)  # (calls, failures)
+        self._counts: deque[tuple[int, int]] = deque(maxlen=POINT_COUNT)  # (calls, failures)
 
     def add(self, call: EndedCall, point: int) -> None:
         """Add a call that ended in the interval of this point."""
@@ -76,8 +80,9 @@ class ExtensionHistory:
 
     def _advance(self, point: int) -> None:
         """Add empty points until this one is the newest."""
-        missing = POINTS if not self._counts else min(POINTS, point - self._point)
-        self._counts.extend([(0, 0)] * missing)
+        new_count = POINT_COUNT if not self._counts else min(POINT_COUNT, point - self._point)
+        # The number is negative, and nothing is added, if the system clock was set back.
+        self._counts.extend([(0, 0)] * new_count)
         self._point = max(point, self._point)
 
 
@@ -102,6 +107,8 @@ class History:
         """Return the history of an extension, which is empty if nothing has happened."""
         history = self._extensions.get(extension)
         if history is None:
+            # Removed extensions are deleted only if they are many, so that not every new extension
+            # causes a search for them.
             if len(self._extensions) > 2 * len(self._host) + 16:
                 self.forget_removed()
             history = self._extensions[extension] = ExtensionHistory()
@@ -120,10 +127,10 @@ class History:
         self._number += 1
         now = time.time()
         call = EndedCall(self._number, ended.method, ended.outcome, ended.seconds, now)
-        self.find(ended.extension).add(call, point_of(now))
+        self.find(ended.extension).add(call, point_number(now))
 
 
-def point_of(now: float) -> int:
+def point_number(now: float) -> int:
     """Return the number of the point for this time, in seconds since 1970."""
     return int(now / POINT_SECONDS)
 

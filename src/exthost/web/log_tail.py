@@ -41,6 +41,7 @@ def _read_end(file: Path, limit: int) -> bytes:
             end = opened.read(limit)
     except OSError:
         return b""
+    # If only a part was read, it may begin within a line, which is left out.
     return end if size <= limit else end[end.find(b"\n") + 1 :]
 
 

@@ -35,11 +35,12 @@ async def serve(
     endpoints = Endpoints(host, report, requests, config)
     login = Login(access, tokens, listener.getsockname()[1])
     app = probes.wrap(build_application(endpoints, access, login), access)
-    serving = asyncio.get_running_loop().create_task(serve_app(app, listener))
+    serve_task = asyncio.get_running_loop().create_task(serve_app(app, listener))
     try:
-        await asyncio.shield(serving)
+        await asyncio.shield(serve_task)
     finally:
         endpoints.close()
-        serving.cancel()
-        await asyncio.wait([serving])
+        serve_task.cancel()
+        await asyncio.wait([serve_task])
+        # Closed last, because the open streams of pages use the sampler until the server has ended.
         await endpoints.sampler.close()

@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 from exthost.host.host import Host
 from exthost.trace.buffer import TraceBuffer
 from exthost.trace.record import TraceRecord
-from exthost.web.page_values import cut, to_json
+from exthost.web.page_values import to_json, truncate
 
-# The recording ends this long after the last request of a page, which renews its request every 20
-# s.
+# The recording ends this long after the last request of a page. A page renews its request every 20
+# seconds.
 INTEREST_SECONDS = 60.0
 
 # The sizes of the ring buffer of one extension, and of that for all extensions together ("").
 RING_RECORDS, RING_BYTES = 3_000, 4 * 2**20
 ALL_RECORDS, ALL_BYTES = 10_000, 16 * 2**20
 
-# The most ring buffers. The one that was requested longest ago is dropped.
+# The maximum number of ring buffers. The buffer that was requested longest ago is dropped first.
 MAX_RINGS = 16
 
 # The size of a batch, and how often one is sent.
@@ -40,14 +40,17 @@ TEXT_CHARACTERS = 4_000
 
 
 class _Ring(NamedTuple):
+    """A recording. `buffer` has the records, `unsubscribe` ends the recording, and `timer` does so
+    when no page has requested it for INTEREST_SECONDS."""
+
     buffer: TraceBuffer
     unsubscribe: Callable[[], None]
     timer: asyncio.TimerHandle
 
 
 class Recorder:
-    """The ring buffers of the extensions that pages display. The name "" stands for all
-    together."""
+    """The ring buffers of the extensions that pages display. The name "" is that of the buffer for
+    all extensions together."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -56,7 +59,7 @@ class Recorder:
 
     def watch(self, name: str) -> TraceBuffer:
         """Start or continue to record an extension, and return its ring buffer."""
-        ring = self._rings.pop(name, None)
+        ring = self._rings.pop(name, None)  # it is inserted again below, as the newest
         if ring is None:
             while len(self._rings) >= MAX_RINGS:
                 self._drop(next(iter(self._rings)))
@@ -99,6 +102,7 @@ async def follow_traffic(
     while True:
         if recorder.watch(name) is not buffer:  # the old ring buffer was dropped meanwhile
             buffer, position = recorder.watch(name), 0
+        # Records that the ring buffer dropped before the page's first batch are not counted.
         dropped = max(0, buffer.start - position) if position else 0
         start = max(position, buffer.start)
         records = [
@@ -139,11 +143,11 @@ def as_row(number: int, record: TraceRecord) -> dict[str, Any]:
     line = preview(record)
     row |= {"number": number, "preview": line[:PREVIEW_CHARACTERS]}
     row["is_cut"] = len(line) > PREVIEW_CHARACTERS
-    row["text"] = cut(text_of(record), TEXT_CHARACTERS)
+    row["text"] = truncate(record_text(record), TEXT_CHARACTERS)
     return row
 
 
-def text_of(record: TraceRecord) -> str:
+def record_text(record: TraceRecord) -> str:
     """Return the text of a record; for a change of state, with the old and the new state."""
     if record.kind == "state" and isinstance(record.data, dict):
         change = f"{record.data.get('before')} → {record.data.get('after')}"
@@ -178,13 +182,13 @@ def records_of_call(
     """
     if buffer is None:
         return []
-    recent = [
+    candidates = [
         (number, record)
         for number, record in enumerate(buffer.after(buffer.start), buffer.start)
         if start - EARLIER_SECONDS <= record.time <= end + LATER_SECONDS
     ]
     calls: dict[int, list[float]] = {}
-    for _, record in recent:
+    for _, record in candidates:
         if record.call is not None:
             calls.setdefault(record.call, []).append(record.time)
 
@@ -192,9 +196,9 @@ def records_of_call(
         times = calls[call]
         return abs(times[0] - start) + (abs(times[-1] - end) if is_answered else 0.0)
 
-    best = min(calls, key=time_difference, default=None)
+    nearest_call = min(calls, key=time_difference, default=None)
     return [
         as_row(number, record)
-        for number, record in recent
-        if record.call == best or not record.is_message
+        for number, record in candidates
+        if record.call == nearest_call or not record.is_message
     ]

@@ -16,7 +16,7 @@ from exthost.wire import jsontext
 TEXT_CHARACTERS = 200_000
 DATA_BYTES = 1_000_000
 MEDIA_CHARACTERS = 12_000_000
-BLOCKS = 100
+MAX_BLOCKS = 100
 
 # SVG is left out, because it can contain scripts and links. It is displayed as text.
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"})
@@ -32,8 +32,8 @@ def to_json(value: Any) -> bytes:
         return json.dumps(value, default=str).encode("ascii")
 
 
-def cut(text: str, limit: int = TEXT_CHARACTERS) -> str:
-    """Return the text; if it is longer than `limit`, cut, with a note about the rest."""
+def truncate(text: str, limit: int = TEXT_CHARACTERS) -> str:
+    """Return the text; if it is longer than `limit`, its beginning, with a note about the rest."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}\n… {len(text) - limit} more characters"
@@ -43,11 +43,11 @@ def result_as_data(result: ToolResult) -> dict[str, Any]:
     """Return the result of a tool as data for the page."""
     page_data: dict[str, Any] = {"is_error": result.is_error}
     try:
-        page_data["content"] = [_block_as_data(block) for block in result.content[:BLOCKS]]
+        page_data["content"] = [_block_as_data(block) for block in result.content[:MAX_BLOCKS]]
         data = as_data(result.data)
         is_small = data is not None and len(to_json(data)) <= DATA_BYTES
         page_data["data"] = data if is_small else None
-        page_data["text"] = cut(result.text)
+        page_data["text"] = truncate(result.text)
     except (ExthostError, RecursionError) as error:
         page_data |= {"content": [], "data": None, "text": f"cannot be shown: {error}"}
     if result.error_reply is not None:
@@ -58,7 +58,7 @@ def result_as_data(result: ToolResult) -> dict[str, Any]:
 def _block_as_data(block: Any) -> dict[str, Any]:
     match block:
         case TextBlock():
-            return {"type": "text", "text": cut(block.text)}
+            return {"type": "text", "text": truncate(block.text)}
         case ImageBlock() | AudioBlock():
             allowed_types = IMAGE_TYPES if isinstance(block, ImageBlock) else SOUND_TYPES
             mime_type = block.mime_type.lower()
@@ -66,13 +66,16 @@ def _block_as_data(block: Any) -> dict[str, Any]:
                 return {"type": block.type, "mime_type": mime_type, "data": block.data}
             return {"type": "text", "text": f"({block.type}, {block.mime_type}, not shown here)"}
         case ResourceBlock():
-            text = cut(block.text) if block.text is not None else None
+            text = truncate(block.text) if block.text is not None else None
             return {"type": "resource", "uri": block.uri, "name": block.name, "text": text}
         case _:
-            return {"type": "text", "text": cut(to_json(as_data(block)).decode("utf-8", "replace"))}
+            return {
+                "type": "text",
+                "text": truncate(to_json(as_data(block)).decode("utf-8", "replace")),
+            }
 
 
 def error_as_data(error: ExthostError) -> dict[str, Any]:
     """Return an error as data for the page: what the command line prints with --json."""
     fields = error.as_dict()
-    return {**fields, "message": cut(str(fields.get("message", "")), 20_000)}
+    return {**fields, "message": truncate(str(fields.get("message", "")), 20_000)}

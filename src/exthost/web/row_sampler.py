@@ -1,8 +1,8 @@
 """Samples the state of all extensions, and sends the rows that changed to every open page.
 
 All pages share one sampler, which runs only while a page is open. A page gets the rows that changed
-since its last update, however long it took to read that. So nothing is queued for a slow page; it
-gets fewer updates.
+since its last update, however long it took to read that update. So nothing is queued for a slow
+page; it gets fewer updates.
 """
 
 import asyncio
@@ -14,12 +14,15 @@ from exthost.control.status_report import StatusReport
 from exthost.events import StateChanged
 from exthost.extension.extension import Extension
 from exthost.host.host import Host
-from exthost.web.history import POINT_SECONDS, History, point_of
+from exthost.web.history import POINT_SECONDS, History, point_number
 
-# The time between samples, which is longer if there are more than MANY extensions.
+# The time between samples, which is longer if there are more than MANY_EXTENSIONS.
 TICK_SECONDS = 0.4
-MANY = 200
+MANY_EXTENSIONS = 200
 MANY_TICK_SECONDS = 1.0
+
+# The maximum number of removed extensions that are remembered, so that pages delete their rows.
+MAX_REMOVED = 200
 
 # After a change of state a sample is taken this much later, to include other changes.
 MOVE_SECONDS = 0.05
@@ -40,9 +43,9 @@ class RowSampler:
         self._removed: dict[str, int] = {}
         self._sample = 0  # the number of the last sample
         self._watchers = 0  # how many pages are open
-        self._sampled = asyncio.Event()
-        self._moved = asyncio.Event()
-        self._unsubscribe = host.events.subscribe(StateChanged, lambda _: self._moved.set())
+        self._next_sample = asyncio.Event()
+        self._state_change = asyncio.Event()
+        self._unsubscribe = host.events.subscribe(StateChanged, lambda _: self._state_change.set())
         self._task: asyncio.Task[None] | None = None
 
     async def follow(self) -> AsyncGenerator[dict[str, Any], None]:
@@ -53,14 +56,14 @@ class RowSampler:
             if self._task is None:
                 self._take_sample()
                 self._task = asyncio.get_running_loop().create_task(self._run())
-            seen = -1
+            last_seen = -1
             while True:
-                if seen < self._sample:
-                    changes = self._changes(seen)
-                    is_first, seen = seen < 0, self._sample
+                if last_seen < self._sample:
+                    changes = self._changes(last_seen)
+                    is_first, last_seen = last_seen < 0, self._sample
                     if is_first or changes["rows"] or changes["removed"]:
                         yield changes
-                await self._sampled.wait()
+                await self._next_sample.wait()
         finally:
             self._watchers -= 1
             if self._watchers == 0:
@@ -77,42 +80,47 @@ class RowSampler:
             task.cancel()
             await asyncio.wait([task])
 
-    def _changes(self, seen: int) -> dict[str, Any]:
+    def _changes(self, last_seen: int) -> dict[str, Any]:
+        """Return an update for a page whose last update was of the sample `last_seen` (-1: none).
+        The first update has the order of all rows."""
         return {
-            "rows": [row for number, row in self._rows.values() if number > seen],
-            "removed": [name for name, number in self._removed.items() if number > seen],
-            "order": list(self._rows) if seen < 0 else None,
+            "rows": [row for number, row in self._rows.values() if number > last_seen],
+            "removed": [name for name, number in self._removed.items() if number > last_seen],
+            "order": list(self._rows) if last_seen < 0 else None,
             "time": round(time.time(), 3),
         }
 
     async def _run(self) -> None:
         while True:
-            many = len(self._host) > MANY
+            has_many = len(self._host) > MANY_EXTENSIONS
             try:
-                async with asyncio.timeout(MANY_TICK_SECONDS if many else TICK_SECONDS):
-                    await self._moved.wait()
-                await asyncio.sleep(TICK_SECONDS if many else MOVE_SECONDS)
+                async with asyncio.timeout(MANY_TICK_SECONDS if has_many else TICK_SECONDS):
+                    await self._state_change.wait()
+                await asyncio.sleep(TICK_SECONDS if has_many else MOVE_SECONDS)
             except TimeoutError:
                 pass
-            self._moved.clear()
+            self._state_change.clear()
             self._take_sample()
             # Wake the pages that wait now. Those that wait later wait for the next event.
-            event, self._sampled = self._sampled, asyncio.Event()
+            event, self._next_sample = self._next_sample, asyncio.Event()
             event.set()
 
     def _take_sample(self) -> None:
         number, rows = self._sample + 1, {}
-        point = point_of(time.time())
+        point = point_number(time.time())
         for extension in self._host.extensions:
             row = self._row(extension, point)
-            old = self._rows.get(extension.id)
-            is_same = old is not None and old[1] == row
-            rows[extension.id] = old if old is not None and is_same else (number, row)
+            previous = self._rows.get(extension.id)
+            is_unchanged = previous is not None and previous[1] == row
+            # An unchanged row keeps the number of the sample in which it changed last.
+            rows[extension.id] = (
+                previous if previous is not None and is_unchanged else (number, row)
+            )
         for name in self._rows.keys() - rows.keys():
             self._removed[name] = number
         for name in self._removed.keys() & rows.keys():
             del self._removed[name]
-        while len(self._removed) > MANY:  # forget the oldest
+        while len(self._removed) > MAX_REMOVED:  # forget the oldest
             del self._removed[next(iter(self._removed))]
         self._rows, self._sample = rows, number
 
