@@ -17,17 +17,17 @@ assert NEXO.traits.breaker is not None
 PAGE: Breaker = NEXO.traits.breaker
 
 
-def failed(times: int, circuit: Circuit | None = None, now: float = 0.0) -> Circuit:
+def after_failure(times: int, circuit: Circuit | None = None, now: float = 0.0) -> Circuit:
     circuit = circuit or Circuit()
     for _ in range(times):
-        circuit = circuit.failed(PAGE, now)
+        circuit = circuit.after_failure(PAGE, now)
     return circuit
 
 
 @shows("nexo-life-03")
 def test_five_failures_in_a_row_open_it_for_ten_seconds() -> None:
-    assert failed(4).phase is Phase.CLOSED
-    circuit = failed(5, now=100.0)
+    assert after_failure(4).phase is Phase.CLOSED
+    circuit = after_failure(5, now=100.0)
     assert (
         circuit.phase,
         circuit.seconds_until_probe(100.0),
@@ -37,44 +37,48 @@ def test_five_failures_in_a_row_open_it_for_ten_seconds() -> None:
 
 
 def test_one_success_in_between_starts_the_count_anew() -> None:
-    assert failed(4, failed(4).succeeded(PAGE)).phase is Phase.CLOSED
+    assert after_failure(4, after_failure(4).after_success(PAGE)).phase is Phase.CLOSED
 
 
 @shows("nexo-life-03")
 def test_two_successes_of_probes_close_it_and_forget_everything() -> None:
-    probing = failed(5).probing()
-    assert probing.phase is Phase.HALF_OPEN
-    once = probing.succeeded(PAGE)
+    after_open_time = after_failure(5).after_open_time()
+    assert after_open_time.phase is Phase.HALF_OPEN
+    once = after_open_time.after_success(PAGE)
     assert once.phase is Phase.HALF_OPEN
-    assert once.succeeded(PAGE) == Circuit()
+    assert once.after_success(PAGE) == Circuit()
 
 
 @shows("nexo-life-03")
 def test_each_failed_probe_doubles_the_time_up_to_the_most() -> None:
-    circuit, spans = failed(5), []
+    circuit, spans = after_failure(5), []
     for _ in range(6):
         spans.append(circuit.open_seconds)
-        circuit = circuit.probing().failed(PAGE, 0.0)
+        circuit = circuit.after_open_time().after_failure(PAGE, 0.0)
     assert spans == [10, 20, 40, 80, 120, 120]
-    closed = circuit.probing().succeeded(PAGE).succeeded(PAGE)
-    assert failed(5, closed).open_seconds == 10
+    closed = circuit.after_open_time().after_success(PAGE).after_success(PAGE)
+    assert after_failure(5, closed).open_seconds == 10
 
 
 def test_what_was_under_way_when_it_opened_changes_nothing() -> None:
-    circuit = failed(5)
-    assert failed(20, circuit, now=9.0) == circuit == circuit.succeeded(PAGE)
+    circuit = after_failure(5)
+    assert after_failure(20, circuit, now=9.0) == circuit == circuit.after_success(PAGE)
 
 
 def test_a_max_open_below_open_does_not_shorten_it() -> None:
     settings = Breaker(failures=1, open=30, max_open=10)
-    circuit = Circuit().failed(settings, 0.0)
-    assert circuit.open_seconds == circuit.probing().failed(settings, 0.0).open_seconds == 30
+    circuit = Circuit().after_failure(settings, 0.0)
+    assert (
+        circuit.open_seconds
+        == circuit.after_open_time().after_failure(settings, 0.0).open_seconds
+        == 30
+    )
 
 
 def test_keys_that_nobody_said_are_the_pages() -> None:
     circuit = Circuit()
     for _ in range(5):
-        circuit = circuit.failed(Breaker(), 0.0)
+        circuit = circuit.after_failure(Breaker(), 0.0)
     assert circuit.seconds_until_probe(0.0) == 10
 
 
@@ -99,7 +103,7 @@ def test_the_table_has_one_row_for_each_move_and_reaches_everything() -> None:
 @pytest.mark.parametrize("phase", [Phase.CLOSED, Phase.HALF_OPEN])
 def test_only_an_open_one_can_be_probed(phase: Phase) -> None:
     with pytest.raises(KeyError):
-        Circuit(phase=phase).probing()
+        Circuit(phase=phase).after_open_time()
 
 
 class AnyLife(RuleBasedStateMachine):
@@ -133,7 +137,7 @@ class AnyLife(RuleBasedStateMachine):
 
     @rule()
     def fail(self) -> None:
-        self.circuit = self.circuit.failed(self.settings, self.now)
+        self.circuit = self.circuit.after_failure(self.settings, self.now)
         if self.word == "half-open":
             self._open()
         elif self.word == "closed":
@@ -143,7 +147,7 @@ class AnyLife(RuleBasedStateMachine):
 
     @rule()
     def succeed(self) -> None:
-        self.circuit = self.circuit.succeeded(self.settings)
+        self.circuit = self.circuit.after_success(self.settings)
         if self.word == "closed":
             self.row = 0
         elif self.word == "half-open":
@@ -155,7 +159,7 @@ class AnyLife(RuleBasedStateMachine):
     @rule()
     def probe(self) -> None:
         assert self.circuit.seconds_until_probe(self.now) == 0
-        self.circuit = self.circuit.probing()
+        self.circuit = self.circuit.after_open_time()
         self.word = "half-open"
 
     @rule()
@@ -179,5 +183,7 @@ TestAnyLife.settings = hypothesis_settings(max_examples=60, stateful_step_count=
 def test_every_pair_of_phase_and_report_is_answered() -> None:
     for phase, report in product(Phase, ("failed", "succeeded")):
         circuit = Circuit(phase=phase, open_seconds=1.0)
-        after = circuit.failed(PAGE, 0) if report == "failed" else circuit.succeeded(PAGE)
+        after = (
+            circuit.after_failure(PAGE, 0) if report == "failed" else circuit.after_success(PAGE)
+        )
         assert isinstance(after.phase, Phase)

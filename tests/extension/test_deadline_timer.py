@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exthost.extension import deadline_timer as module
-from exthost.extension.deadline_timer import DeadlineTimer, deadline_timer
+from exthost.extension.deadline_timer import DeadlineTimer, make_deadline_timer
 
 Make = Callable[[Callable[[], None]], DeadlineTimer]
 
@@ -24,7 +24,7 @@ def make(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mak
     timers: list[DeadlineTimer] = []
 
     def make_timer(on_time: Callable[[], None]) -> DeadlineTimer:
-        timers.append(deadline_timer(asyncio.get_running_loop(), on_time))
+        timers.append(make_deadline_timer(asyncio.get_running_loop(), on_time))
         return timers[-1]
 
     return make_timer
@@ -133,7 +133,7 @@ def test_a_loop_that_is_dropped_with_timers_set_leaves_no_descriptor() -> None:
 
     async def leave() -> None:
         loop = asyncio.get_running_loop()
-        timers.append(deadline_timer(loop, lambda: None))
+        timers.append(make_deadline_timer(loop, lambda: None))
         timers[0].set(loop.time() + 60)
 
     before = open_descriptors()
@@ -147,8 +147,8 @@ def test_a_loop_that_is_dropped_with_timers_set_leaves_no_descriptor() -> None:
 async def test_a_kernel_timer_that_nobody_keeps_does_not_fire_and_harms_no_other() -> None:
     """A queue that is dropped with its extension must not be kept by the loop."""
     loop, fired, done = asyncio.get_running_loop(), [], asyncio.Event()
-    dropped = deadline_timer(loop, lambda: fired.append("dropped"))
-    kept = deadline_timer(loop, done.set)
+    dropped = make_deadline_timer(loop, lambda: fired.append("dropped"))
+    kept = make_deadline_timer(loop, done.set)
     dropped.set(loop.time() + 0.01)
     kept.set(loop.time() + 0.03)
     del dropped

@@ -87,7 +87,7 @@ class Pool:
         self, session: FakeSession, count: int = 1, method: str = SLOW, seconds: float = 0.0
     ) -> None:
         session.pending.calls -= count
-        self.choice.replied(cast("Session", session), method, count, seconds)
+        self.choice.record_replies(cast("Session", session), method, count, seconds)
 
     def remove(self, session: FakeSession) -> None:
         self.sessions.remove(cast("Session", session))
@@ -162,7 +162,7 @@ def test_an_idle_process_is_taken_before_a_busy_one_also_after_a_call_without_a_
         failed = pool.send()
         assert failed is not None
         failed.pending.calls -= 1
-        pool.choice.freed(cast("Session", failed))
+        pool.choice.record_end(cast("Session", failed))
         assert {pool.send(), pool.send()} == set(pool.members)
 
 
@@ -362,7 +362,7 @@ class Choosing(RuleBasedStateMachine):
         if busy:
             session = data.draw(st.sampled_from(busy))
             session.pending.calls -= 1
-            self.pool.choice.freed(cast("Session", session))
+            self.pool.choice.record_end(cast("Session", session))
 
     @invariant()
     def idle_processes_are_remembered_once(self) -> None:

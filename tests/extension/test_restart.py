@@ -60,7 +60,7 @@ class Life:
             self.history,
             now=self.now,
             jitter=jitter,
-            permanent=permanent,
+            is_permanent=permanent,
             start_retries=start_retries,
         )
         if isinstance(decision, Again):
@@ -240,9 +240,9 @@ def test_a_start_without_a_decision_before_it_costs_no_retry() -> None:
 
 def test_a_process_that_we_ended_is_no_crash_but_its_uptime_forgives() -> None:
     history = replace(History(), used=2, fruitless=2).started(0).ready(0)
-    early = history.ended(MORPHIR, 10, by_us=True)
+    early = history.ended(MORPHIR, 10, by_host=True)
     assert (early.used, early.fruitless, early.crashes) == (2, 2, 0)
-    late = history.ended(MORPHIR, 60, by_us=True)
+    late = history.ended(MORPHIR, 60, by_host=True)
     assert (late.used, late.fruitless, late.crashes) == (0, 0, 0)
 
 
@@ -374,7 +374,7 @@ def test_a_history_stays_small_however_often_the_child_dies(policy: Restart) -> 
 
 def test_a_million_deaths_do_not_overflow_the_delay() -> None:
     policy = Restart(strategy="exponential", initial_delay=1, max_delay=16)
-    history = replace(History(), used=1_000_000, fruitless=1_000_000, been_ready=True)
+    history = replace(History(), used=1_000_000, fruitless=1_000_000, has_been_ready=True)
     decision, _ = decide(policy, history, now=0, jitter=0)
     assert decision == Again(16)
 
@@ -453,7 +453,7 @@ class AnyLife(RuleBasedStateMachine):
             assert self.history.used == 0
             assert self.history.attempts == ()
         decision, self.history = decide(
-            self.policy, self.history, now=self.now, jitter=jitter, permanent=permanent
+            self.policy, self.history, now=self.now, jitter=jitter, is_permanent=permanent
         )
         self.running = False
         on_demand = self.policy.strategy == "on-demand"
@@ -483,7 +483,7 @@ class AnyLife(RuleBasedStateMachine):
     @rule(jitter=unit, permanent=st.booleans())
     def giving_up_is_final(self, jitter: float, permanent: bool) -> None:
         decision, history = decide(
-            self.policy, self.history, now=self.now, jitter=jitter, permanent=permanent
+            self.policy, self.history, now=self.now, jitter=jitter, is_permanent=permanent
         )
         assert decision == self.given_up
         assert history == self.history

@@ -86,7 +86,7 @@ class Model:
     spawned: int = 0
     used: int = 0
     fruitless: int = 0
-    been_ready: bool = False
+    has_been_ready: bool = False
     served: bool = False
     since: float = 0.0  # when it began to start, or got ready
     due: float = 0.0
@@ -100,7 +100,7 @@ class Model:
         self.used += retry
 
     def ready(self, now: float) -> None:
-        self.state, self.since, self.been_ready = "ready", now, True
+        self.state, self.since, self.has_been_ready = "ready", now, True
         self.sent, self.waiting = self.waiting, []
 
     def lose(self, calls: list[int]) -> None:
@@ -126,7 +126,7 @@ class Model:
             self.state = "admitted"
             if self.waiting:
                 self.start(now, retry=True)
-        elif self.strategy == "never" or exhausted or not self.been_ready:
+        elif self.strategy == "never" or exhausted or not self.has_been_ready:
             self.fail()
         else:
             delay = 0.0
@@ -150,7 +150,7 @@ class Model:
     def asked_again(self, now: float) -> None:
         self.lose(self.sent)
         self.used = self.fruitless = 0
-        self.been_ready = False
+        self.has_been_ready = False
         self.start(now, retry=False)
 
 

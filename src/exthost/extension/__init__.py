@@ -2,7 +2,7 @@
 
 In reading order:
 
-    extension        the public object: calls, life, facts
+    extension        the public object: calls, start and stop, status
     calls            makes calls, checks their arguments, sends them through the queue
     call_factory     makes the method, params, reply handler and time limit of a call; sends nothing
     timeouts         the error of a call whose time is over
@@ -12,7 +12,7 @@ In reading order:
     stats            what `ext.stats` shows; counts that a reload keeps
 
     call_queue       sends calls to processes; calls wait here while no process has room
-    call_retry       pure: which calls may be sent twice, and the error of a call
+    call_retry       which calls may be sent twice, and the error that the caller gets
     process_choice   which process of a pool gets the next call
     deadlines        ends calls at their deadlines
     deadline_timer   the timer that `deadlines` uses: a kernel timer on Linux
@@ -22,7 +22,7 @@ In reading order:
     wakeup           the event and timer that wake the supervisor's task
     call_drain       waits for calls in flight before a stop
     commands         start, restart, stop: the commands to the supervisor
-    status           state, offer, tools and cause; publishes their changes
+    status           the state, the offer (announced tools, hooks, commands) and the last error
     recovery         what follows when a process ends by itself or does not get ready
     unavailable      the errors of calls while no process is ready
     processes        the processes that are starting, ready, exiting or leaving

@@ -6,12 +6,12 @@ processes, calls or dialects. The settings are a `spec.Breaker`. Each method of 
 one event and returns the next `Circuit`. `BreakerGate` keeps the current one and closes the call
 queue by it; the supervisor starts the process that a probe is sent to.
 
-    circuit = circuit.failed(settings, now)        a timeout, the end of a process with calls, …
-    circuit = circuit.succeeded(settings)          a call got a reply
-    circuit = circuit.probing()                    the open time is over: try a new process
+    circuit = circuit.after_failure(settings, now) a timeout, the end of a process with calls, …
+    circuit = circuit.after_success(settings)      a call got a reply
+    circuit = circuit.after_open_time()            the open time is over: try a new process
     circuit = Circuit()                            a restart was requested
 
-In italics are the keys of the settings. **Closed**: calls are sent; *failures* failures in a row
+Words in italics are keys of the settings. **Closed**: calls are sent; *failures* failures in a row
 open the breaker. **Open**: calls fail at once, for *open* seconds; calls of the old process that
 end meanwhile change nothing. **Half-open**: one call at a time is sent as a probe; *successes*
 successful probes close the breaker, and one failure opens it for twice as long as the last time, at
@@ -41,7 +41,8 @@ class Phase(Enum):
 
 
 class Event(Enum):
-    """What changes the phase of a breaker. The LAST_ events are those that reach a limit."""
+    """What changes the phase of a breaker. LAST_FAILURE and LAST_SUCCESS are the failure and
+    the success that reach the configured number."""
 
     FAILURE = "a failure"
     LAST_FAILURE = "a failure too many"
@@ -78,9 +79,10 @@ _NEXT: Final = {(row.phase, row.event): row.next for row in TABLE}
 class Circuit:
     """One breaker, at one moment.
 
+    phase         closed, open or half-open
     failures      failures in a row, while closed
     successes     successful probes, while half-open
-    open_seconds  how long it was last opened for; 0 if it was closed since
+    open_seconds  for how long the breaker was last opened; 0 if it was closed since then
     open_until    when a probe may be sent, while open
     """
 
@@ -90,35 +92,36 @@ class Circuit:
     open_seconds: float = 0.0
     open_until: float = 0.0
 
-    def failed(self, settings: Breaker, now: float) -> "Circuit":
+    def after_failure(self, settings: Breaker, now: float) -> "Circuit":
         """Return the circuit after a failure."""
         max_failures = _or_default(settings.failures, DEFAULTS.failures)
         is_last = self.phase is Phase.HALF_OPEN or (
             self.phase is Phase.CLOSED and self.failures + 1 >= max_failures
         )
         phase = _NEXT[self.phase, Event.LAST_FAILURE if is_last else Event.FAILURE]
-        if self.phase is Phase.OPEN:
+        if self.phase is Phase.OPEN:  # the call was sent before the breaker opened
             return self
         if phase is Phase.CLOSED:
             return replace(self, failures=self.failures + 1)
         seconds = initial_seconds = _or_default(settings.open, DEFAULTS.open)
-        if self.open_seconds:
+        if self.open_seconds:  # the breaker was not closed since it last opened
+            # A `max_open` that is less than `open` has no effect.
             max_seconds = max(initial_seconds, _or_default(settings.max_open, DEFAULTS.max_open))
             seconds = min(self.open_seconds * 2, max_seconds)
         return Circuit(phase=phase, open_seconds=seconds, open_until=now + seconds)
 
-    def succeeded(self, settings: Breaker) -> "Circuit":
+    def after_success(self, settings: Breaker) -> "Circuit":
         """Return the circuit after a call that got a reply."""
-        needed = _or_default(settings.successes, DEFAULTS.successes)
-        is_last = self.phase is Phase.HALF_OPEN and self.successes + 1 >= needed
+        successes_needed = _or_default(settings.successes, DEFAULTS.successes)
+        is_last = self.phase is Phase.HALF_OPEN and self.successes + 1 >= successes_needed
         phase = _NEXT[self.phase, Event.LAST_SUCCESS if is_last else Event.SUCCESS]
-        if self.phase is Phase.OPEN:
+        if self.phase is Phase.OPEN:  # the call was sent before the breaker opened
             return self
         if phase is Phase.CLOSED:
             return Circuit()
         return replace(self, successes=self.successes + 1)
 
-    def probing(self) -> "Circuit":
+    def after_open_time(self) -> "Circuit":
         """Return the half-open circuit, which lets probes through."""
         return replace(self, phase=_NEXT[self.phase, Event.TIME_UP], open_until=0.0)
 
@@ -133,9 +136,9 @@ class Circuit:
 def is_breaker_failure(settings: Breaker, error: ExthostError) -> bool:
     """Return whether the breaker counts this error of a call as a failure.
 
-    Timeouts and protocol violations are failures; error replies are only if `count_error_replies`
-    is set. An error that also ends the process is not counted here: `BreakerGate.count_crash`
-    counts the end of the process once for all its calls.
+    Timeouts and protocol violations are failures. Error replies are failures only if
+    `count_error_replies` is set. An error that also ends the process is not counted here:
+    `BreakerGate.count_crash` counts the end of the process once for all its calls.
     """
     if isinstance(error, CallFailed):
         return bool(settings.count_error_replies)

@@ -18,15 +18,18 @@ from exthost.spec import Breaker
 
 
 class BreakerGate:
-    """The breaker of one extension. Without settings there is no breaker, and nothing is counted.
+    """The breaker of one extension. Without settings no failure is counted, and the breaker stays
+    closed.
 
-    `last_error` is the failure that was counted last.
+    circuit     the present state of the breaker
+    last_error  the failure that was counted last; None if no failure was counted
+    name        the breaker's name in errors
     """
 
     __slots__ = (
-        "_answers_at_last_failure",
         "_on_open",
         "_queue",
+        "_replies_at_last_failure",
         "_settings",
         "circuit",
         "last_error",
@@ -41,12 +44,12 @@ class BreakerGate:
         name: str = "the breaker",
     ) -> None:
         """`on_open` is called synchronously when a failing call opens the breaker, before the
-        caller gets the error. `name` is the breaker's name in errors."""
+        caller gets the error."""
         self.name = name
         self._settings = settings
         self._queue = queue
         self._on_open = on_open
-        self._answers_at_last_failure = 0
+        self._replies_at_last_failure = 0
         self.circuit = Circuit()
         self.last_error: ExthostError | None = None
         if settings is not None:
@@ -74,7 +77,7 @@ class BreakerGate:
         """Count the end of a process with calls in flight as one failure, however many calls it
         had. Return whether this opened the breaker; the caller then changes the extension's
         state."""
-        self._reset_after_answers()
+        self._reset_after_replies()
         return self._count_failure(error)
 
     def _on_failure(self, error: ExthostError) -> None:
@@ -82,46 +85,47 @@ class BreakerGate:
         settings = self._settings
         assert settings is not None
         if is_breaker_failure(settings, error):
-            self._reset_after_answers()
+            self._reset_after_replies()
             if self._count_failure(error):
                 self._on_open()
         elif isinstance(error, CallFailed) and self.is_half_open:
-            # An error reply is an answer: the process works, so the probe has succeeded.
-            self._on_answer()
+            # The process is able to reply, even if with an error, so the probe has succeeded.
+            self._on_probe_reply()
 
     def _count_failure(self, error: ExthostError) -> bool:
+        """Count a failure. Return whether it opened the breaker."""
         if self._settings is None:
             return False
         was_open = self.is_open
         self.last_error = error
-        self.circuit = self.circuit.failed(self._settings, self._queue.now())
+        self.circuit = self.circuit.after_failure(self._settings, self._queue.now())
         return self.is_open and not was_open
 
-    def _reset_after_answers(self) -> None:
+    def _reset_after_replies(self) -> None:
         """Reset the count of failures in a row if a call succeeded since the last failure. While
-        the breaker is half-open, `_on_answer` does this for each result."""
+        the breaker is half-open, `_on_probe_reply` counts each result at once."""
         queue, settings = self._queue, self._settings
         if settings is not None and not self.is_half_open:
-            answers = queue.outcomes.results + (
+            replies = queue.outcomes.results + (
                 0 if settings.count_error_replies else queue.outcomes.error_replies
             )
-            if answers > self._answers_at_last_failure:
-                self.circuit = self.circuit.succeeded(settings)
-            self._answers_at_last_failure = answers
+            if replies > self._replies_at_last_failure:
+                self.circuit = self.circuit.after_success(settings)
+            self._replies_at_last_failure = replies
 
-    def _on_answer(self) -> None:
-        """Handle the reply to a probe."""
+    def _on_probe_reply(self) -> None:
+        """Count the reply to a probe as a success."""
         assert self._settings is not None
-        self.circuit = self.circuit.succeeded(self._settings)
+        self.circuit = self.circuit.after_success(self._settings)
         if self.circuit.phase is Phase.CLOSED:
             self._stop_probing()
 
     def probe(self) -> None:
         """Become half-open: one call at a time is sent, to a process that the supervisor starts
         now."""
-        self.circuit = self.circuit.probing()
+        self.circuit = self.circuit.after_open_time()
         self._queue.set_concurrency(1)
-        self._queue.outcomes.on_answer = self._on_answer
+        self._queue.outcomes.on_result = self._on_probe_reply
 
     def reset(self) -> None:
         """Close the breaker and forget every failure: a restart was requested."""
@@ -129,7 +133,7 @@ class BreakerGate:
         self._stop_probing()
 
     def _stop_probing(self) -> None:
-        self._queue.outcomes.on_answer = None
+        self._queue.outcomes.on_result = None
         self._queue.set_concurrency(None)
 
     def reject_calls(self) -> None:
@@ -142,10 +146,11 @@ class BreakerGate:
         """Return the error for a call that is not sent because the breaker is open."""
         cause = self.last_error
         seconds_left = self.circuit.seconds_until_probe(self._queue.now())
-        last = f"; the last of them: {cause.message}" if cause is not None else ""
+        last_failure = f"; the last of them: {cause.message}" if cause is not None else ""
         error = BreakerOpen(
             "X1170",
-            f"{method} was not sent: {self.name} is open, after too many failures in a row{last}",
+            f"{method} was not sent: {self.name} is open, after too many failures in a row"
+            f"{last_failure}",
             extension=self._queue.extension,
             help=f"a fresh process is tried by the first call after {seconds_left:.1f} s; "
             "restart() tries at once",

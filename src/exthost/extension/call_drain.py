@@ -17,8 +17,8 @@ async def drain_calls(
     of the stop command is over, or if a restart replaces the stop command.
 
     The queue stays open for `LATE_CALL_SECONDS`, for calls that were being submitted when the stop
-    was requested. Then it is closed, and `make_error` makes the errors of later calls. There is no
-    event for "nothing is left", so the queue is polled.
+    was requested. Then it is closed, and `make_error` makes the errors of later calls. No
+    event reports that the last call has ended, so the queue is polled.
     """
     loop = queue.loop
     began = loop.time()

@@ -1,8 +1,9 @@
-"""Makes what a `Call` consists of, from a method, operation or tool and its arguments.
+"""Makes the parts of a `Call` from the name of a method, operation or tool and its arguments.
 
-Translates them to the request of the dialect, checks the arguments of tools against their schemas,
-and applies the time limits. The result, `CallParts`, is the first four arguments of a `Call`: the
-method, the params, the handler of the reply, and the timeout. Sends nothing.
+Translates the name and the arguments to a request of the dialect (the protocol that the extension
+speaks), checks the arguments of tools against their schemas, and applies the time limits. The
+result, `CallParts`, is the first four arguments of a `Call`: the method, the params, the handler of
+the reply, and the timeout. Sends nothing.
 """
 
 import logging
@@ -33,10 +34,10 @@ _new_tuple = tuple.__new__
 
 CallParts: TypeAlias = tuple[str, Any, ReplyHandler, float]
 """The method, the params, the handler of the reply and the timeout in seconds. A plain tuple,
-because one is made for each call, and a named tuple takes ten times as long to make."""
+because each call makes one, and a named tuple takes ten times as long to make."""
 
-# A tool, the full check of its arguments (None: every value is valid), and a quick check (None:
-# there is no quick one).
+# A tool, the full check of its arguments (None: every value is valid), and a quick check, which may
+# raise (None: this schema has no quick check).
 _PreparedTool: TypeAlias = tuple[Tool, Checker | None, Callable[[Any], bool] | None]
 
 # Shared by all extensions whose tools were never called, to save memory. It stays empty.
@@ -50,11 +51,11 @@ class CallFactory:
         "_call_limit",
         "_call_tool",
         "_dialect",
-        "_is_closed",
+        "_has_only_known_methods",
         "_limits_each_request",
         "_method_limits",
         "_methods",
-        "_prepared",
+        "_prepared_tools",
         "_spec",
         "_tool_handler",
         "_tool_is_method",
@@ -72,24 +73,24 @@ class CallFactory:
         # applies to each request of an operation, and not to the whole operation.
         self._limits_each_request = dialect.traits.positional
         self._methods = dialect.methods
-        self._is_closed = dialect.closed
-        self._prepared = _NO_TOOLS  # by the name of the tool
+        self._has_only_known_methods = dialect.closed
+        self._prepared_tools = _NO_TOOLS  # by the name of the tool
         self._call_tool = dialect.operations.get("call_tool")
-        self._tool_handler = _shared_handler(self._call_tool)
+        self._tool_handler = _make_shared_handler(self._call_tool)
         self._tool_request = (
             self._call_tool.request if isinstance(self._call_tool, OneRequest) else None
         )
         self._tool_is_method = self._tool_request is tool_as_method
-        self.tool_limit = self.limit_of("call_tool")
+        self.tool_limit = self.time_limit_for("call_tool")
 
-    def limit_of(self, method: str) -> float:
+    def time_limit_for(self, method: str) -> float:
         """Return the time limit of a method or operation, in seconds."""
         return self._method_limits.get(method, self._call_limit)
 
     def for_method(self, method: str, params: Any, timeout: float | None) -> CallParts:
         """Return the parts of a call of a method, which is given by its name on the wire."""
         if timeout is None:
-            limit = self.limit_of(method)
+            limit = self.time_limit_for(method)
         else:  # the quick check for a usual timeout; NaN is not equal to itself
             limit = (
                 timeout if type(timeout) is float and timeout == timeout else check_timeout(timeout)
@@ -97,7 +98,7 @@ class CallFactory:
         operation = self._methods.get(method)
         if operation is not None:
             return self._for_operation(operation, method, params, limit, timeout is None)
-        if self._is_closed:
+        if self._has_only_known_methods:
             method_names = ", ".join(self._dialect.methods)
             raise NotFound(
                 "X1203",
@@ -115,7 +116,7 @@ class CallFactory:
         operation = self._dialect.operations.get(name)
         if operation is None:
             raise self._no_operation_error(name)
-        limit = self.limit_of(name) if timeout is None else check_timeout(timeout)
+        limit = self.time_limit_for(name) if timeout is None else check_timeout(timeout)
         return self._for_operation(operation, display_name or name, params, limit, timeout is None)
 
     def for_tool(
@@ -124,21 +125,21 @@ class CallFactory:
         """Return the parts of a call of a tool. Raises UsageError if the arguments do not fit its
         schema."""
         name = tool.name
-        prepared = self._prepared.get(name)
-        if prepared is None or prepared[0] is not tool:
+        prepared = self._prepared_tools.get(name)
+        if prepared is None or prepared[0] is not tool:  # a later offer replaced it
             prepared = self._prepare(tool)
         if arguments is None:
             arguments = {}
-        _, checker, passes = prepared
+        _, checker, quick_check = prepared
         try:
-            fits = passes is not None and passes(arguments)
+            is_valid = quick_check is not None and quick_check(arguments)
         except KeyboardInterrupt:
             raise
         except BaseException:
-            # The quick check is native code, whose panic is a BaseException. The full check
-            # decides.
-            fits = False
-        if not fits and checker is not None:
+            # The quick check is native code, which reports an internal failure (a panic) as a
+            # BaseException. The full check decides then.
+            is_valid = False
+        if not is_valid and checker is not None:
             problems = checker.problems(arguments)
             if problems:
                 raise self._bad_arguments_error(tool, problems)
@@ -151,20 +152,20 @@ class CallFactory:
         handler = self._tool_handler
         if self._tool_is_method and handler is not None:  # the tool's name is the method
             return name, arguments, handler, limit
-        # Not ToolCall(…), which takes twice as long; one is made for each call.
+        # Not ToolCall(…), which takes twice as long; this line runs for each call.
         tool_call = _new_tuple(ToolCall, (name, arguments, context, tool, self._spec))
         if handler is None:
             return self._for_tool_operation(name, tool_call, limit, timeout is None)
         if self._tool_request is not None:
             method, params = self._tool_request(tool_call)
             return method, params, handler, limit
-        return name, tool_call, handler, limit  # the handler makes the request of the tool call
+        return name, tool_call, handler, limit  # the handler makes the request from `tool_call`
 
     def _for_tool_operation(
         self, name: str, tool_call: ToolCall, limit: float, is_default: bool
     ) -> CallParts:
-        """Return the parts of a call of a tool in a dialect in which each call needs a handler of
-        its own, or in which there are no tools."""
+        """Return the parts of a call of a tool in a dialect whose calls cannot share a reply
+        handler. Raises UsageError if the dialect has no tools."""
         if self._call_tool is None:
             raise self._no_operation_error("call_tool")
         return self._for_operation(self._call_tool, name, tool_call, limit, is_default)
@@ -172,6 +173,8 @@ class CallFactory:
     def _for_operation(
         self, operation: Operation, name: str, params: Any, limit: float, is_default: bool
     ) -> CallParts:
+        """Return the parts of a call of an operation. `is_default`: the caller set no timeout, so
+        `limit` is the configured one."""
         if isinstance(operation, OneRequest):
             method, wire_params = operation.request(params)
             reply_handler = DELIVER if operation.result is None else MapResult(operation.result)
@@ -183,13 +186,14 @@ class CallFactory:
         return name, params, handler, limit
 
     def _prepare(self, tool: Tool) -> _PreparedTool:
+        """Make the checks of a tool's arguments, and keep them for later calls."""
         checker = Checker.of(tool.input_schema)
         if checker is not None and checker.warning:
             _log.warning("[%s] %s: %s", self._spec.id, tool.name, checker.warning)
-        passes = None if checker is None else checker.passes
-        if self._prepared is _NO_TOOLS:
-            self._prepared = {}
-        prepared = self._prepared[tool.name] = (tool, checker, passes)
+        quick_check = None if checker is None else checker.passes
+        if self._prepared_tools is _NO_TOOLS:
+            self._prepared_tools = {}
+        prepared = self._prepared_tools[tool.name] = (tool, checker, quick_check)
         return prepared
 
     def _bad_arguments_error(self, tool: Tool, problems: list[str]) -> UsageError:
@@ -209,8 +213,9 @@ class CallFactory:
         )
 
 
-def _shared_handler(operation: Operation | None) -> ReplyHandler | None:
-    """Return a handler that all calls of this operation can share; None if each needs its own."""
+def _make_shared_handler(operation: Operation | None) -> ReplyHandler | None:
+    """Return a handler that all calls of this operation can share; None if each call needs its
+    own handler."""
     if isinstance(operation, OneRequest):
         return DELIVER if operation.result is None else MapResult(operation.result)
     return OneRequestOrMoreReply(operation) if isinstance(operation, OneRequestOrMore) else None

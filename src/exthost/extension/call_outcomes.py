@@ -38,22 +38,26 @@ _OUTCOMES = {
 class CallOutcomes:
     """The counts of one extension.
 
-    results        calls that ended with a result unsuccessful   calls that ended otherwise, by
-    outcome error_replies  of those with the outcome "error", the ones that the extension itself
-    replied with
+    results          the number of calls that ended with a result
+    unsuccessful     the numbers of calls that ended otherwise, by outcome
+    error_replies    the number of calls whose reply was an error, or a result that is marked as an
+                     error; `unsuccessful["error"]` includes them
+    on_result        called for each result; not None only while the breaker is half-open
+    on_error_result  called for each result that is marked as an error; not None only if the breaker
+                     counts error replies as failures
     """
 
     __slots__ = (
         "_bus",
         "_extension",
         "_is_error",
-        "_kinds",
+        "_listeners",
         "_now",
         "_reader",
         "_wakes",
         "error_replies",
-        "on_answer",
         "on_error_result",
+        "on_result",
         "results",
         "unsuccessful",
     )
@@ -63,7 +67,7 @@ class CallOutcomes:
     ) -> None:
         self._extension = extension
         self._bus = bus
-        self._kinds = bus.kinds  # empty most of the time, so this is the cheapest test
+        self._listeners = bus.kinds  # empty most of the time, so this is the cheapest test
         self._now = now
         self._wakes = wakes
         self.results = 0
@@ -71,20 +75,18 @@ class CallOutcomes:
         self.error_replies = 0
         self._reader: ResultReader | None = None
         self._is_error: Callable[[Any], bool] | None = None  # None: no result is an error
-        # Called for each result; set only while the breaker is half-open.
-        self.on_answer: Callable[[], None] | None = None
-        # Called for each result that is marked as an error; set only if the breaker counts error
-        # replies as failures. `on_answer` is then not called for such a result.
+        self.on_result: Callable[[], None] | None = None
+        # If this is set, `on_result` is not called for a result that is marked as an error.
         self.on_error_result: Callable[[ExthostError], None] | None = None
 
     def read_results_with(self, reader: ResultReader) -> None:
-        """Recognise the results that are marked as errors by the reader of the dialect."""
+        """Use the dialect's reader to recognise the results that are marked as errors."""
         self._reader = reader
         self._is_error = reader.is_error
 
     def publish_started(self, call: Call) -> None:
         """Publish that a call was accepted."""
-        listeners = self._kinds.get(CallStarted)
+        listeners = self._listeners.get(CallStarted)
         if listeners is None or (type(call) is not AwaitableCall and call.internal):
             return
         event = _new_event(CallStarted, (self._extension, call.method, call.context, id(call)))
@@ -96,15 +98,16 @@ class CallOutcomes:
 
     def complete(self, completions: Completions) -> None:
         """Count and deliver results."""
-        is_observed = self._kinds and CallEnded in self._kinds
+        is_observed = self._listeners and CallEnded in self._listeners
         if is_observed:
-            # A call whose consumer left or fell behind has ended, and was published, before.
+            # A stream whose consumer left or fell behind has ended already, and its CallEnded was
+            # published then.
             completions = [pair for pair in completions if not pair[0].ended]
         results = 0
         is_error = self._is_error
         failed: Completions | tuple[()] = ()
         wakes = self._wakes
-        is_first = not wakes.ended
+        is_first = not wakes.ended  # `wake` is scheduled once, for the first call of a batch
         for call, value in completions:
             if call.ended:
                 continue
@@ -127,10 +130,11 @@ class CallOutcomes:
             results -= self._count_failed(failed)
         if is_observed:
             self._publish_results(completions)
-        if self.on_answer is not None:
+        if self.on_result is not None:
             for _ in range(results):
-                if self.on_answer is not None:
-                    self.on_answer()
+                # The callback sets `on_result` to None when it closes the breaker.
+                if self.on_result is not None:
+                    self.on_result()
 
     def _count_failed(self, failed: Completions) -> int:
         """Move results that are marked as errors from the results to the errors. Return how many of
@@ -155,7 +159,7 @@ class CallOutcomes:
 
     def _publish_results(self, completions: Completions) -> None:
         now = self._now()
-        listeners = self._kinds.get(CallEnded, ())
+        listeners = self._listeners.get(CallEnded, ())
         extension = self._extension
         is_error = self._is_error
         for call, value in completions:
@@ -192,7 +196,7 @@ class CallOutcomes:
         if call.internal:
             return
         self._add_unsuccessful(outcome, 1)
-        if CallEnded in self._kinds:
+        if CallEnded in self._listeners:
             seconds = self._now() - call.started_at
             self._bus.publish(
                 CallEnded(

@@ -6,7 +6,7 @@ processes of a pool. A call is sent at once if a process is ready and has fewer 
 calls; otherwise it waits here, within its own time limit. Waiting needs no task: the caller awaits
 the same `Call` in both cases.
 
-Each call ends in exactly one of result, error, timeout, cancelled, gone (`call_outcomes.py`).
+Each call ends as exactly one of result, error, timeout, cancelled or gone (its process ended).
 """
 
 import asyncio
@@ -41,10 +41,10 @@ class CallQueue:
 
     __slots__ = (
         "__weakref__", "_choice", "_configured_max", "_holds", "_is_pumping", "_listeners",
-        "_live", "_max_unless_held", "_single", "bus", "deadlines", "extension", "is_forked",
-        "is_pool", "is_serial", "is_shared", "loop", "make_closed_error", "max_in_flight", "now",
-        "on_busy", "on_failure", "on_needed", "on_session_ended", "outcomes", "retry_once",
-        "sessions", "waiting", "wakes",
+        "_live_sessions", "_max_unless_held", "_single", "bus", "deadlines", "extension",
+        "is_forked", "is_pool", "is_serial", "is_shared", "loop", "make_closed_error",
+        "max_in_flight", "now", "on_busy", "on_failure", "on_needed", "on_session_ended",
+        "outcomes", "retry_once", "sessions", "waiting", "wakes",
     )  # fmt: skip
 
     def __init__(
@@ -77,10 +77,10 @@ class CallQueue:
         self._configured_max = max_in_flight
         self._max_unless_held = max_in_flight  # the breaker lowers it to 1 for its probes
         self._holds = 0  # the number of sessions that hold calls back (`hold`)
-        self.sessions: list[Session] = []  # those that accept calls
+        self.sessions: list[Session] = []  # the sessions that accept calls
         self._single: Session | None = None  # the session that gets all calls, without a pool
         self._choice = ProcessChoice(self.sessions) if is_pool else None
-        self._live: list[Session] = []  # every session that may have calls in flight
+        self._live_sessions: list[Session] = []  # every session that may have calls in flight
         self.waiting: OrderedDict[Call, None] = _NO_CALLS
         self.wakes = WakeBatch(loop)
         self.outcomes = CallOutcomes(extension, bus, self.now, self.wakes)
@@ -117,7 +117,7 @@ class CallQueue:
             self.outcomes.publish_started(call)
 
     def submit_threadsafe(self, call: Call) -> None:
-        """Do the same from any thread. The caller enforces the deadline itself."""
+        """Like `submit`, but from any thread. The caller enforces the deadline itself."""
         # A call of several requests goes through the loop's thread: between two of its requests
         # nothing is in flight, and another thread could mistake that for a free process.
         may_send_here = call.on_reply.is_simple and not self.is_serial
@@ -150,14 +150,14 @@ class CallQueue:
         if self.make_closed_error is not None:
             raise self.make_closed_error(call.method)
         self._wait(call)
-        self.loop.call_soon_threadsafe(self._serve_waiting)
+        self.loop.call_soon_threadsafe(self._handle_waiting)
 
     def _wait(self, call: Call) -> None:
         if self.waiting is _NO_CALLS:
             self.waiting = OrderedDict()
         self.waiting[call] = None
 
-    def _serve_waiting(self) -> None:
+    def _handle_waiting(self) -> None:
         """Send waiting calls, fail them if the queue was closed, or request a process. A call of
         another thread may be enqueued just after the last reply came or the queue was closed."""
         if self.make_closed_error is not None:
@@ -233,15 +233,15 @@ class CallQueue:
 
     @property
     def live_sessions(self) -> list[Session]:
-        """Every session, also those in their handshake and those that accept no more calls."""
-        return self._live
+        """Every session, including those in their handshake and those that accept no more calls."""
+        return self._live_sessions
 
     def session_began(self, session: Session) -> None:
-        """Watch the deadlines of this session's calls, those of its handshake included."""
-        self._live.append(session)
+        """Watch the deadlines of this session's calls, including its handshake."""
+        self._live_sessions.append(session)
 
     def attach(self, session: Session) -> None:
-        """Send calls through this session from now on, those that wait first."""
+        """Send calls through this session from now on, waiting calls first."""
         self.sessions.append(session)
         if self._choice is not None:
             self._choice.add(session)
@@ -262,10 +262,10 @@ class CallQueue:
     def session_ended(self, session: Session, calls: list[Call]) -> None:
         """Fail the calls that this session leaves without a reply, or let them wait again."""
         self.stop_sending(session)
-        self._live.remove(session)
+        self._live_sessions.remove(session)
         if self.on_session_ended is not None:  # first: callers must see the new state
             self.on_session_ended(session)
-        for call in reversed(calls):  # each that is sent again is put before all that wait
+        for call in reversed(calls):  # reversed: a call that is sent again goes to the front
             call.session = None
             self._requeue_or_fail(call, session.closed_error(call.method))
 
@@ -303,7 +303,7 @@ class CallQueue:
         if self._choice is not None and self.sessions:
             call = completions[0][0]
             seconds = self.now() - call.started_at
-            self._choice.replied(call.session, call.method, len(completions), seconds)
+            self._choice.record_replies(call.session, call.method, len(completions), seconds)
         self.outcomes.complete(completions)
         if self.waiting:
             self.pump()
@@ -311,7 +311,7 @@ class CallQueue:
     def fail(self, call: Call, error: ExthostError) -> None:
         """End a call with an error."""
         if call.session is not None:
-            self._freed(call.session)
+            self._record_end(call.session)
         if call.ended:
             return
         call.ended = True
@@ -320,7 +320,7 @@ class CallQueue:
 
     def _report_failure(self, call: Call, error: ExthostError) -> None:
         """Report an error to the breaker before the caller gets it, so that the caller's next call
-        finds the new state. An error that also ended the session is counted with the session."""
+        meets the new state. If the error ended the session, the end of the session is counted."""
         is_alive = call.session is not None and call.session.cause is None
         if self.on_failure is not None and is_alive and not call.internal:
             self.on_failure(error)
@@ -338,7 +338,7 @@ class CallQueue:
         self.waiting.pop(call, None)
         if call.session is not None:
             call.session.abandon(call, why)
-            self._freed(call.session)
+            self._record_end(call.session)
         self.outcomes.record_unsuccessful(call, "cancelled")
         if self.waiting:
             self.pump()
@@ -361,7 +361,7 @@ class CallQueue:
         if session is not None:
             # First, because the next call may be sent as soon as this one has ended.
             session.abandon(call, f"timed out after {call.timeout:g} s")
-            self._freed(session)
+            self._record_end(session)
             self._report_failure(call, error)
         self._reject(call, error)
 
@@ -372,13 +372,13 @@ class CallQueue:
         self._free_place(call.session)
 
     def _free_place(self, session: Session) -> None:
-        self._freed(session)
+        self._record_end(session)
         if self.waiting:
             self.pump()
 
-    def _freed(self, session: Session) -> None:
+    def _record_end(self, session: Session) -> None:
         if self._choice is not None:
-            self._choice.freed(session)
+            self._choice.record_end(session)
 
     def watch_deadline(self, call: Call) -> None:
         """Set the timer for a deadline that was set or moved."""
@@ -387,7 +387,7 @@ class CallQueue:
 
     def _open_calls(self) -> list[Call]:
         calls = [*self.waiting]
-        for session in self._live:
+        for session in self._live_sessions:
             calls += session.conversation.calls()
         return calls
 

@@ -1,5 +1,5 @@
 """Decides whether a call may be sent a second time after its process died, and makes the error that
-the caller gets. Pure."""
+the caller gets."""
 
 from exthost.errors import CallFailed, ExthostError
 from exthost.session.call import Call
@@ -10,8 +10,8 @@ from exthost.session.replies import GeneratorReply
 def may_resend(call: Call) -> bool:
     """Return whether a call whose process died may be sent to another process.
 
-    It may if it was sent only once, consists of a single request, and no part of its reply has
-    come. An operation of several requests may have changed something already.
+    The call may be sent again if it was sent only once, consists of a single request, and no part
+    of its reply has come. An operation of several requests may already have changed something.
     """
     handler = call.on_reply
     stream = handler.stream
@@ -21,8 +21,8 @@ def may_resend(call: Call) -> bool:
 
 
 def final_error(extension: str, call: Call, error: ExthostError) -> ExthostError:
-    """Return the error that the caller gets: with the evidence (command line, exit status, last
-    stderr lines) of the process, and with the first error if the call was sent twice."""
+    """Return the error that the caller gets. It has the evidence (command line, exit status, last
+    stderr lines) of the process, and the message of the first error if the call was sent twice."""
     error.extension = error.extension or extension
     if call.session is not None:
         error = call.session.with_evidence(error)

@@ -39,9 +39,8 @@ from exthost.session.session import Session
 from exthost.spec import Limits, Spec
 from exthost.tool_result import ToolResult, tool_error
 
-# States in which the extension is not ready yet, and will be after a start that is under way or
-# that a call causes.
-_NOT_YET_STARTED = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
+# States in which the extension is not ready, and a start is under way or a call causes one.
+_BEFORE_READY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
 
 _NO_SUCH_TOOL_HELP = (
     "see what it offers: exthost inspect; for a method that is no tool: exthost call --method, or "
@@ -82,8 +81,8 @@ def make_queue(
 
 
 class Calls:
-    """Makes and submits the calls of one extension. `factory` checks and encodes what a call needs;
-    the blocking API uses it, too."""
+    """Makes and submits the calls of one extension. `factory` makes the parts of calls and checks
+    their arguments; the blocking API uses it, too."""
 
     __slots__ = (
         "_dialect", "_queue", "_spec", "_status", "_supervisor", "factory", "has_error_results",
@@ -156,17 +155,17 @@ class Calls:
         status = self._status
         queue = self._queue
         tool = status.tools.get(name)
-        waited_since = None
+        wait_began_at = None
         if tool is None or not status.offer_is_known:
             if self.may_offer_more:
-                # The offer becomes known by a start, which the call itself would cause as well.
-                waited_since = queue.now()
+                # Only a start makes the offer known. The call would cause a start anyway.
+                wait_began_at = queue.now()
                 await self._wait_for_start(name, timeout)
             tool = self.tool(name)
         method, params, handler, limit = self.factory.for_tool(tool, arguments, timeout, context)
         call = AwaitableCall(method, params, handler, limit, queue)
-        if waited_since is not None:  # one time limit for the start and the call
-            call.started_at, call.deadline = waited_since, waited_since + limit
+        if wait_began_at is not None:  # one time limit for the start and the call
+            call.started_at, call.deadline = wait_began_at, wait_began_at + limit
         call.context = context
         if on_progress is not None:
             call.on_progress = on_progress
@@ -213,7 +212,7 @@ class Calls:
             self._queue.cancel(call)
 
     def flush_log(self) -> None:
-        """Publish at once what the processes have written to stderr until now."""
+        """Publish at once every stderr line that the processes have written until now."""
         for session in self._queue.live_sessions:
             session.diagnostics.drain_stderr()
             session.diagnostics.flush()
@@ -222,8 +221,9 @@ class Calls:
         """Return the error for a result of this tool that is marked as an error.
 
         `call` is the call that returned the result, if it is known: the evidence (command line,
-        last stderr lines) is that of its process. Without it, the evidence is that of the only
-        process; with several processes there is none, because it could be that of another one.
+        last stderr lines) then comes from the process of that call. Without `call`, the evidence
+        comes from the only process; with several processes the error has no evidence, because it
+        is not known which of them returned the result.
         """
         sessions = self._queue.sessions
         session = sessions[0] if len(sessions) == 1 else None
@@ -231,7 +231,7 @@ class Calls:
             session = call.session
         if session is None:
             return tool_error(result, name, extension=self._spec.id)
-        # At time 0 began no process, so that no stderr line is marked as older than the call.
+        # Every stderr line is newer than time 0, so without a call no line is marked as older.
         evidence = session.diagnostics.evidence_since(0.0 if call is None else call.started_at)
         error = tool_error(result, name, extension=self._spec.id, evidence=evidence)
         session.diagnostics.add_advice(error)
@@ -257,7 +257,7 @@ class Calls:
         """Run a hook. If its process dies, the hook is sent once more to the next process, within
         the same time limit."""
         now = self._queue.loop.time
-        limit = self.factory.limit_of("hook") if timeout is None else check_timeout(timeout)
+        limit = self.factory.time_limit_for("hook") if timeout is None else check_timeout(timeout)
         deadline = now() + limit
         params = HookCall(name, event)
         answer: HookAnswer
@@ -291,12 +291,12 @@ class Calls:
         if is_announced_by_process and self._status.state is not State.READY and cause is not None:
             make_error = self._queue.make_closed_error
             raise copy_error(cause) if make_error is None else make_error(name)
-        near = nearest(name, self._status.tools)
+        nearest_name = nearest(name, self._status.tools)
         raise NotFound(
             "X1202",
             f"it offers no tool {name!r}",
             extension=self._spec.id,
-            help=f"did you mean {near!r}?" if near else _NO_SUCH_TOOL_HELP,
+            help=f"did you mean {nearest_name!r}?" if nearest_name else _NO_SUCH_TOOL_HELP,
         )
 
     async def _wait_for_start(self, name: str, timeout: float | None) -> None:
@@ -338,13 +338,13 @@ class Calls:
         sessions[0].send(Notification(method, params))
         return True
 
-    def require_session(self, what: str) -> Session:
+    def require_session(self, name: str) -> Session:
         """Return the session of a ready process, the oldest one of a pool. Raise the error that
-        says why no process is ready; `what` is the method or tool that the error names."""
+        says why no process is ready; `name` is the method or tool that the error names."""
         sessions = self._queue.sessions
         if not sessions:
             self._supervisor.request_probe()
-            raise self._supervisor.not_running_error(what)
+            raise self._supervisor.not_running_error(name)
         return sessions[0]
 
     def find_announced_tool(self, name: str) -> Tool | None:
@@ -370,5 +370,5 @@ class Calls:
 
     @property
     def may_offer_more(self) -> bool:
-        """Whether a handshake that is still to come may announce more tools."""
-        return self._status.state in _NOT_YET_STARTED and self._dialect.traits.tools == "handshake"
+        """Whether the next handshake may announce tools that are not known yet."""
+        return self._status.state in _BEFORE_READY and self._dialect.traits.tools == "handshake"

@@ -16,12 +16,22 @@ _T = TypeVar("_T")
 class Commands:
     """The pending commands of one extension.
 
-    start    start a process, because a caller wants to use the extension
-    restart  start a fresh process, whatever the state is
-    stop     end the extension; calls in flight get `patience` seconds to end first
+    start     start a process, because a caller wants to use the extension
+    restart   start a fresh process, whatever the state is
+    stop      end the extension
+    patience  the seconds that calls in flight get to end before a stop ends the processes
     """
 
-    __slots__ = ("_loop", "_restarts", "_settled", "_stops", "patience", "restart", "start", "stop")
+    __slots__ = (
+        "_loop",
+        "_restart_futures",
+        "_settle_futures",
+        "_stop_futures",
+        "patience",
+        "restart",
+        "start",
+        "stop",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -30,9 +40,9 @@ class Commands:
         self.stop = False
         self.patience = 0.0
         # Tuples, because they are nearly always empty, and all empty tuples are one object.
-        self._settled: tuple[asyncio.Future[None], ...] = ()
-        self._restarts: tuple[asyncio.Future[ExthostError | None], ...] = ()
-        self._stops: tuple[asyncio.Future[None], ...] = ()
+        self._settle_futures: tuple[asyncio.Future[None], ...] = ()
+        self._restart_futures: tuple[asyncio.Future[ExthostError | None], ...] = ()
+        self._stop_futures: tuple[asyncio.Future[None], ...] = ()
 
     def request_restart(self) -> "asyncio.Future[ExthostError | None]":
         """Command a restart. Return a future that is done when the fresh process is ready. Its
@@ -40,7 +50,7 @@ class Commands:
         self.restart, self.start, self.stop = True, False, False
         self._complete_stops()
         future: asyncio.Future[ExthostError | None] = self._loop.create_future()
-        self._restarts += (future,)
+        self._restart_futures += (future,)
         return future
 
     def request_stop(self, patience: float) -> None:
@@ -52,26 +62,28 @@ class Commands:
     def wait_stopped(self) -> asyncio.Future[None]:
         """Return a future that is done when no process of the extension is left."""
         future: asyncio.Future[None] = self._loop.create_future()
-        self._stops += (future,)
+        self._stop_futures += (future,)
         return future
 
     def wait_settled(self) -> asyncio.Future[None]:
-        """Return a future that is done when the extension is ready, or will not change by
-        itself."""
+        """Return a future that is done when the extension is ready, or its state will not
+        change by itself."""
         future: asyncio.Future[None] = self._loop.create_future()
-        self._settled += (future,)
+        self._settle_futures += (future,)
         return future
 
     def complete_settled(self) -> None:
-        futures, self._settled = self._settled, ()
+        """Complete the futures of `wait_settled`."""
+        futures, self._settle_futures = self._settle_futures, ()
         _complete(futures, None)
 
     def complete_restarts(self, error: ExthostError | None) -> None:
-        futures, self._restarts = self._restarts, ()
+        """Complete the futures of `request_restart`. `error`: the fresh process failed."""
+        futures, self._restart_futures = self._restart_futures, ()
         _complete(futures, error)
 
     def _complete_stops(self) -> None:
-        futures, self._stops = self._stops, ()
+        futures, self._stop_futures = self._stop_futures, ()
         _complete(futures, None)
 
     def complete_all(self) -> None:

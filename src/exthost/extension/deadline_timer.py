@@ -30,9 +30,11 @@ class DeadlineTimer(Protocol):
         """Cancel the timer, and release its resources."""
 
 
-def deadline_timer(loop: asyncio.AbstractEventLoop, on_time: Callable[[], None]) -> DeadlineTimer:
+def make_deadline_timer(
+    loop: asyncio.AbstractEventLoop, on_time: Callable[[], None]
+) -> DeadlineTimer:
     """Return a timer that calls `on_time` on the loop's thread."""
-    if isinstance(loop, asyncio.BaseEventLoop) and _timerfd() is not None:
+    if isinstance(loop, asyncio.BaseEventLoop) and _find_timerfd() is not None:
         return _KernelTimer(loop, on_time)
     return _LoopTimer(loop, on_time)
 
@@ -86,7 +88,7 @@ class _KernelClock:
     """The kernel timer of one loop. It exists while one of its timers is set."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        timerfd = _timerfd()
+        timerfd = _find_timerfd()
         assert timerfd is not None
         self._timerfd = timerfd
         # Weak, so that a loop with a set timer can be garbage-collected.
@@ -94,7 +96,7 @@ class _KernelClock:
         # Weak, because the timers belong to call queues, which refer to the loop.
         self._timers: weakref.WeakSet[_KernelTimer] = weakref.WeakSet()
         self._fd = timerfd.create()
-        self._fires_at = math.inf
+        self._is_set_for = math.inf
         loop.add_reader(self._fd, self._on_time)
 
     def add(self, timer: _KernelTimer) -> None:
@@ -109,22 +111,22 @@ class _KernelClock:
     def _fire_by(self, when: float) -> None:
         """Fire at this time or earlier. The kernel timer is not moved when a timer is moved or
         cancelled: it then fires in vain, which costs less than a search at each change."""
-        if when < self._fires_at:
-            self._fires_at = when
+        if when < self._is_set_for:
+            self._is_set_for = when
             self._timerfd.set(self._fd, when)
 
     def _on_time(self) -> None:
         loop = self._loop()
         assert loop is not None, "the loop itself calls this"
         now = loop.time()
-        due = sorted(
+        due_timers = sorted(
             (timer for timer in self._timers if timer.when <= now), key=lambda timer: timer.when
         )
-        self._timers.difference_update(due)
+        self._timers.difference_update(due_timers)
         # The descriptor stays readable until `_fire_by` sets the timer again, or `_close` closes
         # it.
-        self._fires_at = math.inf
-        for timer in due:
+        self._is_set_for = math.inf
+        for timer in due_timers:
             if timer.when <= now:  # the callback of an earlier one may have moved it
                 timer.on_time()
         if self._fd < 0:
@@ -164,7 +166,7 @@ class _Timerfd(Protocol):
 _cached_timerfd: list[Any] = []
 
 
-def _timerfd() -> _Timerfd | None:
+def _find_timerfd() -> _Timerfd | None:
     """Return the functions for kernel timers, or None where the system has none."""
     if not _cached_timerfd:
         try:

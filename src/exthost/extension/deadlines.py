@@ -9,10 +9,10 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from exthost.extension.deadline_timer import DeadlineTimer, deadline_timer
+from exthost.extension.deadline_timer import DeadlineTimer, make_deadline_timer
 from exthost.session.call import Call
 
-# The shortest time between two searches, so that many deadlines close together need few of them.
+# The shortest time between two searches, so that deadlines close together share one search.
 _MIN_PAUSE_SECONDS = 0.005
 
 # A timer may fire this much too early, because the clock of a loop is coarse.
@@ -20,8 +20,8 @@ _CLOCK_RESOLUTION_SECONDS = 0.001
 
 
 class Deadlines:
-    """Ends calls whose deadline has passed. `next_at` is when the timer fires; infinity if
-    never."""
+    """Ends calls whose deadline has passed. `next_at` is the loop time at which the timer fires;
+    infinity if it is not set."""
 
     __slots__ = ("_expire", "_loop", "_now", "_open_calls", "_timer", "next_at")
 
@@ -43,24 +43,27 @@ class Deadlines:
         """Search the calls at this time, which must be earlier than `next_at`. Loop's thread
         only."""
         if self._timer is None:
-            self._timer = deadline_timer(self._loop, self._on_time)
+            self._timer = make_deadline_timer(self._loop, self._on_time)
         self.next_at = when
         self._timer.set(when)
 
     def _on_time(self) -> None:
+        """End the calls that are due, and set the timer for the earliest deadline of the rest."""
         self.next_at = math.inf
         now = self._now()
         calls = self._open_calls()
         limit = now + _CLOCK_RESOLUTION_SECONDS
-        due = [call for call in calls if call.deadline <= limit]
-        for call in sorted(due, key=lambda call: call.deadline):
+        due_calls = [call for call in calls if call.deadline <= limit]
+        for call in sorted(due_calls, key=lambda call: call.deadline):
             self._expire(call)
-        # An ended call may still be in flight, because the consumer of its stream left before the
-        # reply came. It has a deadline, too.
-        later = [call.deadline for call in calls if not call.ended or call.deadline > limit]
-        upcoming = min(later, default=math.inf)
-        if upcoming < self.next_at:
-            self.set(max(upcoming, now + _MIN_PAUSE_SECONDS))
+        # A call that has ended may still be in flight, because the consumer of its stream left
+        # before the reply came. The deadline of such a call is watched as well, until it passes.
+        later_deadlines = [
+            call.deadline for call in calls if not call.ended or call.deadline > limit
+        ]
+        next_deadline = min(later_deadlines, default=math.inf)
+        if next_deadline < self.next_at:
+            self.set(max(next_deadline, now + _MIN_PAUSE_SECONDS))
 
     def stop(self) -> None:
         """Release the timer, at the end of the extension's life."""

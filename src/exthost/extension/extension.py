@@ -1,4 +1,4 @@
-"""The public object of one extension. Users call it, and it hides which process answers.
+"""The public object of one extension. It hides which process handles a call.
 
 Any task may call it or close it, in any order. `Calls` makes the calls and submits them to the call
 queue. The `Supervisor` starts, restarts and ends processes; calls do not pass through it. `Status`
@@ -173,14 +173,14 @@ class Extension(FacetAttributes):
         """Request a health report, if the dialect has such a request, and return it. `health` shows
         the report until the next one, or until another process is ready."""
         try:
-            answer = await self.calls.run_operation("health", None, timeout, "health")
+            report = await self.calls.run_operation("health", None, timeout, "health")
         except CallTimeout:
             self._status.reported_health = Health.UNHEALTHY
             raise
-        reported: Any = answer.get("status") if isinstance(answer, Mapping) else None
-        is_bad = reported in (Health.DEGRADED, Health.UNHEALTHY)
-        self._status.reported_health = Health(reported) if is_bad else None
-        return answer
+        reported_status: Any = report.get("status") if isinstance(report, Mapping) else None
+        is_bad = reported_status in (Health.DEGRADED, Health.UNHEALTHY)
+        self._status.reported_health = Health(reported_status) if is_bad else None
+        return report
 
     async def notify(
         self, method: str, params: Any = None, *, timeout: float | None = None
@@ -204,7 +204,7 @@ class Extension(FacetAttributes):
 
         `timeout` limits the whole stream, up to its last event.
         """
-        limit = self.calls.factory.limit_of(method)
+        limit = self.calls.factory.time_limit_for(method)
         stream_limit = None if timeout is None else check_timeout(timeout)
         return make_stream(self.queue, self.dialect, method, params, limit, stream_limit)
 
@@ -242,7 +242,7 @@ class Extension(FacetAttributes):
 
     def _require_ready(self) -> None:
         if self._status.state is not State.READY:
-            raise self.absence("it")
+            raise self.absence("it")  # errors read "it is not available: the extension is …"
 
     def hold(self) -> AbstractContextManager[None]:
         """Prevent `limits.idle` from ending the extension inside a block: `with ext.hold(): …`."""
@@ -291,8 +291,9 @@ class Extension(FacetAttributes):
     def health(self) -> Health:
         """The health: running, degraded, unhealthy, restarting, idle, suspended, failed …
 
-        While the extension is ready, this is its last answer to `check_health`; or degraded, if a
-        process has crashed or the breaker is half-open.
+        While the extension is ready, its health is what it last replied to `check_health`, if that
+        was degraded or unhealthy. Otherwise it is degraded if a process has crashed or the breaker
+        is half-open.
         """
         status, recovery = self._status, self._supervisor.recovery
         if status.state is State.READY and status.reported_health:
@@ -360,7 +361,7 @@ class Extension(FacetAttributes):
         return registered_name(self.id, tool)
 
     def knows(self, tool: str) -> bool:
-        """Return whether the extension itself offers this tool, and not only its manifest."""
+        """Return whether the extension itself announced this tool; its manifest does not count."""
         return self.calls.find_announced_tool(tool) is not None
 
     @property
@@ -370,7 +371,7 @@ class Extension(FacetAttributes):
 
     @property
     def may_have_hooks(self) -> bool:
-        """Whether only a future handshake shows if the extension has hooks."""
+        """Whether the extension must be started to find out if it has hooks."""
         return self.calls.may_have_hooks
 
     def absence(self, what: str) -> ExthostError:

@@ -2,8 +2,8 @@
 
 The supervisor polls it a few times per idle limit. Calls do not report here, so they cost nothing:
 the timer compares the next request id of each session with the one it saw last. Uses without a
-request id, such as notifications, are counted by `record_use`. `hold` prevents the end. Without a
-configured limit the extension never ends by itself.
+request id, such as notifications, are counted by `record_use`. Inside a `hold` block the processes
+are not ended. Without a configured limit they never are.
 """
 
 import math
@@ -54,7 +54,8 @@ class IdleTimer:
             self._uses += 1
 
     def begin(self, now: float, serving: Sequence[Worker]) -> None:
-        """Start the idle time: a process has just got ready."""
+        """Start the idle time, because a process has just got ready. `serving` are all workers
+        that are ready."""
         self._checked_at = self._idle_since = now
         self._last_activity = self._measure_activity(serving)
 
@@ -63,7 +64,7 @@ class IdleTimer:
         return sum(worker.session.next_id for worker in serving), self._uses
 
     def next_check(self) -> float:
-        """Return when to check again; infinity without a limit."""
+        """Return the loop time of the next check; infinity without a limit."""
         return (
             math.inf if self._limit is None else self._checked_at + self._limit / _CHECKS_PER_LIMIT
         )
@@ -77,7 +78,7 @@ class IdleTimer:
         is_busy = (
             self._holders
             or self._queue.waiting
-            or not all(s.is_idle for s in self._queue.live_sessions)
+            or not all(session.is_idle for session in self._queue.live_sessions)
         )
         if is_busy or activity != self._last_activity:
             self._last_activity, self._idle_since = activity, now

@@ -1,15 +1,15 @@
 """The life-cycle table: the states of an extension, and the events that change them.
 
-Also says what each state means to other code: whether tools are listed, whether a call waits, what
-`ext.health` is. Knows no process, no clock and no policy. The supervisor and `Recovery` report
-events through `Status.apply_event`; registry, health and command line read the state.
-`docs/lifecycle.md` shows the diagram that `python -m exthost.extension.lifecycle` prints.
+The module also defines what each state means to other code: whether tools are listed, whether a
+call waits, what `ext.health` is. Knows no process, no clock and no policy. The supervisor and
+`Recovery` report events through `Status.apply_event`; registry, health and command line read the
+state. `docs/lifecycle.md` shows the diagram that `python -m exthost.extension.lifecycle` prints.
 
 A move that is not in the table is a bug in exthost, never a fault of an extension: `step` raises
 IllegalMove, which no code should catch.
 
-The end of a process is not an event; the decision about it is. The restart policy or the breaker
-decides synchronously when a process ends, and each of the three decisions of `restart.py` has an
+The end of a process is not an event of this table. When a process ends, the restart policy or the
+breaker decides synchronously what follows, and each of the three decisions of `restart.py` has an
 event here (WILL_RETRY, REST, GAVE_UP).
 
 Four things deliberately do not change the state:

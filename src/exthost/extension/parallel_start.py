@@ -19,8 +19,9 @@ SLOT_SECONDS = 0.25
 
 
 async def start_all(starts: Iterable[Callable[[], Awaitable[Any]]]) -> None:
-    """Run every start, and return when all of them are done. Their errors are ignored here: each
-    extension keeps its own. Cancelling this cancels the starts under way."""
+    """Run every start, and return when all of them are done. Their errors are ignored here,
+    because each extension keeps its own error in `ext.cause`. If the caller is cancelled, the
+    starts under way are cancelled."""
     slots = asyncio.Semaphore(STARTS_PER_CORE * _count_cores())
 
     async def start_one(start: Callable[[], Awaitable[Any]]) -> None:
@@ -31,7 +32,7 @@ async def start_all(starts: Iterable[Callable[[], Awaitable[Any]]]) -> None:
             except asyncio.CancelledError:
                 task.cancel()
                 raise
-        await task
+        await task  # without a slot
 
     await asyncio.gather(*(start_one(start) for start in starts), return_exceptions=True)
 

@@ -1,7 +1,7 @@
 """Decides when a pool starts one more process.
 
-One is requested when all processes are busy, and one for each process that ended by itself. A
-process that replaces an ended one starts only after the delay of the restart policy.
+One more process is requested when all processes are busy, and one for each process that ended by
+itself. A process that replaces an ended one starts only after the delay of the restart policy.
 """
 
 import math
@@ -17,7 +17,7 @@ class PoolGrowth:
     def __init__(self, size: PoolSize) -> None:
         self.size = size
         self._is_requested = False  # because all processes are busy
-        self._lost_processes = 0  # to be replaced; several may end at once, with their node
+        self._lost_processes = 0  # to be replaced; several end at once if their node fails
         self._not_before = 0.0
 
     def request(self) -> None:
@@ -43,11 +43,12 @@ class PoolGrowth:
         self._is_requested, self._lost_processes = False, 0
 
     def next_due(self) -> float:
-        """Return when to start one more process; infinity if none is requested."""
+        """Return the time at which to start one more process; infinity if none is requested."""
         return self._not_before if self._is_requested or self._lost_processes else math.inf
 
     def take_due(self, now: float) -> bool:
-        """Return whether to start one more process now, and withdraw one request if so."""
+        """Return whether to start one more process now. If so, withdraw the request of a busy pool
+        and one of the lost processes, because one new process serves both."""
         if now < self.next_due():
             return False
         self._lost_processes = max(0, self._lost_processes - 1)

@@ -1,14 +1,15 @@
 """Chooses the process of a pool that gets the next call.
 
-The choice takes constant time: an idle process if there is one, else the less loaded of two that
-are taken at random. Only if both of these are full are all processes compared.
+The choice takes constant time. An idle process is taken if there is one; otherwise two processes
+are picked at random, and the less loaded of them is taken. Only if both are full, all processes are
+compared.
 
-**Batches.** Calls that are answered faster than the host can send them go to the same process, so
+**Batches.** Calls whose replies come faster than the host can send calls go to the same process, so
 that one write sends several of them and one read brings several replies. Spread over many
-processes, each call would cost a write and a read of its own, and a pool of 16 would have half the
-throughput of one process. Whether a method is that fast shows in the average number of its replies
-per read. A method whose replies come one by one, or late, is not batched: its calls go to idle
-processes.
+processes, each call would need a separate write and a separate read, and a pool of 16 would have
+half the throughput of one process. Whether a method is that fast shows in the average number of its
+replies per read. A method whose replies come one by one, or late, is not batched: its calls go to
+idle processes.
 """
 
 import random
@@ -16,7 +17,7 @@ from collections import OrderedDict
 
 from exthost.session.session import Session
 
-# The largest number of calls in a batch. Fewer cost throughput; more only delay the first reply.
+# The maximum number of calls in a batch. Fewer reduce throughput; more only delay the first reply.
 # The same number as in one write (`stdin_writer.BATCH_FRAMES`).
 _BATCH_CALLS = 32
 
@@ -47,8 +48,8 @@ class ProcessChoice:
     def __init__(self, sessions: list[Session]) -> None:
         self._sessions = sessions
         self._members: set[Session] = set()  # the same sessions, for membership tests
-        # An ordered set of the sessions that were idle when they were added, the oldest first. One
-        # may have got a call since, so it is checked when it is taken out.
+        # An ordered set of the sessions that were idle when they were added, the oldest first. A
+        # session may have got a call since then, so it is checked when it is taken out.
         self._idle: OrderedDict[Session, None] = OrderedDict()
         self._replies_per_read: dict[str, float] = {}
         self._batch_session: Session | None = None
@@ -105,23 +106,23 @@ class ProcessChoice:
             return None
         first, second = random.choice(sessions), random.choice(sessions)
         chosen = first if len(first.pending) <= len(second.pending) else second
-        if len(chosen.pending) >= max_in_flight:  # probably nearly all are full
+        if len(chosen.pending) >= max_in_flight:  # both are full, so all are compared
             chosen = min(sessions, key=_count_in_flight)
         return chosen if len(chosen.pending) < max_in_flight else None
 
-    def replied(self, session: Session, method: str, replies: int, seconds: float) -> None:
+    def record_replies(self, session: Session, method: str, replies: int, seconds: float) -> None:
         """Record that one read of this process had this many replies; the first took `seconds`."""
         average = self._replies_per_read.get(method, 1.0)
-        if seconds > _LATE_SECONDS and replies == 1:
+        if seconds > _LATE_SECONDS and replies == 1:  # late and alone: stop batching at once
             average = 1.0
         else:
             average += (replies - average) * _NEWEST_WEIGHT
         if len(self._replies_per_read) >= _MAX_METHODS:
             self._replies_per_read.clear()
         self._replies_per_read[method] = average
-        self.freed(session)
+        self.record_end(session)
 
-    def freed(self, session: Session) -> None:
+    def record_end(self, session: Session) -> None:
         """Record that a call of this process ended, with or without a reply."""
         if not len(session.pending) and session in self._members:
             self._idle[session] = None

@@ -3,7 +3,7 @@
     starting   the handshake is not done
     serving    ready: the call queue sends calls to them
     exiting    ended by themselves and not reaped yet; no process is started in their place until
-               then, because they may still lock files or ports that it needs
+               they are reaped, because they may still hold files or ports that it needs
     leaving    dismissed: they get no more calls and end after their last reply; only a stop of the
                extension waits for them
 
@@ -29,24 +29,25 @@ LATE_CALL_SECONDS = 0.05
 class Worker:
     """One process that is ready, or was.
 
-    ready_at        when it got ready, in seconds of the loop's clock
-    answers_before  how many calls the extension had answered by then
-    first_id        the first request id that its calls could get
+    session         the session with the process
+    ready_at        when the process got ready, in seconds of the loop's clock
+    replies_before  how many replies the extension had sent by then, over all its processes
+    first_id        the first request id that the calls of this process could get
     """
 
     session: Session
     ready_at: float
-    answers_before: int
+    replies_before: int
     first_id: int
 
-    def has_served(self, answers: int) -> bool:
-        """Return whether this process answered a call. `answers` is how many calls the extension
-        has answered by now."""
+    def has_served(self, replies: int) -> bool:
+        """Return whether this process replied to a call. `replies` is the number of replies that
+        the extension has sent by now, over all its processes."""
         session = self.session
         sent_calls = session.next_id - self.first_id
         ended_some = sent_calls > session.lost_calls
-        # A session is retired when an operation has ended, before the call is counted as answered.
-        return session.retired or (answers > self.answers_before and ended_some)
+        # A session retires itself at the end of an operation, before the reply is counted.
+        return session.retired or (replies > self.replies_before and ended_some)
 
 
 class Processes:
@@ -55,8 +56,8 @@ class Processes:
     __slots__ = (
         "_closing",
         "_exiting",
-        "_last_id",
         "_leaving",
+        "_next_unused_id",
         "_queue",
         "_starter",
         "_wake",
@@ -68,10 +69,10 @@ class Processes:
         self._starter = starter
         self._queue = queue
         self._wake = wake
-        self._last_id = starter.dialect.traits.first_id
+        self._next_unused_id = starter.dialect.traits.first_id
         self.starting: list[Start] = []
         self.serving: list[Worker] = []
-        self._closing: list[Session] = []  # those that were ready when `close` was called
+        self._closing: list[Session] = []  # the sessions that were ready when `close` was called
         self._exiting: dict[asyncio.Task[None], Session] = {}
         self._leaving: dict[asyncio.Task[None], Session | None] = {}
 
@@ -105,16 +106,17 @@ class Processes:
         """Start one more process; with `replaces`, one that replaces the ready ones when it is
         ready."""
         first_id = self._next_id() if self._starter.dialect.traits.ids_continue else None
-        self.starting.append(Start(self._starter, first_id, replaces=replaces, done=self._wake))
+        self.starting.append(Start(self._starter, first_id, replaces=replaces, on_done=self._wake))
 
     @property
-    def leaving_workers(self) -> list[Worker]:
+    def workers_on_drained_nodes(self) -> list[Worker]:
         """The ready processes on a cluster node that is being drained."""
         return [worker for worker in self.serving if worker.session.lifetime.child.is_leaving]
 
-    def replaced_by(self, start: Start) -> list[Worker]:
-        """Return the workers that a process replaces whose start has just succeeded."""
-        return list(self.serving) if start.replaces else self.leaving_workers[:1]
+    def find_replaced(self, start: Start) -> list[Worker]:
+        """Return the workers that the process of a successful start replaces."""
+        # A process that is not meant to replace all of them replaces one on a drained node.
+        return list(self.serving) if start.replaces else self.workers_on_drained_nodes[:1]
 
     def take_finished_starts(self) -> list[Start]:
         """Remove and return the starts that are done, whether they failed or not."""
@@ -126,40 +128,38 @@ class Processes:
         """Add the session of a process that has just got ready."""
         if self._starter.dialect.traits.ids_continue:
             session.next_id = self._next_id()
-        self.serving.append(Worker(session, now, self._count_answers(), session.next_id))
+        self.serving.append(Worker(session, now, self._count_replies(), session.next_id))
 
     def has_served(self, worker: Worker) -> bool:
-        """Return whether a worker answered a call."""
-        return worker.has_served(self._count_answers())
+        """Return whether a worker replied to a call."""
+        return worker.has_served(self._count_replies())
 
-    def _count_answers(self) -> int:
-        """Return how many calls the extension answered, with a result or an error reply."""
+    def _count_replies(self) -> int:
+        """Return how many replies the extension has sent, results and error replies."""
         return self._queue.outcomes.results + self._queue.outcomes.error_replies
 
     def _next_id(self) -> int:
-        return max([self._last_id, *(session.next_id for session in self._queue.live_sessions)])
+        return max(
+            [self._next_unused_id, *(session.next_id for session in self._queue.live_sessions)]
+        )
 
     def on_exit(self, session: Session) -> Worker | None:
         """Handle the end of a session. If its process was ready, reap it and return its worker;
         otherwise return None."""
-        self._last_id = max(self._last_id, session.next_id)
+        self._next_unused_id = max(self._next_unused_id, session.next_id)
         worker = next(
-            (
-                serving_worker
-                for serving_worker in self.serving
-                if serving_worker.session is session
-            ),
+            (candidate for candidate in self.serving if candidate.session is session),
             None,
         )
         if worker is not None:
             self.serving.remove(worker)
-            closing = self._queue.loop.create_task(session.close())
-            self._exiting[closing] = session
-            closing.add_done_callback(self._on_reaped)
+            close_task = self._queue.loop.create_task(session.close())
+            self._exiting[close_task] = session
+            close_task.add_done_callback(self._on_reaped)
         return worker
 
-    def _on_reaped(self, closing: asyncio.Task[None]) -> None:
-        del self._exiting[closing]
+    def _on_reaped(self, close_task: asyncio.Task[None]) -> None:
+        del self._exiting[close_task]
         self._wake()
 
     async def wait_reaped(self) -> None:
@@ -168,7 +168,7 @@ class Processes:
             await asyncio.wait(self._exiting)
 
     def dismiss(self, worker: Worker) -> None:
-        """Give a worker no more calls; it ends when those that it has are answered."""
+        """Give a worker no more calls; its process ends when its calls in flight have ended."""
         self.serving.remove(worker)
         self._queue.stop_sending(worker.session)
         self._leave(_close_when_quiet(worker.session), worker.session)
@@ -205,8 +205,8 @@ class Processes:
         self.cancel_starts()
         self._closing += [worker.session for worker in self.serving]
         self.serving = []  # so that `on_exit` does not take their ends for crashes
-        closing = [session.close() for session in self.sessions]
-        await asyncio.gather(*closing, *self._leaving, *self._exiting)
+        shutdowns = [session.close() for session in self.sessions]
+        await asyncio.gather(*shutdowns, *self._leaving, *self._exiting)
         self._closing = []
 
     async def kill_and_wait(self) -> None:

@@ -2,7 +2,7 @@
 
 Applies the restart policy and the circuit breaker, and changes the status by the life-cycle table.
 All methods are synchronous and start nothing: they set `due`, open the breaker or close the call
-queue. The supervisor starts the next process when `due` has come and the ended one is reaped.
+queue. The supervisor starts the next process at the time `due`, after the ended process is reaped.
 """
 
 import logging
@@ -67,7 +67,8 @@ class Recovery:
         self.growth = PoolGrowth(effective_pool_size(spec))
 
     def forgive(self) -> None:
-        """Forget every failure, because a restart was requested."""
+        """Forget earlier failures, because a restart was requested. While the extension is ready,
+        the breaker stays as it is until the fresh process is ready."""
         self.restarts.forgive()
         self.growth.reset()
         if self._status.state is not State.READY:
@@ -77,11 +78,11 @@ class Recovery:
     def on_worker_ended(self, worker: Worker) -> None:
         """Handle a process that was ready and ended by itself."""
         session, status = worker.session, self._status
-        by_us = session.retired  # the host ended it, because it could serve no other call
+        by_host = session.retired  # the host ended it, because it could take no other call
         has_served = self._processes.has_served(worker)
-        self.restarts.worker_ended(worker.ready_at, has_served=has_served, by_us=by_us)
-        error = session.closed_error("")
-        is_failure = not by_us and (session.lost_calls or self.gate.is_half_open)
+        self.restarts.worker_ended(worker.ready_at, has_served=has_served, by_host=by_host)
+        error = session.closed_error("")  # the error is not about one call
+        is_failure = not by_host and (session.lost_calls or self.gate.is_half_open)
         if is_failure and self.gate.count_crash(error):
             self.open_breaker()
         if self._processes.serving:
@@ -96,13 +97,14 @@ class Recovery:
                 # That start was requested by a user, so earlier failures are forgotten.
                 self.restarts.forgive()
                 self.restarts.started()
+            # The life-cycle table has no single event from `ready` to `starting`.
             status.apply_event(Event.WILL_RETRY, error.message)
             status.apply_event(Event.ASKED_AGAIN)
             return
         self.on_last_ended(error)
 
     def on_worker_lost(self, error: ExthostError) -> None:
-        """Handle the end of one process of a pool while another one is ready."""
+        """Handle the end, or the failed start, of one process of a pool while another is ready."""
         match self.restarts.decide(error):
             case Again(delay):
                 self.growth.request_at(self._now() + delay)
@@ -116,7 +118,7 @@ class Recovery:
 
     def on_leave(self) -> None:
         """Handle a cluster node that is being drained: a process on another node replaces the one
-        there, which ends when its calls are answered."""
+        there, which ends when its calls have ended."""
         self.growth.request()
         self._wake()
 
@@ -171,8 +173,8 @@ class Recovery:
         self._queue.close(lambda method: given_up_error(cause, reason))
 
     def open_breaker(self, make_waiting_error: ErrorFactory | None = None) -> None:
-        """Reject calls after too many failures; calls in flight may end. `make_waiting_error` makes
-        the errors of waiting calls, if these differ from the errors of later calls."""
+        """Reject calls after too many failures; calls in flight continue. `make_waiting_error`
+        makes the errors of waiting calls, if these differ from the errors of later calls."""
         status = self._status
         if status.state in (State.READY, State.STARTING):
             status.cause, status.ready_at = self.gate.last_error, None

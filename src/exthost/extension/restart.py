@@ -12,20 +12,22 @@ ValueError, for an unknown value of a setting.
     decision, history = decide(policy, history, now=…, jitter=…)
     history = history.asked_again()          a restart was requested: all but the totals is reset
 
-When the breaker opens, `decide` is not called; that end and the start after it use no retry. A
-retry counts as used when the process is started, and not when `decide` grants it.
+When the end of a process opens the breaker, `decide` is not called, and the next start uses no
+retry. A retry counts as used when the process is started, and not when `decide` grants it.
 
-**Two budgets.** A *first start* is one of an extension that was never ready since it was loaded or
-since a restart was requested. It is repeated at most `start_retries` times, because one clear error
-is better than a loop. Once the extension has been ready, `max_retries` limits all further starts,
-after crashes and after failed restarts: within the sliding `window`, or, without a window, since
-the last reset. `max_retries` None means no limit. Permanent causes are never retried. With the
-strategy "on-demand" nothing is retried automatically: the next call causes the next start, and
-`max_retries`, if set, limits these starts, first ones included.
+**Two budgets.** A *first start* is a start of an extension that has not been ready since it was
+loaded or since a restart was requested. A failed first start is repeated at most `start_retries`
+times, because one clear error is better than a loop. Once the extension has been ready,
+`max_retries` limits all further starts, after crashes and after failed restarts. It counts the
+retries within the sliding `window` or, without a window, since the last reset. `max_retries` None
+means no limit. Permanent causes are never retried. With the strategy "on-demand" nothing is retried
+automatically: the next call causes the next start, and `max_retries`, if set, limits these starts,
+first ones included.
 
 **Reset.** `forgiven_by` says when the used retries are forgotten. "uptime": after a process was
-ready for 60 s; "call": after it answered a call; None: like "uptime", but with a `window` never,
-because retries leave the window by themselves. A handshake alone resets nothing.
+ready for 60 s. "call": after a process answered a call. None: with a `window` never, because
+retries leave the window by themselves; without a window like "uptime". A handshake alone resets
+nothing.
 
 **Delays.** Strategy "exponential": `initial_delay`, doubled with each retry, at most `max_delay`.
 Jitter shortens the delay by up to 20 %, so `max_delay` is never exceeded. "immediate": no delay.
@@ -55,9 +57,9 @@ DEFAULT_MAX_DELAY_S: Final = 30.0
 # Enough to separate the restarts of extensions that ended together. Jitter only shortens a delay,
 # so that max_delay is never exceeded.
 JITTER_SHARE: Final = 0.2
-# A process is fruitless if it neither answered a call nor was ready for SUSTAINED_UPTIME_S. So many
-# in a row are restarted without the minimum delay, since "immediate" means no delay for single
-# failures.
+# A process is fruitless if it neither answered a call nor was ready for SUSTAINED_UPTIME_S. This
+# many fruitless processes in a row are restarted without the minimum delay, because "immediate"
+# means no delay after single failures.
 FREE_FRUITLESS: Final = 3
 MIN_DELAY_S: Final = 0.1
 # A delay doubled 64 times exceeds every max_delay, and a float does not overflow.
@@ -116,8 +118,9 @@ class History:
     phase          how far the present or last process came
     ready_at       when that process got ready; None if it did not
     has_served     whether that process answered a call
-    been_ready     whether any process was ready since a restart was last requested
-    granted        the budget that the next start uses: none, that of first starts, or `max_retries`
+    has_been_ready whether any process was ready since a restart was last requested
+    granted        the budget that the next start uses: "start" for that of first starts, "retry"
+                   for `max_retries`, "" for none
     give_up_reason why the extension was given up, until a restart is requested; "" if it was not
     """
 
@@ -130,7 +133,7 @@ class History:
     phase: Phase = Phase.NOT_STARTED
     ready_at: float | None = None
     has_served: bool = False
-    been_ready: bool = False
+    has_been_ready: bool = False
     granted: Literal["", "start", "retry"] = ""
     give_up_reason: str = ""
 
@@ -150,34 +153,34 @@ class History:
 
     def ready(self, at: float) -> "History":
         """Return the history after a handshake, which resets nothing."""
-        return replace(self, phase=Phase.SERVING, ready_at=at, been_ready=True, failed_starts=0)
+        return replace(self, phase=Phase.SERVING, ready_at=at, has_been_ready=True, failed_starts=0)
 
     def of(self, ready_at: float, *, has_served: bool) -> "History":
         """Return the history for one process of a pool: the one that got ready at this time."""
         return replace(
-            self, phase=Phase.SERVING, ready_at=ready_at, been_ready=True, has_served=has_served
+            self, phase=Phase.SERVING, ready_at=ready_at, has_been_ready=True, has_served=has_served
         )
 
     def served(self) -> "History":
-        """Return the history after an answered call. Only the first one of a process changes it."""
+        """Return the history after a reply to a call. Only a process's first reply changes it."""
         return self if self.has_served else replace(self, has_served=True)
 
-    def ended(self, policy: Restart, at: float, *, by_us: bool = False) -> "History":
-        """Return the history after the end of a process. `by_us`: the host ended it, without a
-        fault of the process (it was idle, or replaced by a probe)."""
-        sustained = self.ready_at is not None and at - self.ready_at >= SUSTAINED_UPTIME_S
-        forgiven = {"uptime": sustained, "call": self.has_served, "": False}[
+    def ended(self, policy: Restart, at: float, *, by_host: bool = False) -> "History":
+        """Return the history after the end of a process. `by_host`: the host ended it, without a
+        fault of the process (it was idle, or could take no other call)."""
+        was_sustained = self.ready_at is not None and at - self.ready_at >= SUSTAINED_UPTIME_S
+        is_forgiven = {"uptime": was_sustained, "call": self.has_served, "": False}[
             _check_forgiven_by(policy)
         ]
-        first_start_failed = self.phase is Phase.STARTING and not self.been_ready and not by_us
-        fruitless = 0 if sustained or self.has_served else self.fruitless + (not by_us)
+        first_start_failed = _is_first_start(self) and not by_host
+        fruitless = 0 if was_sustained or self.has_served else self.fruitless + (not by_host)
         return replace(
             self,
-            attempts=() if forgiven else self.attempts,
-            used=0 if forgiven else self.used,
+            attempts=() if is_forgiven else self.attempts,
+            used=0 if is_forgiven else self.used,
             failed_starts=self.failed_starts + first_start_failed,
             fruitless=fruitless,
-            crashes=self.crashes + (self.phase is Phase.SERVING and not by_us),
+            crashes=self.crashes + (self.phase is Phase.SERVING and not by_host),
         )
 
     def asked_again(self) -> "History":
@@ -191,18 +194,18 @@ def decide(
     *,
     now: float,
     jitter: float,
-    permanent: bool = False,
+    is_permanent: bool = False,
     start_retries: int = 0,
 ) -> tuple[Decision, History]:
     """Return what to do about the last end in `history`, and the history after that decision.
 
-    `permanent`: the cause cannot go away by itself (no such file, not executable, wrong version).
+    `is_permanent`: the cause cannot go away by itself (no such file, or a wrong version, …).
     `start_retries`: how often a first start is repeated.
     """
     if history.give_up_reason:
         return GiveUp(history.give_up_reason), history
     history = replace(history, attempts=_prune_attempts(policy, history, now))
-    decision = _decide(policy, history, jitter, permanent, start_retries)
+    decision = _decide(policy, history, jitter, is_permanent, start_retries)
     if isinstance(decision, GiveUp):
         return decision, replace(history, give_up_reason=decision.reason, granted="")
     is_first = _is_first_start(history) and isinstance(decision, Again)
@@ -210,14 +213,14 @@ def decide(
 
 
 def _decide(
-    policy: Restart, history: History, jitter: float, permanent: bool, start_retries: int
+    policy: Restart, history: History, jitter: float, is_permanent: bool, start_retries: int
 ) -> Decision:
     strategy = _check_strategy(policy)
     used = history.used if policy.window is None else len(history.attempts)
     is_exhausted = policy.max_retries is not None and used >= policy.max_retries
     if strategy == "on-demand":
         return GiveUp(_exhausted_reason(policy, history, used)) if is_exhausted else OnDemand()
-    if permanent:
+    if is_permanent:
         return GiveUp(f"it {history.phase.value}, for a cause that trying again cannot cure")
     if strategy == "never":
         return GiveUp(f"it {history.phase.value}, and its restart strategy is never")
@@ -249,14 +252,14 @@ def _prune_attempts(policy: Restart, history: History, now: float) -> tuple[floa
     """Return the attempts that still count: inside the window, and no more than the limit."""
     if policy.window is None:
         return ()
-    # Without a limit the attempts only determine how often the delay is doubled.
+    # Without a limit, the number of attempts only determines how often the delay is doubled.
     max_attempts = MAX_DOUBLINGS if policy.max_retries is None else policy.max_retries
     in_window = tuple(at for at in history.attempts if at > now - policy.window)
     return in_window[max(0, len(in_window) - max_attempts) :]
 
 
 def _is_first_start(history: History) -> bool:
-    return history.phase is Phase.STARTING and not history.been_ready
+    return history.phase is Phase.STARTING and not history.has_been_ready
 
 
 def _check_strategy(policy: Restart) -> str:
@@ -287,13 +290,13 @@ _SINCE: Final = {
 
 
 def _exhausted_reason(policy: Restart, history: History, used: int) -> str:
-    what = f"it {history.phase.value}, and "
+    beginning = f"it {history.phase.value}, and "
     if policy.max_retries == 0:
-        return f"{what}no restart is allowed (max_retries = 0)"
+        return f"{beginning}no restart is allowed (max_retries = 0)"
     if policy.window is not None:
         span = f"in the last {policy.window:g} s"
     else:
         span = _SINCE[_check_forgiven_by(policy)]
-    times = "1 restart" if policy.max_retries == 1 else f"all {policy.max_retries} restarts"
-    was = "was" if policy.max_retries == 1 else "were"
-    return f"{what}{times} allowed {span} {was} used ({used} of {policy.max_retries})"
+    restarts = "1 restart" if policy.max_retries == 1 else f"all {policy.max_retries} restarts"
+    verb = "was" if policy.max_retries == 1 else "were"
+    return f"{beginning}{restarts} allowed {span} {verb} used ({used} of {policy.max_retries})"

@@ -1,7 +1,8 @@
 """Keeps the restart history of one extension, and applies the restart policy to it.
 
-Supplies what the pure policy (`restart.py`) lacks: the clock and a random number. The supervisor
-and `Recovery` report every start, handshake and end here; `decide` then returns the decision.
+The policy itself (`restart.py`) is pure; this module supplies the clock and a random number. The
+supervisor and `Recovery` report every start, handshake and end here; `decide` then returns the
+decision.
 """
 
 import random
@@ -46,16 +47,16 @@ class RestartTracker:
         """Record that a process did not get ready."""
         self._history = self._history.ended(self._policy, self._now())
 
-    def worker_ended(self, ready_at: float, *, has_served: bool, by_us: bool) -> None:
+    def worker_ended(self, ready_at: float, *, has_served: bool, by_host: bool) -> None:
         """Record that a process has ended that had been ready. `has_served`: it answered a call.
-        `by_us`: the host ended it, without a fault of the process."""
+        `by_host`: the host ended it, without a fault of the process."""
         history = self._history.of(ready_at, has_served=has_served)
-        self._history = history.ended(self._policy, self._now(), by_us=by_us)
-        self.crashes += not by_us
+        self._history = history.ended(self._policy, self._now(), by_host=by_host)
+        self.crashes += not by_host
 
     def idle_ended(self) -> None:
         """Record that the last process was ended because it was idle."""
-        self._history = self._history.ended(self._policy, self._now(), by_us=True)
+        self._history = self._history.ended(self._policy, self._now(), by_host=True)
 
     def forgive(self) -> None:
         """Reset everything but the counts, because a restart was requested."""
@@ -63,12 +64,12 @@ class RestartTracker:
 
     def decide(self, error: ExthostError) -> Decision:
         """Return what to do about the end that was reported last, which `error` describes."""
-        permanent = isinstance(error, SpawnFailed | HandshakeFailed) and error.permanent
+        is_permanent = isinstance(error, SpawnFailed | HandshakeFailed) and error.permanent
         decision, self._history = decide(
             self._policy,
             self._history,
             now=self._now(),
             jitter=random.random(),
-            permanent=permanent,
+            is_permanent=is_permanent,
         )
         return decision

@@ -27,5 +27,5 @@ async def spawn_turn(loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        # In the next iteration: released at once, the next start would run in this iteration.
+        # Released in the next iteration: otherwise the next start would run in this one.
         loop.call_soon(lock.release)

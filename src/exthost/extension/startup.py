@@ -1,8 +1,8 @@
 """Starts one process: makes the launch plan, spawns it and runs the handshake.
 
-`Starter` holds what all starts of an extension have in common; a `Start` is one of them. Its result
-is an open session, or an ExthostError, and after an error no process is left. Knows no restart
-policy and no other process of the same extension.
+`Starter` holds the settings and functions that all starts of an extension share; a `Start` is one
+start. The result of a start is an open session or an ExthostError. After an error no process is
+left. A start knows neither the restart policy nor other processes of the same extension.
 """
 
 import asyncio
@@ -42,15 +42,17 @@ from exthost.trace.traffic import Traffic
 
 _log = logging.getLogger("exthost.extension")
 
-_ASSUMED = "its entry names no dialect, so {} was assumed: if it speaks another, add dialect = …"
+_ASSUMED_DIALECT_HELP = (
+    "its entry names no dialect, so {} was assumed: if it speaks another, add dialect = …"
+)
 
 
-# Executes a launch plan for the extension of this id, on this machine or on another node.
+# Executes a launch plan for the extension with the given id, on this machine or on another node.
 Spawn = Callable[[LaunchPlan, str], ChildProcess | Awaitable[ChildProcess]]
 
 
 class Starter:
-    """What every start of one extension needs.
+    """The settings and functions that all starts of one extension share.
 
     handlers, vet, objection, attend, environ, spawn and traffic are parameters of `Extension`.
 
@@ -59,6 +61,8 @@ class Starter:
     tools_digest     the digest of the first offer's tools if they are pinned, else ""
     uses_fallback    whether the dialect's usual handshake made a process exit, so that its fallback
                      handshake is used
+    limits           the effective limits of time and size
+    queue            the call queue of the extension
     on_tools_listed  called with the tools of a running process whenever they have changed
     on_new_process   functions of facets; each returns the steps that run after a handshake
     """
@@ -143,12 +147,12 @@ class Starter:
             ) from error
 
     def report_weaker(self, weaknesses: tuple[tuple[str, str], ...]) -> None:
-        """Log and publish in which respects the containment is weaker than usual or than
-        configured, as pairs of respect and reason. The same weaknesses are reported once."""
+        """Log and publish the aspects in which the containment is weaker than usual or than
+        configured, given as pairs of aspect and reason. An unchanged list is not reported again."""
         if weaknesses != self._weaknesses:
-            for what, reason in weaknesses:
-                _log.warning("[%s] weaker %s: %s", self.spec.id, what, reason)
-                self.queue.bus.publish(ContainmentWeakened(self.spec.id, what, reason))
+            for aspect, reason in weaknesses:
+                _log.warning("[%s] weaker %s: %s", self.spec.id, aspect, reason)
+                self.queue.bus.publish(ContainmentWeakened(self.spec.id, aspect, reason))
         self._weaknesses = weaknesses
 
     def traffic(self) -> Traffic:
@@ -176,19 +180,27 @@ class Starter:
         yield from find_secrets(host_env, (), None)
 
     def prepared(self) -> Launch:
-        """Return the launch plan of the next start, and what belongs to it."""
+        """Return the launch plan of the next start, with its environment and its sandbox."""
         handled_methods = frozenset(self.handlers)
         return prepare(self.spec, self.dialect, self.environ(), handled_methods, self.admission)
 
 
 class Start:
-    """One start of a process, as a task. `session` is set when the process was spawned."""
+    """One start of a process, as a task.
+
+    session       the session with the process; None until the process was spawned
+    offer         the result of the handshake; empty until then
+    seconds       how long the handshake took
+    tool_refresh  requests the tools again when they have changed; set with `session`
+    replaces      whether the process replaces the ready ones
+    was_killed    whether `kill` ended the process, so that its exit is no reason for a fallback
+    """
 
     __slots__ = (
         "_launch",
-        "_limit",
         "_starter",
         "_task",
+        "_timeout",
         "offer",
         "replaces",
         "seconds",
@@ -198,10 +210,10 @@ class Start:
     )
 
     def __init__(
-        self, starter: Starter, first_id: int | None, *, replaces: bool, done: Callable[[], None]
+        self, starter: Starter, first_id: int | None, *, replaces: bool, on_done: Callable[[], None]
     ) -> None:
-        """`first_id`: the id of its first request; None means the dialect's own. `replaces`: the
-        process replaces the ready ones. `done` is called when the start has succeeded or failed."""
+        """`first_id` is the id of the first request; None means the dialect's first id. `on_done`
+        is called when the start has succeeded or failed."""
         self._starter = starter
         self.session: Session | None = None
         self._launch: Launch | None = None
@@ -210,7 +222,7 @@ class Start:
         self.seconds = 0.0
         self.was_killed = False
         self._task = starter.queue.loop.create_task(self._run(first_id))
-        self._task.add_done_callback(lambda _: done())
+        self._task.add_done_callback(lambda _: on_done())
 
     @property
     def done(self) -> bool:
@@ -232,7 +244,7 @@ class Start:
         starter = self._starter
         limit = starter.limits.start
         try:
-            async with asyncio.timeout(limit) as self._limit:
+            async with asyncio.timeout(limit) as self._timeout:
                 return await self._start_process(first_id)
         except ExthostError:  # first, because CallTimeout is a TimeoutError
             raise
@@ -262,8 +274,8 @@ class Start:
         try:
             return await self._spawn_and_shake_hands(first_id)
         except HandshakeFailed as error:
-            # The fallback handshake is for programs that exit when they read the usual one. One
-            # that exited without reading it had another reason.
+            # The fallback handshake is for programs that exit when they read the usual one. A
+            # program that exited without reading it had another reason.
             if not (error.process_ended and error.has_read) or self.was_killed:
                 raise
         starter.uses_fallback = True
@@ -297,26 +309,27 @@ class Start:
         return error
 
     def _with_assumption(self, help: str) -> str:
-        """Return the help; first that the dialect was assumed, if it was."""
+        """Return the help. If the config names no dialect, the help first says which one was
+        assumed."""
         starter = self._starter
         if not starter.spec.is_dialect_assumed:
             return help
-        return f"{_ASSUMED.format(starter.dialect.name)}; {help}"
+        return f"{_ASSUMED_DIALECT_HELP.format(starter.dialect.name)}; {help}"
 
     async def _wait_for_node(self, spawned: Awaitable[ChildProcess]) -> ChildProcess:
         """Wait for a process on another node. The time limit of the start begins when the process
         runs; a setting of the cluster limits the time to find a node."""
-        self._limit.reschedule(None)
+        self._timeout.reschedule(None)
         child = await spawned
         if (seconds := self._starter.limits.start) is not None:
-            self._limit.reschedule(self._starter.queue.loop.time() + seconds)
+            self._timeout.reschedule(self._starter.queue.loop.time() + seconds)
         return child
 
     async def _spawn_and_shake_hands(self, first_id: int | None) -> Session:
         starter, queue = self._starter, self._starter.queue
         if not is_machine_probed(starter.spec):
             await asyncio.to_thread(probe_machine, starter.spec)
-        is_local = starter.spec.pool.engine is None  # otherwise its node checks its files
+        is_local = starter.spec.pool.engine is None  # the files of a remote process are elsewhere
         if is_local and has_package_pin(starter.spec):
             await asyncio.to_thread(check_package, starter.spec, starter.environ())
         async with spawn_turn(queue.loop):  # the block must not wait for anything
@@ -356,7 +369,7 @@ class Start:
         self.session = session
         self.tool_refresh = ToolRefresh(session, starter.on_tools_listed)
         session.on_stale = self.tool_refresh.request
-        began = queue.loop.time()
+        handshake_began_at = queue.loop.time()
         try:
             self.offer = await shake_hands(session, launch.context, fallback=starter.uses_fallback)
             tools_digest = check_tools(starter.spec, self.offer.tools, starter.tools_digest)
@@ -370,7 +383,7 @@ class Start:
                 self._with_advice(error)
             raise
         starter.tools_digest = tools_digest
-        self.seconds = queue.loop.time() - began
+        self.seconds = queue.loop.time() - handshake_began_at
         return session
 
 

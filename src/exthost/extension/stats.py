@@ -1,8 +1,8 @@
 """Makes `ext.stats`: the counts of an extension, and facts about its process.
 
 **Counts survive a reload.** A reload makes a new `Extension` object, which shares the `Totals` of
-the one that it replaces. The counts of both are added up, those of calls that the old one still
-ends included, so no count ever decreases.
+the one that it replaces. The counts of both are added up, including calls that are still in
+flight in the old object, so no count ever decreases.
 """
 
 from collections import Counter
@@ -24,11 +24,18 @@ _OUTCOMES = ("result", *UNSUCCESSFUL_OUTCOMES)
 class Stats:
     """Counts since the extension was loaded, over restarts and reloads, and facts of its process.
 
-    `calls` is the sum of `result`, `error`, `timeout`, `cancelled` and `gone`: each accepted call
-    ends in exactly one of them, and is in `in_flight` or `waiting` until then. A result that is
-    marked as an error, and a stream whose last event says that it failed, are in `error`. `dropped`
-    counts what the current process sent that was no message. `nodes` counts the processes that run
-    on other machines, by the name of the machine. `uptime` is in seconds.
+    `calls` is the sum of `result`, `error`, `timeout`, `cancelled` and `gone` (the process ended
+    before it replied). Each accepted call ends in exactly one of these, and is counted in
+    `in_flight` or `waiting` until then. A result that is marked as an error, and a stream whose
+    last event reports a failure, count as `error`.
+
+    `restarts` and `crashes` count restarts, and processes that ended by themselves after they were
+    ready. `breaker` is the state of the circuit breaker: closed, open or half-open. `processes` is
+    the number of ready processes, and `nodes` the number of processes on other machines, by the
+    name of the machine. `uptime` is the seconds since a process last got ready. Three fields are
+    about one process, the oldest one of a pool: `pid`; `dropped`, which counts its output that
+    could not be used, by reason; and `timings_ms`, the milliseconds that its spawn took, and the
+    last handshake.
     """
 
     calls: int
@@ -72,13 +79,13 @@ class Counts:
     def read(self) -> dict[str, int]:
         """Return every count that a reload keeps."""
         queue, restarts = self._queue, self._supervisor.recovery.restarts
-        under_way = [
+        calls_in_flight = [
             call for session in queue.live_sessions for call in session.conversation.calls()
         ]
         return {
             "result": queue.outcomes.results,
             **{name: queue.outcomes.unsuccessful[name] for name in UNSUCCESSFUL_OUTCOMES},
-            "in_flight": sum(not call.internal for call in under_way),
+            "in_flight": sum(not call.internal for call in calls_in_flight),
             "waiting": len(queue.waiting),
             "restarts": restarts.restarts,
             "crashes": restarts.crashes,
@@ -88,27 +95,27 @@ class Counts:
 class Totals:
     """The sums of the counts of all `Extension` objects that reloads have made of one extension."""
 
-    __slots__ = ("_ended", "_instances")
+    __slots__ = ("_closed_sums", "_instances")
 
     def __init__(self, counts: Counts) -> None:
         self._instances: tuple[Counts, ...] = (counts,)
-        self._ended: Mapping[str, int] = EMPTY_MAPPING
+        self._closed_sums: Mapping[str, int] = EMPTY_MAPPING
 
     def add(self, counts: Counts) -> None:
         """Add the counts of the object that replaces the present one."""
         self._instances += (counts,)
 
     def remove(self, counts: Counts) -> None:
-        """Keep the last counts of an object that was closed, if another one replaced it."""
+        """Keep the last counts of an object that was closed, if another object replaced it."""
         if len(self._instances) > 1 and counts in self._instances:
             self._instances = tuple(
                 instance for instance in self._instances if instance is not counts
             )
-            self._ended = Counter(self._ended) + Counter(counts.read())
+            self._closed_sums = Counter(self._closed_sums) + Counter(counts.read())
 
     def read(self) -> Counter[str]:
         """Return the sums."""
-        sums = Counter(self._ended)
+        sums = Counter(self._closed_sums)
         for counts in self._instances:
             sums.update(counts.read())
         return sums
@@ -117,7 +124,7 @@ class Totals:
 def build_stats(totals: Totals, status: Status, supervisor: Supervisor, now: float) -> Stats:
     """Return the value of `ext.stats`."""
     counts: Mapping[str, int] = totals.read()
-    session = next(iter(supervisor.processes.sessions), None)
+    session = next(iter(supervisor.processes.sessions), None)  # the ready ones come first
     outcomes = {name: counts[name] for name in _OUTCOMES}
     child = session.lifetime.child if session is not None else None
     timings = {

@@ -17,7 +17,7 @@ from exthost.session.stream import EventStream, StreamCall
 from exthost.session.stream_queue import StreamQueue
 
 # The reason that is sent to the extension with the cancellation.
-_LEFT = "the consumer left"
+_LEFT_REASON = "the consumer left"
 
 
 def make_stream(
@@ -35,12 +35,12 @@ def make_stream(
     """
     kind = dialect.streams.get(method)
     if kind is None:
-        known = ", ".join(dialect.streams) or "none"
+        stream_methods = ", ".join(dialect.streams) or "none"
         raise UsageError(
             "X1307",
             f"{method} is no stream in the {dialect.name} dialect",
             extension=queue.extension,
-            help=f"its streams are: {known}; use call() for a single answer",
+            help=f"its streams are: {stream_methods}; use call() for a single answer",
         )
     key = None
     if kind.key is not None:
@@ -52,7 +52,7 @@ def make_stream(
     if stream_seconds is None and kind.limit is not None:
         dialect_seconds = kind.limit(params)
 
-    def open(stream: EventStream) -> None:
+    def open_stream(stream: EventStream) -> None:
         timeout = reply_seconds if stream_seconds is None else stream_seconds
         if kind.ends == "terminal":  # an acknowledgement has no more time than any other reply
             timeout = min(reply_seconds, timeout)
@@ -67,7 +67,7 @@ def make_stream(
         )
         queue.submit(call)
 
-    return EventStream(kind, key, open=open, close=lambda stream: _leave(queue, stream))
+    return EventStream(kind, key, open=open_stream, close=lambda stream: _leave(queue, stream))
 
 
 def _leave(queue: CallQueue, stream: StreamQueue) -> None:
@@ -77,18 +77,19 @@ def _leave(queue: CallQueue, stream: StreamQueue) -> None:
         return
     session = call.session
     if session is None or not stream.kind.nameless:
-        queue.cancel(call, _LEFT)
+        queue.cancel(call, _LEFT_REASON)
         return
-    # The events carry no stream name, so events that the child still sends would be taken for those
-    # of the next stream. Therefore the request stays pending until its reply comes.
+    # The events do not name their stream, so events that the extension still sends would be taken
+    # for events of the next stream. Therefore the request stays pending until its reply comes.
     call.ended = True
     queue.outcomes.record_unsuccessful(call, "cancelled")
-    session.leave_stream(stream, _LEFT)
+    session.leave_stream(stream, _LEFT_REASON)
 
 
 def _with_key(params: Any, key: str, method: str, extension: str) -> dict[str, Any]:
     """Return the params with the stream's name under `key`, by which its events are recognised. A
     caller who gives no name gets a random one."""
+    # Params that are not an object become an object without the key, which is refused below.
     params_with_key = {key: str(uuid.uuid4()), **params} if isinstance(params, Mapping) else {}
     if type(params_with_key.get(key)) not in (str, int):
         raise UsageError(

@@ -11,8 +11,9 @@ synchronously, so when a caller catches the error, state, health, stats and tool
 already. The next process is started after the one that ended is reaped.
 
 **A restart loses no call.** A restart of an extension that is ready starts a process beside the
-running ones. If it gets ready, it replaces them in one step, and they end when their calls are
-answered. If it does not, they stay in use, and the restart raises the error. The extension is
+running ones. If the new process gets ready, it replaces the old ones in one step, and they end
+when their calls have ended. If it does not, the old ones stay in use, and the restart raises the
+error. The extension is
 `ready` all the time.
 """
 
@@ -129,16 +130,16 @@ class Supervisor:
         self._wakeup.set()
         await stopped
 
-    def not_running_error(self, what: str) -> ExthostError:
-        """Return the error that says why `what` (a method or tool) cannot be called now."""
+    def not_running_error(self, name: str) -> ExthostError:
+        """Return the error that says why `name` (a method or tool) cannot be called now."""
         status = self._status
         if status.state is State.OPEN:
-            return self.recovery.gate.open_error(what)
+            return self.recovery.gate.open_error(name)
         if self._queue.make_closed_error is not None:
-            return self._queue.make_closed_error(what)
+            return self._queue.make_closed_error(name)
         if status.cause is not None:
             return copy_error(status.cause)
-        return not_ready_error(self._queue.extension, what, status.state.value)
+        return not_ready_error(self._queue.extension, name, status.state.value)
 
     # -- the task ----------------------------------------------------------------------------
 
@@ -178,6 +179,7 @@ class Supervisor:
         if self.processes.has_exiting:
             return math.inf  # the end of that process wakes the task
         due = self.recovery.due
+        # Once the open time is over, `reconcile` has opened the queue, and a call wakes the task.
         if self.recovery.gate.is_open and self._queue.make_closed_error is not None:
             due = min(due, self.recovery.gate.circuit.open_until)
         if self._status.state is State.READY:
@@ -188,9 +190,9 @@ class Supervisor:
 
     def _is_settled(self) -> bool:
         state, commands = self._status.state, self._commands
-        at_rest = state in (State.READY, State.ADMITTED, State.OPEN) or is_at_rest(state)
-        pending = commands.start or commands.restart or self.processes.is_replacing
-        return at_rest and not pending
+        is_stable = state in (State.READY, State.ADMITTED, State.OPEN) or is_at_rest(state)
+        has_pending = commands.start or commands.restart or self.processes.is_replacing
+        return is_stable and not has_pending
 
     def reconcile(self) -> None:
         """Act on the commands, and on everything that has happened since the last time."""
@@ -198,16 +200,16 @@ class Supervisor:
         self._on_starts_finished(self.processes.take_finished_starts())
         if self.recovery.gate.is_open and status.state in (State.READY, State.STARTING):
             self.recovery.open_breaker()
-        if queue.make_closed_error is not None:  # a call may wait that was to be sent a second time
+        if queue.make_closed_error is not None:  # a call may have been queued again by a retry
             queue.fail_waiting(queue.make_closed_error)
         if self.processes.has_exiting:
-            return  # no process starts before they are reaped
+            return  # no process starts before the exiting ones are reaped
         if status.state is State.ADMITTED and queue.waiting:
             commands.start = True
         if commands.restart:
             self._restart()
         elif commands.start:
-            self._begin()
+            self._start()
         now = self._loop.time()
         if now >= self.recovery.due:
             self.recovery.due = math.inf
@@ -220,8 +222,8 @@ class Supervisor:
 
     # -- starting ----------------------------------------------------------------------------
 
-    def _begin(self) -> None:
-        """Start for the first time, or on demand, or as a probe."""
+    def _start(self) -> None:
+        """Start processes for the first time, on demand, or as a probe."""
         self._commands.start = False
         if self.recovery.gate.may_probe():
             self._queue.make_closed_error = None
@@ -272,20 +274,20 @@ class Supervisor:
     def _on_starts_finished(self, starts: list[Start]) -> None:
         """Handle starts that are done: first those that succeeded, because what follows from a
         failure depends on whether another process is ready."""
-        failed: list[tuple[Start, ExthostError]] = []
+        failed_starts: list[tuple[Start, ExthostError]] = []
         for start in starts:
             try:
                 session = start.result()
             except ExthostError as error:
-                failed.append((start, error))
+                failed_starts.append((start, error))
             else:
                 self._add_worker(start, session)
-        for number, (start, cause) in enumerate(failed, 1):
-            self._on_start_failed(start, cause, is_last=number == len(failed))
+        for number, (start, cause) in enumerate(failed_starts, 1):
+            self._on_start_failed(start, cause, is_last=number == len(failed_starts))
 
     def _add_worker(self, start: Start, session: Session) -> None:
         now = self._loop.time()
-        old_workers = self.processes.replaced_by(start)
+        old_workers = self.processes.find_replaced(start)
         self.processes.add(session, now)
         self.recovery.restarts.ready()
         self._status.record_process_ready(now, start.seconds)
@@ -295,7 +297,7 @@ class Supervisor:
             self._status.apply_event(Event.SHOOK_HANDS)
         for worker in old_workers:  # now, so that the next call goes to the fresh process
             self.processes.dismiss(worker)
-        if self.processes.leaving_workers:
+        if self.processes.workers_on_drained_nodes:
             self.recovery.growth.request()
         session.lifetime.child.on_leave(self.recovery.on_leave)
         self.idle.begin(now, self.processes.serving)
@@ -343,10 +345,10 @@ class Supervisor:
         """Start one more process if it is due, or dismiss processes that were idle too long."""
         processes, size = self.processes, self.recovery.growth.size
         is_idle = self.idle.is_over(now, processes.serving)
-        is_one_due = not processes.starting and self.recovery.growth.take_due(now)
-        staying = len(processes.serving) - len(processes.leaving_workers)
-        has_room = staying < size.max and not self.recovery.gate.is_half_open
-        if is_one_due and has_room:
+        is_process_due = not processes.starting and self.recovery.growth.take_due(now)
+        staying_count = len(processes.serving) - len(processes.workers_on_drained_nodes)
+        has_room = staying_count < size.max and not self.recovery.gate.is_half_open
+        if is_process_due and has_room:
             self._launch()
             return
         if processes.starting or not is_idle:
@@ -372,7 +374,7 @@ class Supervisor:
             self._status.apply_event(Event.STOP)
         self.recovery.growth.cancel()
         if self.processes.serving and self._commands.patience > 0:
-            await drain_calls(self._queue, self.processes, self._commands, self._why_closed)
+            await drain_calls(self._queue, self.processes, self._commands, self._stopped_error)
         await self.processes.close()
         self._status.ready_at = None
         if self._status.state is State.DRAINING:
@@ -384,11 +386,11 @@ class Supervisor:
         elif self._status.state is State.DISCOVERED:
             self._status.apply_event(Event.ADMIT)
             self._status.apply_event(Event.STOP)
-        self._queue.close(self._why_closed)
+        self._queue.close(self._stopped_error)
         self._queue.deadlines.stop()
         self._commands.complete_all()
 
-    def _why_closed(self, method: str) -> ExthostError:
+    def _stopped_error(self, method: str) -> ExthostError:
         status = self._status
         if status.state not in (State.STOPPED, State.DRAINING) and status.cause is not None:
             return copy_error(status.cause)

@@ -1,4 +1,4 @@
-"""Makes the error of a call that timed out: what it was waiting for, and what to do next."""
+"""Makes the error of a call that timed out. It says what the call waited for, and what to do."""
 
 from exthost.errors import NO_EVIDENCE, CallTimeout, ExthostError
 from exthost.session.call import Call
@@ -24,12 +24,12 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
         unreadable = None  # it belongs to an earlier request of this call
     help = _LOOK_AT_EXTENSION
     if unreadable is not None:
-        state = f"what it answered is no message ({unreadable[1].why})"
+        reason = f"what it answered is no message ({unreadable[1].why})"
         help = "the extension has to answer with a message of its dialect"
     elif session is not None:
-        state = "no answer came"
+        reason = "no answer came"
         if unmatched := session.diagnostics.counts.get(UNMATCHED, 0):
-            state = (
+            reason = (
                 f"no reply came under its id {call.id}, "
                 f"but {unmatched} under an id that no request had"
             )
@@ -37,15 +37,16 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
         elif stray := session.diagnostics.counts.get(STRAY, 0):
             help = f"its answer may be among the {stray} {STRAY}: the log has them"
         elif (oldest := next(iter(session.pending.values()), call)) is not call:
-            waited = call.deadline - oldest.started_at
-            help = f"it has not answered {oldest.method} either ({waited:.0f} s); {help}"
+            oldest_seconds = call.deadline - oldest.started_at
+            # An older request has no reply either: the extension may hang on that one.
+            help = f"it has not answered {oldest.method} either ({oldest_seconds:.0f} s); {help}"
     elif has_process:
-        state = "it was still waiting for its turn"
+        reason = "it was still waiting for its turn"
     else:
-        state = "the extension was not ready"
+        reason = "the extension was not ready"
     error = CallTimeout(
         "X0801",
-        f"{call.method} took longer than {call.timeout + call.extended:g} s: {state}",
+        f"{call.method} took longer than {call.timeout + call.extended:g} s: {reason}",
         extension=extension,
         help=help,
     )
@@ -60,10 +61,10 @@ def not_ready_in_time_error(
 ) -> CallTimeout:
     """Return the error of a call that waited for a start during its whole time limit. `cause` is
     the error of the last process, if one has failed before."""
-    reason = f" ({cause.message})" if cause is not None else ""
+    cause_text = f" ({cause.message})" if cause is not None else ""
     return CallTimeout(
         "X0801",
-        f"{method} took longer than {seconds:g} s: the extension was not ready{reason}",
+        f"{method} took longer than {seconds:g} s: the extension was not ready{cause_text}",
         extension=extension,
         help=_LOOK_AT_EXTENSION,
         evidence=cause.evidence if cause is not None else NO_EVIDENCE,

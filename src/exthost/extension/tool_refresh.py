@@ -1,8 +1,8 @@
 """Requests the list of tools again after a running process reported that its tools have changed.
 
-At most one request is in flight; reports that come meanwhile lead to one more request after it. No
-request is sent before the handshake is done. If the reply is an error, the extension keeps its
-tools, and a warning is logged. No request is sent after the session has ended.
+At most one request is in flight. If reports come meanwhile, one more request follows it. No request
+is sent before the handshake is done. If the reply is an error, the extension keeps its tools, and a
+warning is logged. No request is sent after the session has ended.
 """
 
 import asyncio
@@ -45,15 +45,17 @@ class ToolRefresh:
         self._is_requested = False
         session = self._session
         operation = session.dialect.operations.get("list_tools")
+        # `run_operation` runs generators only. The dialects that report changed tools list them
+        # with a generator, because a list may come in pages.
         if operation is None or isinstance(operation, OneRequest | OneRequestOrMore):
             return
         limit = session.limits.call
         assert limit is not None
         self._is_in_flight = True
         call = session.internal.run_operation("list_tools", operation(None), limit)
-        call.future.add_done_callback(self._on_answer)
+        call.future.add_done_callback(self._on_reply)
 
-    def _on_answer(self, reply: "asyncio.Future[Any]") -> None:
+    def _on_reply(self, reply: "asyncio.Future[Any]") -> None:
         self._is_in_flight = False
         error = reply.exception()
         if self._session.cause is not None:

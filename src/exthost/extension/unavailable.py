@@ -1,15 +1,15 @@
-"""The errors of calls and restarts while no (new) process of the extension is ready."""
+"""The errors of calls while no process of the extension is ready, and of failed restarts."""
 
 from exthost.errors import ExtensionGone, ExthostError
 from exthost.session.failures import copy_error
 
 
-def not_ready_error(extension: str, what: str, state: str) -> ExthostError:
-    """Return the error for a caller who does not wait, while no process is ready. `what` is the
+def not_ready_error(extension: str, name: str, state: str) -> ExthostError:
+    """Return the error for a caller who does not wait, while no process is ready. `name` is the
     method or tool."""
     return ExtensionGone(
         "X1007",
-        f"{what} is not available: the extension is {state}",
+        f"{name} is not available: the extension is {state}",
         extension=extension,
         help=f"wait for it, or start it: `exthost start {extension}`, or restart() in a program",
     )
@@ -30,8 +30,8 @@ def given_up_error(cause: ExthostError, reason: str) -> ExthostError:
     says why no process is started any more."""
     error = copy_error(cause)
     if reason and isinstance(cause, ExtensionGone):
-        again = f"restart(), or `exthost restart {cause.extension}`, starts it"
-        error.help = f"it is not started again: {reason}; {again}"
+        restart_hint = f"restart(), or `exthost restart {cause.extension}`, starts it"
+        error.help = f"it is not started again: {reason}; {restart_hint}"
     return error
 
 

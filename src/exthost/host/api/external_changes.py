@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from exthost.errors import ConfigError
-from exthost.extension.deadline_timer import deadline_timer
+from exthost.extension.deadline_timer import make_deadline_timer
 from exthost.host.api.store import Missing, Store
 
 __all__ = ["POLL_SECONDS", "ExternalChanges"]
@@ -73,7 +73,7 @@ class ExternalChanges:
 
     async def _poll(self, first_read: asyncio.Event) -> None:
         loop, due = asyncio.get_running_loop(), asyncio.Event()
-        timer = deadline_timer(loop, due.set)
+        timer = make_deadline_timer(loop, due.set)
         version: int | None = None
         try:
             version, self._last_settings = await self._read(None)
