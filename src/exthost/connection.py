@@ -21,7 +21,7 @@ from exthost.extension.startup import Spawn
 from exthost.host.api.host_api import HostApi
 from exthost.launch_plan import LaunchPlan
 from exthost.process.child import Child
-from exthost.session.handshake import HandshakeProgress, progress_of
+from exthost.session.handshake import HandshakeProgress, read_progress
 from exthost.session.inbound import Handler
 from exthost.spec import DEFAULT_DIALECT, Spec
 from exthost.trace.traffic import Traffic
@@ -109,7 +109,7 @@ class Connection(OpenedByWith):
     def handshake_progress(self) -> HandshakeProgress | None:
         """Return the progress of the handshake that is under way; None if no process runs yet."""
         sessions = [] if self._extension is None else self._extension.queue.live_sessions
-        return progress_of(sessions[-1]) if sessions else None
+        return read_progress(sessions[-1]) if sessions else None
 
     async def _create(self) -> Extension:
         spec, environ, attend = self._spec, self._environ, None

@@ -35,7 +35,7 @@ async def _as_task(call: AwaitableCall) -> "asyncio.Task[object]":
     """A task that is waiting for it."""
     task = asyncio.create_task(_outcome(call))
     await asyncio.sleep(0)
-    assert call.context_of_task is not None
+    assert call.task_context is not None
     return task
 
 

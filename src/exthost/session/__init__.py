@@ -9,7 +9,7 @@ In reading order:
 
     call             one accepted call: its request, its deadline, and the handler of its reply
     replies          handlers of replies: deliver, map, continue a generator, open a stream
-    effects          the values by which a conversation tells its session what to do
+    effects          the values that a conversation returns, and that its session performs
     requests         numbers and encodes requests, and keeps those without a reply
     operations       generators of dialects, run step by step
     stream_table     the open streams, and which events belong to which of them
@@ -20,15 +20,18 @@ In reading order:
     effect_performer performs every effect except completed calls
     call_owner       the interface of the call queue that a session uses
 
-    handshake        the first operation, and a clear error when it fails internal_calls   requests
-    that the host makes for itself inbound          requests of the child to the host outbound_hold
-    holds messages back while the child waits for an answer notifications    handles log lines,
-    events, progress reports and changed tools subscriptions    requests that stay open for the
-    whole session stream_queue     the unread events of one stream, and their limit stream
-    the consumer's end of a stream awaitable_call   a call that a task awaits without a future in
-    between callback_call    a call whose outcome goes to a function diagnostics      collects
-    stderr, stray output and counts of dropped messages, for errors and logs output_diagnosis
-    explains what is wrong with the child's first output observation      passes the messages of a
-    conversation to an observer, while there is one process_lifetime the exit of the process, the
-    end of its pipes, and its shutdown
+    handshake        the first operation, and a clear error when it fails
+    internal_calls   requests that the host makes for itself
+    inbound          requests of the child to the host
+    outbound_hold    holds messages back while the child waits for an answer
+    notifications    handles log lines, events, progress reports and changed tools
+    subscriptions    requests that stay open for the whole session
+    stream_queue     the unread events of one stream, and their limit
+    stream           the consumer's end of a stream
+    awaitable_call   a call that a task awaits without a future in between
+    callback_call    a call whose outcome goes to a function
+    diagnostics      collects stderr, stray output and counts of dropped messages
+    output_diagnosis explains what is wrong with the child's first output
+    observation      passes the messages of a conversation to an observer, while there is one
+    process_lifetime the exit of the process, the end of its pipes, and its shutdown
 """

@@ -43,8 +43,8 @@ class WakeBatch:
         self.in_task = False
 
     def schedule(self) -> None:
-        """Call `wake` in the loop's next iteration, because no reader will do it. Called for the
-        first call that ended; those that end in the same iteration are resumed with it."""
+        """Call `wake` in the loop's next iteration, because no reader will do it. Callers use this
+        for the first call that ends; calls that end later in the iteration are resumed with it."""
         self._loop.call_soon(self.wake)
 
     def wake(self) -> None:
@@ -54,15 +54,15 @@ class WakeBatch:
         if self.in_task:
             self._loop.call_soon(self.wake)
             return
-        ended, self.ended = self.ended, []
+        calls, self.ended = self.ended, []
         try:
-            for call in ended:
-                context = call.context_of_task
-                if context is not None:  # else the call ended before it was awaited
+            for call in calls:
+                context = call.task_context
+                if context is not None:  # None: the call ended before it was awaited
                     context.run(call.resume_task, call)
         except BaseException:  # a KeyboardInterrupt in one task must not keep the others waiting
             self.is_held = False
-            self.ended[:0] = ended[ended.index(call) + 1 :]
+            self.ended[:0] = calls[calls.index(call) + 1 :]  # those not resumed yet
             self._loop.call_soon(self.wake)
             raise
 
@@ -86,7 +86,13 @@ class Queue(Protocol):
 
 
 class AwaitableCall(Call):
-    """A call and the future of its outcome in one. Use `await call`, then `call.value`."""
+    """A call that is also the future of its outcome. Use `await call`, then `call.value`.
+
+    value         the result; None until the call has ended, and if it failed
+    error         the error that the call ended with; None if it has not ended or succeeded
+    resume_task   asyncio's function that runs the next step of the waiting task
+    task_context  the context in which `resume_task` must run; None until the call is awaited
+    """
 
     # asyncio recognises a future, and its loop, by these two attributes.
     _asyncio_future_blocking = True
@@ -95,7 +101,7 @@ class AwaitableCall(Call):
     value: Any = None
     error: BaseException | None = None
     resume_task: Callable[["AwaitableCall"], object]
-    context_of_task: Context | None = None
+    task_context: Context | None = None
 
     def __init__(
         self, method: str, params: Any, on_reply: ReplyHandler, timeout: float, queue: Queue
@@ -131,7 +137,9 @@ class AwaitableCall(Call):
         """Return when there is a `value`; raise the error that the call ended with."""
         if self.ended:
             if asyncio.get_running_loop() is not self._loop:
-                raise RuntimeError("a call of another loop")  # asyncio does so for a pending call
+                raise RuntimeError(
+                    "a call of another loop"
+                )  # as asyncio raises for a call that has not ended
             self.result()
             return iter(())  # type: ignore[return-value]
         # A task needs only an iterator, and a tuple's iterator costs no Python frame.
@@ -141,7 +149,7 @@ class AwaitableCall(Call):
         self, callback: Callable[["AwaitableCall"], object], *, context: Context
     ) -> None:
         self.resume_task = callback
-        self.context_of_task = context
+        self.task_context = context
 
     def result(self) -> Any:
         """Return the value, or raise the error that the call ended with."""

@@ -1,7 +1,8 @@
 """One accepted call: its request, its deadline, and the object that handles its reply.
 
-A call ends exactly once. Whoever sets `ended` then calls `deliver` with the value or `reject` with
-the error; subclasses pass it on to the caller. The call queue counts the outcome.
+A call ends exactly once. The code that sets `ended` then calls `deliver` with the value or `reject`
+with the error; subclasses pass the value or error on to the caller. The call queue counts the
+outcome.
 """
 
 from typing import Any
@@ -20,16 +21,16 @@ class Call:
     """
 
     ended = False
-    id: Id | None = None  # of its request in flight
-    session: Any = None  # the session that it was sent through; None if that session has ended
-    first_error: ExthostError | None = None  # of the first attempt, if the call was sent twice
+    id: Id | None = None  # the id of its request in flight
+    session: Any = None  # the session it was sent through; None if not sent, or if that ended
+    first_error: ExthostError | None = None  # the error of the first attempt, if sent twice
     internal = False  # made by the host itself: neither counted nor published
-    final_deadline: float | None = None  # of the whole call, if a request had its own deadline
+    final_deadline: float | None = None  # the deadline of the call, if a request had its own
     extended = 0.0  # the seconds by which progress reports have moved the deadline
-    unreadable_reply: tuple[Id, Noise] | None = None  # bytes with its id that are not a message
+    unreadable_reply: tuple[Id, Noise] | None = None  # output with its id that is not a message
     context: Any = None  # values of the caller, which events carry
     trace_number: int | None = None  # its number in a trace; None if it is not traced
-    on_progress: OnProgress | None = None
+    on_progress: OnProgress | None = None  # called with each progress report
 
     def __init__(
         self,

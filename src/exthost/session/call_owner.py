@@ -12,7 +12,14 @@ from exthost.session.effects import Completions
 
 
 class CallOwner(Protocol):
-    """Owns the calls of one extension. `is_shared`: calls are submitted from several threads."""
+    """Owns the calls of one extension.
+
+    extension  the id of the extension
+    bus        the bus on which events are published
+    loop, now  the event loop, and its clock
+    is_shared  whether calls are submitted from several threads
+    wakes      the calls that have ended and whose callers are not resumed yet
+    """
 
     extension: str
     bus: Bus
@@ -35,10 +42,10 @@ class CallOwner(Protocol):
         """End this call, because its caller does not wait any more."""
 
     def watch_deadline(self, call: Call) -> None:
-        """Watch the new deadline of this call."""
+        """Watch the deadline of this call, which was set or moved."""
 
     def acknowledged(self, call: Call) -> None:
-        """Count this call as in flight no more, because the child has accepted its stream."""
+        """Stop counting this call as in flight, because the child has accepted its stream."""
 
     def hold(self) -> None:
         """Send no call until `release`."""

@@ -1,7 +1,7 @@
 """A call whose outcome is passed to a callback, synchronously when its reply is read.
 
 The host uses it to answer requests of other processes, for example on its control socket. No task
-waits for the call, so no further event-loop iteration passes between the reply and the answer.
+waits for the call, so the answer is sent in the same event-loop iteration as the reply is read.
 """
 
 from collections.abc import Callable

@@ -53,8 +53,8 @@ from exthost.wire.framing import Broken, Bytes, Framing, Item, Skipped
 
 _log = logging.getLogger("exthost.session")
 
-# How much of a stray line is searched for an id. Limited, because a child may write very many of
-# them.
+# How much of a stray line (output that is not a message) is searched for an id. Limited, because a
+# child may write very many such lines.
 _SEARCHED_BYTES = 256
 
 
@@ -79,7 +79,7 @@ class Conversation:
     )
 
     def __init__(self, dialect: Dialect, max_message: int, first_id: int | None = None) -> None:
-        first = dialect.traits.first_id if first_id is None else first_id
+        initial_id = dialect.traits.first_id if first_id is None else first_id
         self.dialect = dialect
         self.phase = Phase.HANDSHAKE
         self.framing: Framing = dialect.framing(max_message)
@@ -90,8 +90,8 @@ class Conversation:
         self.decode_replies = getattr(self._codec, "decode_replies", None)
         self._is_positional = dialect.traits.positional
         self._max_message = max_message
-        self._read_up_to = first  # the frames of a read can only reply to requests before this id
-        self.requests = RequestTable(self._codec, self.framing, max_message, first)
+        self._read_up_to = initial_id  # a read can only have replies to ids below this one
+        self.requests = RequestTable(self._codec, self.framing, max_message, initial_id)
         self.send = self.requests.send
         self.pending = self.requests.pending
         self._operations = Operations(dialect, self.requests)
@@ -233,7 +233,7 @@ class Conversation:
     def _take_oldest(self) -> Call | None:
         """Remove and return the call that a reply without an id belongs to, or None.
 
-        In dialects with ids there is none: such a reply is an error about a message that the child
+        In dialects with ids it belongs to no call: it is an error about a message that the child
         could not read. A reply never belongs to a call that was sent after the reply was read.
         """
         return self.requests.take_oldest(self._read_up_to) if self._is_positional else None
@@ -311,8 +311,8 @@ class Conversation:
         method, params = notification
         if self.dialect.streams:
             self._stream_table.on_notification(method, params, size, effects)
-        read = self.dialect.notifications.get(method)
-        meaning = read(params) if read is not None else None
+        read_meaning = self.dialect.notifications.get(method)
+        meaning = read_meaning(params) if read_meaning is not None else None
         call = None
         if type(meaning) is Progress and type(meaning.id) in (int, str):
             call = self.pending.get(meaning.id)
@@ -349,7 +349,7 @@ class Conversation:
 
     def abandon(self, call: Call, why: str) -> list[Effect]:
         """Give up a call. Send the dialect's cancellation, if it has one. In a positional dialect
-        end the conversation, because a late reply could not be told from the next one."""
+        end the conversation, because a late reply would match the next call."""
         effects: list[Effect] = []
         was_pending = self.requests.forget(call)
         handler = call.on_reply
@@ -370,7 +370,7 @@ class Conversation:
         return effects
 
     def calls(self) -> list[Call]:
-        """Return every call in flight, those of acknowledged streams included."""
+        """Return every call in flight, including those of acknowledged streams."""
         calls = list(self.pending.values())
         if self._streams:
             calls += [stream.call for stream in self._streams.all() if stream.acknowledged]

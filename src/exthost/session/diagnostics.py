@@ -1,11 +1,12 @@
-"""Collects what a child does besides sending messages: stderr, stray output, dropped messages.
+"""Collects the output of a child that is not a message, and counts dropped messages.
 
-Supplies the evidence (command line, exit status, last stderr lines) of errors about the child, and
-passes its log lines on to the log and the event bus. It decides nothing.
+The output is stderr, and stray output (bytes on stdout that are not a message). The module supplies
+the evidence (command line, exit status, last stderr lines) of errors about the child, and passes
+its log lines on to the log and the event bus.
 
 **Fairness.** Lines are passed on at a limited rate, so that an extension that logs without end does
-not delay the others. Lines beyond that wait in a queue; when the queue is full, they are counted
-and dropped. The last lines of stderr, which errors show, are kept in any case.
+not delay the others. Lines beyond that rate wait in a queue; when the queue is full, further lines
+are counted and dropped. The last lines of stderr, which errors show, are always kept.
 """
 
 import asyncio
@@ -28,30 +29,30 @@ from exthost.wire.framing import READ_BYTES
 # The name under which output that is not a message is counted.
 STRAY = "stray lines on stdout"
 
-# The name under which replies are counted whose id no request had.
+# The name under which replies with an id that no request had are counted.
 UNMATCHED = "replies to no question"
 
 _log = logging.getLogger("exthost.extensions")
 
-# The most that is read at once from a stderr pipe whose child has died: enough for any traceback.
+# The maximum that `drain_stderr` reads: enough for any traceback.
 _LAST_STDERR_BYTES = 1024 * 1024
 
-# So many warnings of one kind are logged one by one; further ones only each time their number has
-# doubled, because a flood would fill the disk. All of them are counted.
-_LOGGED_ONE_BY_ONE = 100
+# This many warnings of one kind are logged one by one. After that, a warning is logged each time
+# their number has doubled, because a flood would fill the disk. All warnings are counted.
+_MAX_LOGGED_SINGLY = 100
 
 
-# The rate at which lines are passed on: this many at once, then as many each tick.
+# The rate at which lines are passed on: this many in each tick.
 _LINES_PER_TICK = 10
 _TICK_SECONDS = 0.01
 
-# The number of lines that wait: a burst of them is passed on within a second.
+# The maximum number of lines that wait: a full queue is passed on within a second.
 _MAX_WAITING = 1000
 
 # The pause between two reads of stderr while its lines are dropped.
 _DROPPING_PAUSE_SECONDS = 0.002
 
-# The name under which lines are counted that were not passed on.
+# The name under which dropped lines are counted.
 DROPPED_LINES = "lines of stderr or of the log, beyond a thousand a second"
 
 
@@ -62,20 +63,23 @@ _NOTHING_WAITS: deque[tuple[str, int, str]] = deque()
 class Diagnostics:
     """Stderr, stray output and dropped messages of one session.
 
-    noise    stray and log lines since the last `take_noise`
-    redacts  whether the child's output must not appear in logs and errors
+    extension      the id of the extension
+    noise          the number of stray lines and log lines since the last `take_noise`
+    redacts        whether the child's output must not appear in logs and errors
+    suggest_grant  takes the error text of a failed call, and returns help that names the sandbox
+                   permission that the call probably lacked, or ""; None without a sandbox
     """
 
     __slots__ = (
         "_bus",
         "_child",
         "_counts",
+        "_dropped_in_tick",
         "_loop",
+        "_passed_on_in_tick",
         "_stderr_level",
         "_tail",
         "_tick_timer",
-        "_unlogged",
-        "_used",
         "_waiting",
         "extension",
         "noise",
@@ -101,18 +105,16 @@ class Diagnostics:
         self._tail: StderrTail | None = None
         self.noise = 0
         self._waiting = _NOTHING_WAITS
-        self._used = 0  # lines passed on in this tick
-        self._unlogged = 0  # lines dropped in this tick
+        self._passed_on_in_tick = 0  # lines passed on in this tick
+        self._dropped_in_tick = 0  # lines dropped in this tick
         self._tick_timer: asyncio.TimerHandle | None = None
-        # Takes the error text of a failed call; returns help that names the sandbox permission that
-        # it probably lacked, or "". None without a sandbox.
         self.suggest_grant: Callable[[str], str] | None = None
         os.set_blocking(child.stderr, False)
         loop.add_reader(child.stderr, self._on_stderr)
 
     @property
     def counts(self) -> Counter[str]:
-        """How often something was dropped, by what it was."""
+        """How many messages or lines were dropped, by the reason."""
         return Counter() if self._counts is None else self._counts
 
     def _on_stderr(self) -> None:
@@ -134,11 +136,11 @@ class Diagnostics:
             self._loop.add_reader(self._child.stderr, self._on_stderr)
 
     def _feed(self, data: bytes) -> int:
-        """Pass on the lines as far as there is room. Return how many were dropped."""
+        """Pass on or queue the lines as far as there is room. Return how many were dropped."""
         if self._tail is None:
             self._tail = StderrTail(self._log_stderr_line, self._loop.time)
         dropped = self._tail.feed(data, _MAX_WAITING - len(self._waiting))
-        self._unlogged += dropped
+        self._dropped_in_tick += dropped
         return dropped
 
     def drain_stderr(self) -> None:
@@ -170,27 +172,27 @@ class Diagnostics:
         """Pass on a log line of the extension, now or when the rate limit allows it. `source` is
         "stderr", "stdout" or "log"; `level` is one of the logging module."""
         if self._tick_timer is None:
-            self._used = 0
+            self._passed_on_in_tick = 0
             self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
-        if self._used < _LINES_PER_TICK and not self._waiting:
-            self._used += 1
+        if self._passed_on_in_tick < _LINES_PER_TICK and not self._waiting:
+            self._passed_on_in_tick += 1
             self._pass_on(source, level, text)
         elif len(self._waiting) < _MAX_WAITING:
             if self._waiting is _NOTHING_WAITS:
                 self._waiting = deque()
             self._waiting.append((source, level, text))
         else:
-            self._unlogged += 1
+            self._dropped_in_tick += 1
 
     def _tick(self) -> None:
         self._tick_timer = None
-        self._used = 0
+        self._passed_on_in_tick = 0
         if not self._waiting:
             self._report_dropped()
             return
         self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
-        while self._waiting and self._used < _LINES_PER_TICK:
-            self._used += 1
+        while self._waiting and self._passed_on_in_tick < _LINES_PER_TICK:
+            self._passed_on_in_tick += 1
             self._pass_on(*self._waiting.popleft())
 
     def flush(self) -> None:
@@ -203,7 +205,7 @@ class Diagnostics:
         self._report_dropped()
 
     def _report_dropped(self) -> None:
-        dropped, self._unlogged = self._unlogged, 0
+        dropped, self._dropped_in_tick = self._dropped_in_tick, 0
         if dropped:
             if self._counts is None:
                 self._counts = Counter()
@@ -214,7 +216,7 @@ class Diagnostics:
             self._pass_on("stderr", logging.WARNING, f"dropped: {DROPPED_LINES} ({times} so far)")
 
     def take_noise(self) -> int:
-        """Return how many stray and log lines came since the last call."""
+        """Return how many stray lines and log lines came since the last call of this method."""
         noise, self.noise = self.noise, 0
         return noise
 
@@ -236,14 +238,15 @@ class Diagnostics:
             self.log("stdout", logging.DEBUG, f"the stray output: {text}")
 
     def count(self, what: str, warning: str = "", content: Any = None) -> bool:
-        """Count something that was dropped, and log the warning, with the content unless output is
-        redacted. Return False if so many of this kind came that this one is not logged."""
+        """Count something that was dropped under the name `what`, and log the warning, with the
+        content unless output is redacted. Return False if this one is not logged, because too many
+        of this name came before."""
         if self._counts is None:
             self._counts = Counter()
         times = self._counts[what] = self._counts[what] + 1
         if Dropped in self._bus.kinds:
             self._bus.publish(Dropped(self.extension, what, times))
-        is_logged = times <= _LOGGED_ONE_BY_ONE or not times & (times - 1)  # or a power of two
+        is_logged = times <= _MAX_LOGGED_SINGLY or not times & (times - 1)  # a power of two
         if warning and is_logged:
             has_content = content is not None and not self.redacts
             details = f": {jsontext.display_text(content)[:SHOWN_BYTES]}" if has_content else ""
@@ -251,7 +254,7 @@ class Diagnostics:
         return is_logged
 
     def count_and_log(self, what: str) -> None:
-        """Count something that was dropped, and log the 1st, 2nd, 4th, 8th … of its kind."""
+        """Count something that was dropped, and log the 1st, 2nd, 4th, 8th … of its name."""
         self.count(what)
         times = self.counts[what]
         if times & (times - 1) == 0:

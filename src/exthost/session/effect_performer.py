@@ -1,8 +1,8 @@
 """Performs the effects of a conversation, except the most common one: completed calls.
 
-These are events of streams, requests to the host, notifications, subscriptions and counts of
-dropped messages. The objects that handle them are created lazily, because most sessions need few of
-them and a host may have hundreds of sessions.
+The other effects are about events of streams, requests to the host, notifications, subscriptions,
+and dropped messages. The objects that handle them are created lazily, because most sessions need
+few of them and a host may have hundreds of sessions.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Effects: the values by which a conversation tells its session what to do.
+"""Effects: values that a conversation returns, each of which says what its session must do.
 
 The session performs them at once and in order. The most common effect is a plain list of `(call,
 value)` pairs: the calls that one read completed, in the order of their replies. If another effect
@@ -18,11 +18,11 @@ from exthost.session.stream_queue import StreamQueue
 Completions: TypeAlias = list[tuple[Call, Any]]
 
 Frame: TypeAlias = bytes | tuple[bytes, ...]
-"""The framed bytes of one message; those of a large message in parts, to save a copy."""
+"""The framed bytes of one message. A large message is in parts, which saves a copy."""
 
 
 class Failed(NamedTuple):
-    """A call ends with this error."""
+    """The call ends with this error."""
 
     call: Call
     error: ExthostError
@@ -69,8 +69,8 @@ class ServeRequest(NamedTuple):
 
 
 class RunHandler(NamedTuple):
-    """A reply to this call contains a request to the host. `Conversation.resume` takes the answer
-    to it."""
+    """A reply to this call contains a request to the host. `Conversation.resume` takes the host's
+    answer."""
 
     call: Call
     request: Request
@@ -100,15 +100,15 @@ class Notified(NamedTuple):
 
 
 class Stray(NamedTuple):
-    """The child wrote something that is not a message."""
+    """The child wrote `data`, which is not a message, for the reason `why`."""
 
     data: bytes
     why: str
 
 
 class Count(NamedTuple):
-    """Something was dropped and is counted under this name. `warning` is logged if it is not empty,
-    with `content` if the dialect allows that to be shown."""
+    """Something was dropped, and is counted under the name `what`. `warning` is logged if it is not
+    empty, together with `content` if the dialect allows output in logs."""
 
     what: str
     warning: str = ""
@@ -124,8 +124,8 @@ class End(NamedTuple):
 
 
 class Interrupt(NamedTuple):
-    """Raise this exception (KeyboardInterrupt, for example) after the effects before it. It came
-    while a read was decoded."""
+    """Raise this exception (KeyboardInterrupt, for example) after the effects before it. It was
+    raised while a read was decoded."""
 
     exception: BaseException
 

@@ -18,15 +18,19 @@ from exthost.errors import (
 from exthost.messages import Noise
 from exthost.wire.framing import Broken
 
-# How many bytes of output that is not a message are shown, so that a person recognises it.
+# The number of bytes of faulty output that errors and logs show: enough to recognise it.
 SHOWN_BYTES = 200
 
 _SEE_STDERR = "what it wrote to stderr tells more"
 
 
-class Observations(Protocol):
-    """What is known of the child. `exit` is a text that says how it ended, or "" while it runs.
-    `redacts`: the child's output must not appear in errors."""
+class ChildFacts(Protocol):
+    """Facts about the child, which `Diagnostics` supplies.
+
+    extension  the id of the extension
+    redacts    whether the child's output must not appear in errors
+    exit       how the child ended, as text; "" while it runs
+    """
 
     extension: str
     redacts: bool
@@ -45,10 +49,10 @@ class Died(NamedTuple):
 
     broken: Broken | None = None
 
-    def error(self, seen: Observations, method: str) -> ExthostError:
+    def error(self, facts: ChildFacts, method: str) -> ExthostError:
         during = f" while {method} was under way" if method else ""
-        message = f"it ended{during}: {seen.exit}{_describe_broken(self.broken)}"
-        return _gone(seen, "X1001", message, _SEE_STDERR, self.broken)
+        message = f"it ended{during}: {facts.exit}{_describe_broken(self.broken)}"
+        return _gone_error(facts, "X1001", message, _SEE_STDERR, self.broken)
 
 
 class ClosedPipe(NamedTuple):
@@ -57,31 +61,31 @@ class ClosedPipe(NamedTuple):
     name: str
     broken: Broken | None = None
 
-    def error(self, seen: Observations, method: str) -> ExthostError:
-        if seen.exit:
-            return Died(self.broken).error(seen, method)
+    def error(self, facts: ChildFacts, method: str) -> ExthostError:
+        if facts.exit:
+            return Died(self.broken).error(facts, method)
         consequence = f", so {method} is lost" if method else ""
         message = (
             f"it closed its {self.name} and still runs{consequence}{_describe_broken(self.broken)}"
         )
         help = "an extension keeps its pipes for as long as it lives"
-        return _gone(seen, "X1002", message, help, self.broken)
+        return _gone_error(facts, "X1002", message, help, self.broken)
 
 
 class GivenUp(NamedTuple):
-    """The host ended the process because a call was given up: in its positional dialect a late
-    reply could not be told from the next one."""
+    """The host ended the process because a call was given up: in its positional dialect
+    (replies carry no id and match requests by order) a late reply would match the next call."""
 
     dialect: str
     call: str
     why: str
 
-    def error(self, seen: Observations, method: str) -> ExthostError:
+    def error(self, facts: ChildFacts, method: str) -> ExthostError:
         message = (
             f"it was ended because {self.call} was given up ({self.why}): "
             f"{self.dialect} answers by order"
         )
-        return _gone(seen, "X1003", message, "the next call gets a fresh process")
+        return _gone_error(facts, "X1003", message, "the next call gets a fresh process")
 
 
 class Retired(NamedTuple):
@@ -90,11 +94,11 @@ class Retired(NamedTuple):
     dialect: str
     call: str
 
-    def error(self, seen: Observations, method: str) -> ExthostError:
+    def error(self, facts: ChildFacts, method: str) -> ExthostError:
         message = (
             f"it was ended after {self.call}, which leaves a {self.dialect} extension unusable"
         )
-        return _gone(seen, "X1020", message, "the next call gets a fresh process")
+        return _gone_error(facts, "X1020", message, "the next call gets a fresh process")
 
 
 class Stalled(NamedTuple):
@@ -102,18 +106,18 @@ class Stalled(NamedTuple):
 
     seconds: float
 
-    def error(self, seen: Observations, method: str) -> ExthostError:
+    def error(self, facts: ChildFacts, method: str) -> ExthostError:
         consequence = f", so {method} is lost" if method else ""
         message = f"it has not read its stdin for {self.seconds:g} s{consequence}"
-        return _gone(seen, "X1004", message, "the extension hangs: look at what it is doing")
+        return _gone_error(facts, "X1004", message, "the extension hangs: look at what it is doing")
 
 
 class ClosedByHost(NamedTuple):
     """The host ended the process, by a stop or a restart."""
 
-    def error(self, seen: Observations, method: str) -> ExthostError:
+    def error(self, facts: ChildFacts, method: str) -> ExthostError:
         message = f"it was closed while {method} was under way" if method else "it was closed"
-        return _gone(seen, "X1005", message, "close an extension after its last call")
+        return _gone_error(facts, "X1005", message, "close an extension after its last call")
 
 
 class Violated(NamedTuple):
@@ -121,8 +125,8 @@ class Violated(NamedTuple):
 
     violation: ProtocolViolation
 
-    def error(self, seen: Observations, method: str) -> ExthostError:
-        return copy_error(with_evidence(self.violation, seen))
+    def error(self, facts: ChildFacts, method: str) -> ExthostError:
+        return copy_error(with_evidence(self.violation, facts))
 
 
 class NotUnderstood(NamedTuple):
@@ -130,8 +134,8 @@ class NotUnderstood(NamedTuple):
 
     exception: Exception
 
-    def error(self, seen: Observations, method: str) -> ExthostError:
-        return with_evidence(not_understood_error(self.exception), seen)
+    def error(self, facts: ChildFacts, method: str) -> ExthostError:
+        return with_evidence(not_understood_error(self.exception), facts)
 
 
 EndCause: TypeAlias = (
@@ -140,17 +144,17 @@ EndCause: TypeAlias = (
 
 
 def _describe_broken(broken: Broken | None) -> str:
-    """Return the part of a message that says in the middle of what the output ended."""
+    """Return the end of an error message that says which frame the output broke off in."""
     return f"; {broken.why}" if broken is not None else ""
 
 
-def _gone(
-    seen: Observations, code: str, message: str, help: str, broken: Broken | None = None
+def _gone_error(
+    facts: ChildFacts, code: str, message: str, help: str, broken: Broken | None = None
 ) -> ExtensionGone:
-    evidence = seen.evidence(broken.head if broken is not None else b"")
+    evidence = facts.evidence(broken.head if broken is not None else b"")
     if help is _SEE_STDERR and not evidence.stderr:
         help = "it wrote nothing to stderr: run its command by hand to see why it ends"
-    return ExtensionGone(code, message, extension=seen.extension, help=help, evidence=evidence)
+    return ExtensionGone(code, message, extension=facts.extension, help=help, evidence=evidence)
 
 
 # -- mistakes of a child or a consumer -------------------------------------------------------
@@ -162,7 +166,7 @@ def unreadable_output_error(broken: Broken, dialect: str) -> ProtocolViolation:
         "X0601",
         f"its output cannot be read any further: {broken.why}",
         help=f"does it speak {dialect}, and nothing else, on its stdout?",
-        evidence=_offending(broken.head),
+        evidence=_offending_evidence(broken.head),
     )
 
 
@@ -172,7 +176,7 @@ def not_a_message_error(noise: Noise) -> ProtocolViolation:
         "X0602",
         f"it wrote something that is no message: {noise.why}",
         help="an extension must write nothing but messages to stdout",
-        evidence=_offending(noise.data),
+        evidence=_offending_evidence(noise.data),
     )
 
 
@@ -182,7 +186,7 @@ def reply_too_long_error(why: str, method: str, head: bytes) -> ProtocolViolatio
         "X0603",
         f"{why}, in answer to {method}",
         help="raise limits.max_message for this extension, or ask for less",
-        evidence=_offending(head),
+        evidence=_offending_evidence(head),
     )
 
 
@@ -243,18 +247,18 @@ def failed_twice_error(first: ExthostError, second: ExthostError) -> ExthostErro
     return error
 
 
-def with_evidence(error: ExthostError, seen: Observations) -> ExthostError:
+def with_evidence(error: ExthostError, facts: ChildFacts) -> ExthostError:
     """Add the evidence about the child (command line, exit status, last stderr lines) to an error
     that was made without it."""
     if not error.evidence.argv:
-        partial = error.evidence
-        bytes = "" if seen.redacts else partial.bytes
+        old_evidence = error.evidence
+        bytes = "" if facts.redacts else old_evidence.bytes
         error.evidence = replace(
-            seen.evidence(), bytes=bytes, details=partial.details, answer=partial.answer
+            facts.evidence(), bytes=bytes, details=old_evidence.details, answer=old_evidence.answer
         )
-    error.extension = error.extension or seen.extension
+    error.extension = error.extension or facts.extension
     return error
 
 
-def _offending(data: bytes) -> Evidence:
+def _offending_evidence(data: bytes) -> Evidence:
     return Evidence(bytes=data[:SHOWN_BYTES].decode("utf-8", "backslashreplace"))

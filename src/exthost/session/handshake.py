@@ -28,19 +28,19 @@ from exthost.session.session import Session
 # The message of `env` if the interpreter in a line such as `#!/usr/bin/env python3` does not exist.
 _MISSING_INTERPRETER = re.compile(r"\benv: \W?([\w.+-]+?)\W?: No such file or directory")
 
-# A child that is silent for this long after output that cannot be used probably waits for the host.
+# A child that writes nothing for this long after a faulty reply probably waits for the host.
 _QUIET_SECONDS = 1.0
 
 
 class HandshakeProgress(NamedTuple):
-    """The visible progress of a handshake: how many bytes the child has not read yet, and the first
-    bytes of its output."""
+    """The visible progress of a handshake. `unread_bytes` is the number of bytes that the child has
+    not read yet, `first_output` the first bytes of its output."""
 
     unread_bytes: int
     first_output: bytes
 
 
-def progress_of(session: Session) -> HandshakeProgress:
+def read_progress(session: Session) -> HandshakeProgress:
     """Return the progress of this session's handshake."""
     return HandshakeProgress(session.unread_bytes(), session.first_output)
 
@@ -48,9 +48,10 @@ def progress_of(session: Session) -> HandshakeProgress:
 async def shake_hands(
     session: Session, context: HandshakeContext, *, fallback: bool = False
 ) -> Offer:
-    """Run the dialect's handshake, or its fallback. The time limit applies to each request."""
-    make = session.dialect.fallback if fallback else None
-    steps = (make or session.dialect.handshake)(context)
+    """Run the dialect's handshake, or with `fallback` the one for programs that exit when they
+    read the usual one. The time limit `limits.handshake` applies to each request."""
+    make_fallback = session.dialect.fallback if fallback else None
+    steps = (make_fallback or session.dialect.handshake)(context)
     offer = await _run(session, "the handshake", steps, session.open)
     assert isinstance(offer, Offer)
     return offer
@@ -85,7 +86,7 @@ def _ignore(_: Any) -> None:
 
 
 async def _run(
-    session: Session, name: str, steps: Exchanges | Handshake, done: Callable[[Any], None]
+    session: Session, name: str, steps: Exchanges | Handshake, on_done: Callable[[Any], None]
 ) -> Any:
     limit = session.limits.handshake
     assert limit is not None
@@ -93,7 +94,7 @@ async def _run(
     try:
         await _wait(session, call.future)
         value = call.future.result()
-        done(value)
+        on_done(value)
     except HandshakeFailed as error:
         session.internal.cancel(call)
         error.evidence = replace(session.diagnostics.evidence(), bytes=error.evidence.bytes)
@@ -101,7 +102,7 @@ async def _run(
         _explain_missing_result(session, error)
         raise
     except ExthostError as error:
-        raise _failed(session, error) from None
+        raise _handshake_error(session, error) from None
     except asyncio.CancelledError:
         session.internal.cancel(call)
         raise
@@ -109,26 +110,27 @@ async def _run(
 
 
 async def _wait(session: Session, future: "asyncio.Future[Any]") -> None:
-    """Wait for the end of a handshake. Raises HandshakeFailed early if the child has sent something
-    that is no reply and is silent since then, because waiting longer would not help.
+    """Wait for the end of a handshake. Raises HandshakeFailed early if the child has sent a faulty
+    reply and nothing since then, because waiting longer would not help.
 
-    The future itself is awaited, and not a task or `asyncio.wait`: these take one more event-loop
-    iteration, in which a child that replies and exits would be taken for one that did not reply.
+    The future itself is awaited, and not a task or `asyncio.wait`, because these take one more
+    event-loop iteration. In that iteration, a child that replies and exits at once would be taken
+    for a child that did not reply.
     """
-    silence = _Silence(session, future)
+    silence_check = _SilenceCheck(session, future)
     try:
         await future
     except asyncio.CancelledError:
-        if silence.fault is not None:
-            raise silence.fault from None
+        if silence_check.fault is not None:
+            raise silence_check.fault from None
         raise
     finally:
-        silence.timer.cancel()
+        silence_check.timer.cancel()
 
 
-class _Silence:
+class _SilenceCheck:
     """Checks the output of a child whenever it has not changed for `_QUIET_SECONDS`. If the output
-    has a fault, sets `fault` and cancels the handshake."""
+    is a faulty reply, sets `fault` to the error and cancels the handshake."""
 
     __slots__ = ("_future", "_last_output", "_session", "fault", "timer")
 
@@ -165,12 +167,13 @@ class _Silence:
 def _is_meant_as_reply(session: Session) -> bool:
     """Return whether the output is a faulty reply, and not text that a program prints while it
     starts. In a framing with lengths, text does not form a frame, so any frame is a reply."""
-    first = session.first_output
+    output = session.first_output
     has_lengths = session.dialect.framing(1024).suffix is None
-    return has_lengths or b'"id"' in first or b"'id'" in first
+    return has_lengths or b'"id"' in output or b"'id'" in output
 
 
 def _diagnose(session: Session, *, was_read: bool = False) -> Diagnosis | None:
+    """Return the fault in the first output, or None. `was_read`: the replies could be read."""
     ids = range(session.dialect.traits.first_id, session.next_id)
     return diagnose_output(session.dialect, session.first_output, ids, was_read=was_read)
 
@@ -189,8 +192,8 @@ def start_timeout_error(session: Session, seconds: float) -> HandshakeFailed:
     """Return the error of a handshake that was not done within the limit of the whole start
     (`limits.start`). The evidence has no exit status, because the host itself has killed the
     process."""
-    error = _failed(session, CallTimeout("X0801", ""), seconds)
-    if error.code == "X0504":
+    error = _handshake_error(session, CallTimeout("X0801", ""), seconds)
+    if error.code == "X0504":  # no more specific cause, such as another dialect
         error.code = "X0507"
         error.message = error.message.replace(
             "it did not shake hands in", "it was not ready within"
@@ -207,8 +210,12 @@ def _detect_other_dialect(session: Session) -> Sniffed | None:
     return sniffed
 
 
-def _failed(session: Session, error: ExthostError, seconds: float | None = None) -> HandshakeFailed:
-    dialect, first = session.dialect, session.first_output
+def _handshake_error(
+    session: Session, error: ExthostError, seconds: float | None = None
+) -> HandshakeFailed:
+    """Return the error for a handshake that ended with `error`. `seconds` is the time limit that
+    the message names; None means `limits.handshake`."""
+    dialect, output = session.dialect, session.first_output
     if isinstance(error, CallTimeout):
         limit = session.limits.handshake if seconds is None else seconds
         code, message = "X0504", f"it did not shake hands in {limit:g} s"
@@ -216,7 +223,7 @@ def _failed(session: Session, error: ExthostError, seconds: float | None = None)
             f"does it speak {dialect.name}? and does it flush what it prints? if it is slow to "
             "start, as a program that is compiled first, raise limits.handshake or --timeout"
         )
-        if not first:
+        if not output:
             message += ", and wrote nothing to stdout at all"
         elif (diagnosis := _diagnose(session)) is not None:
             message += f": {diagnosis.message}"
@@ -245,5 +252,5 @@ def _failed(session: Session, error: ExthostError, seconds: float | None = None)
         permanent=sniffed is not None,
         process_ended=isinstance(error, ExtensionGone) and sniffed is None,
         has_read=not session.unread_bytes(),
-        evidence=replace(evidence, bytes=first.decode("utf-8", "backslashreplace")),
+        evidence=replace(evidence, bytes=output.decode("utf-8", "backslashreplace")),
     )

@@ -1,9 +1,9 @@
-"""Handles requests of the child to the host. Each has its own task, so that reading never waits.
+"""Handles requests of the child to the host. Each request has a task, so reading never waits.
 
 In dialects that need it, other messages to the child are held back while it waits for an answer
-(`OutboundHold`). A hold begins when a request is accepted. It ends when that request, and all that
-came before the first answer, are answered. Later requests do not prolong it, because a child that
-keeps sending requests must not block all other messages.
+(`OutboundHold`). A hold begins when a request is accepted. It ends when that request, and all
+requests that came before the first answer, are answered. Later requests do not prolong the hold,
+because a child that keeps sending requests must not block all other messages.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from exthost.session.outbound_hold import OutboundHold
 
 _log = logging.getLogger("exthost.session")
 
-# The number of requests that are handled at the same time; more are answered with an error.
-AT_ONCE = 256
+# The maximum number of requests that are handled at a time; more are answered with an error.
+MAX_REQUESTS_AT_ONCE = 256
 
 Handler: TypeAlias = Callable[[Any], Awaitable[Any]]
 """Takes the params of a request and returns its result. Raises CallFailed to answer with an
@@ -28,7 +28,7 @@ OnAnswer: TypeAlias = Callable[[Reply | Failure], None]
 
 
 class Counts(Protocol):
-    """Counts dropped requests, by what they were."""
+    """Counts dropped requests under the name `what`."""
 
     def count(self, what: str) -> object: ...
 
@@ -39,9 +39,9 @@ class InboundRequests:
     __slots__ = (
         "_counts",
         "_handlers",
-        "_held_for",
         "_hold",
         "_hold_is_growing",
+        "_hold_keys",
         "_loop",
         "_refuse",
         "_send",
@@ -58,13 +58,15 @@ class InboundRequests:
         *,
         hold: OutboundHold | None = None,
     ) -> None:
+        """`handlers` handle requests, by method. `refuse` returns the answer to a request without a
+        handler. `send` sends an answer. `hold` is None in dialects that need no hold."""
         self._handlers = handlers
         self._refuse = refuse
         self._send = send
         self._counts = counts
         self._loop = loop
         self._hold = hold
-        self._held_for: set[Any] = set()  # the keys of the requests whose answers end the hold
+        self._hold_keys: set[Any] = set()  # the keys of the requests whose answers end the hold
         self._hold_is_growing = True
         self._tasks: dict[Any, asyncio.Task[None]] = {}
 
@@ -73,9 +75,9 @@ class InboundRequests:
         handler = self._handlers.get(request.method)
         if handler is None:
             self._send(self._refuse(request))
-        elif (key := _key(request.id)) in self._tasks:
+        elif (key := _hashable_id(request.id)) in self._tasks:
             self._counts.count("requests under an id that is still being served")
-        elif len(self._tasks) >= AT_ONCE:
+        elif len(self._tasks) >= MAX_REQUESTS_AT_ONCE:
             self._counts.count("requests beyond those that can be served at once")
             self._send(Failure(request.id, "too many requests at once", -32000))
         else:
@@ -95,54 +97,54 @@ class InboundRequests:
 
     async def _ask(self, key: Any, handler: Handler, request: Request, on_answer: OnAnswer) -> None:
         try:
-            answer = await _answer(handler, request)
+            answer = await _run_handler(handler, request)
         finally:
             self._tasks.pop(key, None)
         on_answer(answer)
 
     async def _serve(self, handler: Handler, request: Request) -> None:
         try:
-            answer = await _answer(handler, request)
+            answer = await _run_handler(handler, request)
         except BaseException:
-            self._done(request)
+            self._forget(request)
             raise
         try:
             self._send(answer)
         except ExthostError as error:  # the dialect cannot express the answer
             self._send(Failure(request.id, error.message, -32603))
         finally:
-            self._done(request)
+            self._forget(request)
 
     def _hold_for(self, key: Any, hold: OutboundHold) -> None:
-        if not self._held_for:
-            self._held_for.add(key)
+        if not self._hold_keys:
+            self._hold_keys.add(key)
             self._hold_is_growing = True
             hold.begin()
         elif self._hold_is_growing:
-            self._held_for.add(key)
+            self._hold_keys.add(key)
 
-    def _done(self, request: Request) -> None:
+    def _forget(self, request: Request) -> None:
         """Forget a request that was answered, or whose child has ended."""
-        key = _key(request.id)
+        key = _hashable_id(request.id)
         self._tasks.pop(key, None)
         self._hold_is_growing = False
-        if self._held_for == {key}:
+        if self._hold_keys == {key}:
             self._end_hold()
-        self._held_for.discard(key)
+        self._hold_keys.discard(key)
 
     def _end_hold(self) -> None:
-        if self._held_for and self._hold is not None:
-            self._held_for.clear()
+        if self._hold_keys and self._hold is not None:
+            self._hold_keys.clear()
             self._hold.end()
 
     def cancel(self) -> None:
         """Cancel all handlers, because the child has ended."""
         for task in list(self._tasks.values()):
             task.cancel()
-        self._end_hold()  # a task that is cancelled before its first step never runs `_done`
+        self._end_hold()  # a task that is cancelled before its first step never runs `_forget`
 
 
-async def _answer(handler: Handler, request: Request) -> Reply | Failure:
+async def _run_handler(handler: Handler, request: Request) -> Reply | Failure:
     try:
         return Reply(request.id, await handler(request.params))
     except CallFailed as error:
@@ -153,7 +155,7 @@ async def _answer(handler: Handler, request: Request) -> Reply | Failure:
         return Failure(request.id, f"the host could not serve this: {error}", -32603)
 
 
-def _key(id: Any) -> Any:
+def _hashable_id(id: Any) -> Any:
     """Return a dict key for a request id. Some dialects accept ids that are not hashable, such as a
-    list, or that equal another id, such as `true`."""
+    list, or that equal another id, such as `true`, which equals 1."""
     return id if type(id) in (int, str) else ("odd", repr(id))

@@ -37,14 +37,14 @@ class InternalCalls:
         self._hold = hold
 
     def send(self, message: Request | Notification) -> "asyncio.Future[Any] | None":
-        """Send a message whose reply is not needed. For a request that was sent, return a future
-        that is done when the reply has come."""
+        """Send a message whose reply is not needed. For a request, return a future that is
+        done when the reply or an error has come; None if the request could not be sent."""
         if type(message) is not Request:
             self._session.send(message)
             return None
         future: asyncio.Future[Any] = self._owner.loop.create_future()
-        # Marks the exception as retrieved: asyncio would log that nobody looked at it.
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        # Retrieves the exception, because asyncio logs exceptions that are never retrieved.
+        future.add_done_callback(lambda future: future.cancelled() or future.exception())
         call = FutureCall(
             message.method, message.params, DELIVER, _UNAWAITED_SECONDS, self._owner.now(), future
         )
@@ -56,7 +56,10 @@ class InternalCalls:
     def run_operation(
         self, name: str, steps: Exchanges, timeout: float, *, limits_each_request: bool = False
     ) -> FutureCall:
-        """Run a generator of the dialect. The outcome goes to the future of the call."""
+        """Run a generator of the dialect. The outcome goes to the future of the call.
+
+        `limits_each_request`: the timeout applies to each request and not to the whole call.
+        """
         handler = GeneratorReply(steps, limits_each_request=limits_each_request)
         future = self._owner.loop.create_future()
         call = FutureCall(name, None, handler, timeout, self._owner.now(), future)

@@ -1,8 +1,8 @@
 """Handles the notifications of a child: log lines, events, progress reports, changed tools.
 
 The dialect decodes a notification to a meaning (`dialects/meanings.py`); this module passes it on
-to the log, the event bus or the caller whose call made progress. Events of streams do not come
-here.
+to the log, the event bus or the caller whose call made progress. Events of streams are
+handled in `stream_table.py`.
 """
 
 import logging
@@ -47,8 +47,8 @@ class Notifications:
             case Log(level, text):
                 self._diagnostics.noise += 1
                 self._diagnostics.log("log", level, text)
-            case Emitted(by, kind, version, payload):
-                if by != self._wire_id:
+            case Emitted(emitter, kind, version, payload):
+                if emitter != self._wire_id:
                     self._diagnostics.count_and_log("events in the name of another extension")
                 else:
                     self._publish(kind, version, payload)

@@ -44,17 +44,17 @@ class Observation:
     """The observation of one conversation by one observer, until `end`."""
 
     __slots__ = (
-        "_conversation", "_decode", "_decode_replies", "_observer", "_pass_on", "_send",
+        "_conversation", "_decode", "_decode_replies", "_handle_items", "_observer", "_send",
     )  # fmt: skip
 
     def __init__(
         self,
         conversation: Conversation,
         observer: MessageObserver,
-        pass_on: Callable[[list[Item]], None],
+        handle_items: Callable[[list[Item]], None],
     ) -> None:
-        """`pass_on` is the session's own function that handles the frames of a read."""
-        self._pass_on = pass_on
+        """`handle_items` is the session's function that handles the items of a read."""
+        self._handle_items = handle_items
         self._conversation = conversation
         self._observer = observer
         self._decode = conversation.decode
@@ -66,7 +66,7 @@ class Observation:
         conversation.requests.on_sent = self._on_sent
 
     def end(self) -> None:
-        """Put back what was replaced."""
+        """Restore the functions that the observation replaced."""
         conversation = self._conversation
         conversation.decode = self._decode
         conversation.decode_replies = self._decode_replies
@@ -82,17 +82,17 @@ class Observation:
         return frame
 
     def on_items(self, items: list[Item]) -> None:
-        """Report the items of one read that are not frames, and pass on all items. The frames are
-        reported when they are decoded."""
+        """Report the items of one read that are not frames, and let the session handle all items.
+        The frames are reported when they are decoded."""
         for item in items:
             if isinstance(item, Skipped | Broken):
                 self._report(item, item.size if isinstance(item, Skipped) else 0, None)
-        self._pass_on(items)
+        self._handle_items(items)
 
     def _on_sent(self, frame: Frame, method: str, call: Call | None) -> None:
         try:
-            whole = frame if isinstance(frame, bytes) else b"".join(frame)
-            self._observer.sent(whole, method, call)
+            frame_bytes = frame if isinstance(frame, bytes) else b"".join(frame)
+            self._observer.sent(frame_bytes, method, call)
         except Exception:
             _log.exception("an observer of messages failed")
 
@@ -129,12 +129,13 @@ class Observation:
     def _find_call_of_notification(self, notification: Notification) -> Call | None:
         method, params = notification
         for stream in self._conversation.streams():
-            member = stream.kind.notifications.get(method, "")
-            if member is None or (member and _get_field(params, member) == stream.key):
+            # None: the events name no stream. "": the notification is no event of this stream.
+            key_field = stream.kind.notifications.get(method, "")
+            if key_field is None or (key_field and _get_field(params, key_field) == stream.key):
                 call: Call = stream.call
                 return call
-        read = self._conversation.dialect.notifications.get(method)
-        meaning = read(params) if read is not None else None
+        read_meaning = self._conversation.dialect.notifications.get(method)
+        meaning = read_meaning(params) if read_meaning is not None else None
         if type(meaning) is Progress and type(meaning.id) in (int, str):
             return self._conversation.pending.get(meaning.id)
         return None

@@ -43,7 +43,7 @@ class Operations:
         self._dialect = dialect
         self._requests = requests
         self.offer: Offer = NO_OFFER  # the result of the handshake
-        self.waits = _NO_WAITS  # calls that wait for a notification
+        self.waits = _NO_WAITS  # the calls that wait for a notification, by id
 
     def run(self, call: Call, received: Any, effects: list[Effect]) -> None:
         """Send a value into the generator of a call, and take the steps that it yields, until it
@@ -53,10 +53,10 @@ class Operations:
         try:
             outcome = handler.advance(received)
             while type(outcome) is Continue:
-                if self._waits_after(call, handler, outcome.step, effects):
+                if self._take_step(call, handler, outcome.step, effects):
                     return
-                answer = self.offer if isinstance(outcome.step, GetOffer) else None
-                outcome = handler.advance(answer)
+                step_result = self.offer if isinstance(outcome.step, GetOffer) else None
+                outcome = handler.advance(step_result)
         except ExthostError as error:
             self._retire(call, handler, effects)
             effects.append(Failed(call, error))
@@ -68,11 +68,11 @@ class Operations:
             self._retire(call, handler, effects)
             effects.append([(call, outcome)])
 
-    def _waits_after(
+    def _take_step(
         self, call: Call, handler: GeneratorReply, step: Step, effects: list[Effect]
     ) -> bool:
-        """Take one step. Return True if the generator must now wait: for a reply, a notification or
-        the host."""
+        """Perform one step of a generator. Return True if the generator must then wait for a reply,
+        a notification, or the host's answer."""
         requests = self._requests
         match step:
             case Request(method, params, id):
@@ -86,6 +86,7 @@ class Operations:
             case TryRequest(Request(method, params, id), seconds):
                 handler.is_optional = True
                 effects.append(Write(requests.send_step(call, method, params, id)))
+                # At most half of the time limit, so that time is left for the rest of the operation.
                 effects.append(SetDeadline(call, min(seconds, call.timeout / 2)))
                 return True
             case WaitFor(seconds=seconds):
@@ -100,8 +101,8 @@ class Operations:
                 self.waits[requests.hold(call)] = call, step
                 return True
             case AskHost(method, params):
-                request = requests.hold(call)
-                effects.append(RunHandler(call, Request(method, params, request)))
+                hold_id = requests.hold(call)
+                effects.append(RunHandler(call, Request(method, params, hold_id)))
                 return True
             case RetireProcess():
                 handler.retires_process = True

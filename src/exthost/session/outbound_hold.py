@@ -11,24 +11,25 @@ from collections.abc import Callable
 
 
 class OutboundHold:
-    """The messages held back for one child. `hold_calls` and `release_calls` stop and continue the
-    sending of calls in the call queue."""
+    """The messages that are held back for one child. `hold_calls` and `release_calls` stop and
+    continue the sending of calls in the call queue."""
 
-    __slots__ = ("_held", "_hold_calls", "_release_calls")
+    __slots__ = ("_held_messages", "_hold_calls", "_release_calls")
 
     def __init__(self, hold_calls: Callable[[], None], release_calls: Callable[[], None]) -> None:
         self._hold_calls = hold_calls
         self._release_calls = release_calls
-        self._held: list[Callable[[], object]] | None = None
+        # Functions that send a message each; None while messages are not held back.
+        self._held_messages: list[Callable[[], object]] | None = None
 
     def begin(self) -> None:
         """Hold messages back from now on."""
-        self._held = []
+        self._held_messages = []
         self._hold_calls()
 
     def end(self) -> None:
         """Send the messages that were held back, because the child has its answer or has ended."""
-        messages, self._held = self._held or [], None
+        messages, self._held_messages = self._held_messages or [], None
         for send in messages:
             send()
         self._release_calls()
@@ -36,7 +37,7 @@ class OutboundHold:
     def keep(self, send: Callable[[], object]) -> bool:
         """Keep `send` to be called at the end of the hold, and return True. Return False if
         messages are not held back now."""
-        if self._held is None:
+        if self._held_messages is None:
             return False
-        self._held.append(send)
+        self._held_messages.append(send)
         return True

@@ -1,7 +1,7 @@
 """Explains why the output of a child is not what its dialect expects, for a failed handshake.
 
-Checks the first bytes of the output against the rules of the dialect, as `exthost check` does.
-Pure. It is used only after a failure, so the modules that it needs are imported lazily.
+Checks the first bytes of the output against the rules of the dialect, as `exthost check` does. It
+is used only after a failure, so the modules that it needs are imported lazily.
 """
 
 from typing import NamedTuple
@@ -16,12 +16,13 @@ from exthost.wire.framing import Broken, Skipped
 # Rules that a reply may break and still be read.
 _HARMLESS = frozenset({"stdout-noise", "byte-order-mark", "version-member", "error-form"})
 
-# The rules that a reply breaks which has neither result nor error, and is read as the result null.
+# The rules that a reply with neither result nor error breaks. It is read as the result null.
 _MISSING_RESULT = frozenset({"reply-form"})
 
 
 class Diagnosis(NamedTuple):
-    """What is wrong with the output, how to fix it, and the bytes that show it."""
+    """A fault in the output: `message` describes it, `help` says how to fix it, and `data` are the
+    bytes that show it."""
 
     message: str
     help: str
@@ -33,8 +34,8 @@ def diagnose_output(
 ) -> Diagnosis | None:
     """Return the fault in the first output of a child that makes the handshake fail, or None.
 
-    `ids` are those of the requests that were sent. `was_read`: the replies could be read, so only a
-    reply without a result is searched for.
+    `ids` are the ids of the requests that were sent. `was_read`: the replies could be read, so only
+    a reply without a result is searched for.
     """
     from exthost.dialects.find import find_conformance
     from exthost.dialects.message_audit import MessageAudit, Problem, explain_violation
@@ -42,11 +43,12 @@ def diagnose_output(
 
     try:
         conformance = find_conformance(dialect.name)
-    except ConfigError:  # a dialect that is not installed, only used
+    except ConfigError:  # a dialect object that belongs to no installed package
         return None
     audit = MessageAudit(conformance)
     for id in (0, *ids):
         audit.add_request(id, "the handshake")
+    # A size limit far above FIRST_BYTES, the maximum length of `output`.
     framing, codec = dialect.framing(2**26), dialect.codec(Role.HOST)
     problems: list[Problem] = []
     for item in framing.feed(output):
@@ -64,16 +66,17 @@ def diagnose_output(
     broken = framing.end()
     # Of a long output only the beginning was kept, so its last frame may have been complete.
     if broken is not None and not problems and len(output) < FIRST_BYTES:
-        problems.append(Problem("frame", _unfinished(broken, framing.suffix), broken.head))
+        problems.append(Problem("frame", _describe_unfinished(broken, framing.suffix), broken.head))
     for problem in problems:
         if problem.rule in _MISSING_RESULT if was_read else problem.rule not in _HARMLESS:
             rule = find_rule(problem.rule, conformance)
+            # The text of a rule ends with a full stop, a message does not.
             message = rule.text[:-1] if dialect.traits.redact else problem.message
             return Diagnosis(message, rule.fix, b"" if dialect.traits.redact else problem.data)
     return None
 
 
-def _unfinished(broken: Broken, suffix: bytes | None) -> str:
+def _describe_unfinished(broken: Broken, suffix: bytes | None) -> str:
     if suffix is None:
         return broken.why.replace("the output ended after", "its output stops after")
     return "its output has no newline at the end, so that no message is complete"

@@ -1,8 +1,9 @@
 """Watches the process of a session for its exit and the end of its pipes, and shuts it down.
 
-The exit and the end of a pipe come in either order, or one without the other. The first of them
-starts a short grace period for the other; then `on_end` is called. The shutdown steps of the
-dialect run here. After `release` there is no zombie process and no open file descriptor.
+The exit and the end of a pipe come in either order, or only one of them comes. The first of them
+starts a short grace period, in which the other may follow; then `on_end` is called. The shutdown
+steps of the dialect run here. After `release` there is no zombie process and no open file
+descriptor.
 """
 
 import asyncio
@@ -54,12 +55,17 @@ def scale_steps(steps: tuple[ShutdownStep, ...], seconds: float | None) -> tuple
 
 
 class ProcessLifetime:
-    """One process, from its spawn to its end."""
+    """One process, from its spawn to its end.
+
+    child     the process
+    exited    a future that is done when the process has exited
+    released  a future that is done when the process is reaped and its pipes are closed
+    """
 
     __slots__ = (
         "_bus",
         "_diagnostics",
-        "_grace",
+        "_grace_timer",
         "_loop",
         "_on_end",
         "_on_exit",
@@ -90,7 +96,7 @@ class ProcessLifetime:
         self._loop = loop
         self._on_end = on_end
         self._on_exit = on_exit
-        self._grace: asyncio.TimerHandle | None = None
+        self._grace_timer: asyncio.TimerHandle | None = None
         loop.add_reader(child.exit_fd, self._on_exit_seen)
 
     def _on_exit_seen(self) -> None:
@@ -104,23 +110,23 @@ class ProcessLifetime:
             self._bus.publish(Exited(self._diagnostics.extension, pid, str(status), node))
         if not self.exited.done():
             self.exited.set_result(None)
-        self._end_within(LAST_OUTPUT_SECONDS, Died())
+        self._end_after(LAST_OUTPUT_SECONDS, Died())
         self._on_exit()
 
     def pipe_closed(self, cause: EndCause) -> None:
         """Handle the end of a pipe: the session ends with the exit, or after the grace period."""
         if not self.exited.done():
-            self._end_within(EXIT_SECONDS, cause)
+            self._end_after(EXIT_SECONDS, cause)
 
-    def _end_within(self, seconds: float, cause: EndCause) -> None:
-        if self._grace is not None:
-            self._grace.cancel()
-        self._grace = self._loop.call_later(seconds, self._on_end, cause)
+    def _end_after(self, seconds: float, cause: EndCause) -> None:
+        if self._grace_timer is not None:
+            self._grace_timer.cancel()
+        self._grace_timer = self._loop.call_later(seconds, self._on_end, cause)
 
     def release_after_exit(self) -> None:
         """Release the process as soon as it has exited, because the session has ended."""
-        if self._grace is not None:
-            self._grace.cancel()
+        if self._grace_timer is not None:
+            self._grace_timer.cancel()
         if self.exited.done():
             self.release()
         else:
@@ -145,10 +151,12 @@ class ProcessLifetime:
     # The methods by which `run_steps` performs the shutdown steps.
 
     async def say(self, message: Request | Notification, wait: float) -> None:
-        answered = self._send(message)
-        if answered is not None:
-            await asyncio.wait([answered, self.exited], timeout=wait, return_when="FIRST_COMPLETED")
-            answered.cancel()
+        reply_future = self._send(message)
+        if reply_future is not None:
+            await asyncio.wait(
+                [reply_future, self.exited], timeout=wait, return_when="FIRST_COMPLETED"
+            )
+            reply_future.cancel()
 
     def write_raw(self, data: bytes) -> None:
         self._writer.write_locked(data)

@@ -105,7 +105,8 @@ class GeneratorReply(ReplyHandler):
         self.retires_process = False  # the process can take no other call afterwards
 
     def advance(self, received: Received) -> Any:
-        """Send this into the generator; return its next step, or the value of the call."""
+        """Resume the generator with `received`. Return a `Continue` with its next step, or the
+        value of the call if the generator has ended."""
         try:
             return Continue(self._steps.send(received))
         except StopIteration as done:

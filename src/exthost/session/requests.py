@@ -23,8 +23,10 @@ class RequestTable:
     """The requests without a reply.
 
     pending        the calls, by the id of the request in flight, oldest first
-    subscriptions  requests that stay open, by id; None if there was none
+    subscriptions  the requests that stay open, by id; None if none was sent
     next_id        the id of the next request
+    on_sent        called with a frame, its method and its call before the frame is written, except
+                   for the frames of `send`, which the observer replaces; None without an observer
     """
 
     __slots__ = (
@@ -46,8 +48,6 @@ class RequestTable:
         self._suffix = framing.suffix
         self._join_bytes = min(_JOIN_BYTES, max_message)
         self.next_id = first_id
-        # Set by an observer: called with a frame, its method and its call before it is written.
-        # `send` does not call it, because the observer replaces `send` itself.
         self.on_sent: Callable[[Frame, str, Call | None], None] | None = None
         self.pending: dict[Any, Call] = {}
         self.subscriptions: dict[Any, Subscribe] | None = None
@@ -72,10 +72,10 @@ class RequestTable:
         return frame
 
     def send_step(self, call: Call, method: str, params: Any, id: Id | None) -> Frame:
-        """Return the frame of a further request of a call. `id` is one that the dialect chose, or
-        None."""
-        number = self.next_id if id is None else id
-        payload = self._encode_request(method, params, number)
+        """Return the frame of a further request of a call. `id` is an id that the dialect chose;
+        None means the next id."""
+        request_id = self.next_id if id is None else id
+        payload = self._encode_request(method, params, request_id)
         frame = (
             self._framing.wrap(payload)
             if len(payload) <= self._join_bytes
@@ -83,8 +83,8 @@ class RequestTable:
         )
         if id is None:
             self.next_id += 1
-        call.id = number
-        self.pending[number] = call
+        call.id = request_id
+        self.pending[request_id] = call
         if self.on_sent is not None:
             self.on_sent(frame, method, call)
         return frame
@@ -92,11 +92,11 @@ class RequestTable:
     def _split_frame(self, payload: bytes) -> Frame:
         """Return the frame of a large payload in three parts, without copying the payload."""
         try:
-            before, after = self._framing.frame_parts(len(payload))
+            header, trailer = self._framing.frame_parts(len(payload))
         except UsageError:
-            self._codec.forget_last_request()
+            self._codec.forget_last_request()  # a codec may keep what it needs to decode the reply
             raise
-        return before, payload, after
+        return header, payload, trailer
 
     def encode(self, message: Message) -> Frame:
         """Return the frame of a message that has no reply."""
@@ -130,9 +130,9 @@ class RequestTable:
         """Remove a call. Return True if it was waiting for a reply."""
         return call.id is not None and self.pending.pop(call.id, None) is not None
 
-    def take_oldest(self, before: int) -> Call | None:
-        """Remove and return the call that has waited longest, if its id is less than `before`."""
+    def take_oldest(self, id_limit: int) -> Call | None:
+        """Remove and return the call that has waited longest, if its id is less than `id_limit`."""
         id = next(iter(self.pending), None)
-        if type(id) is not int or id >= before:
+        if type(id) is not int or id >= id_limit:
             return None
         return self.pending.pop(id)
