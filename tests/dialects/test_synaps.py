@@ -76,7 +76,7 @@ def test_its_manners_are_the_page_s() -> None:
 def limits_of(ext: Extension) -> tuple[float, float, float]:
     """Return the time limits of a method, of a tool, and of a method without a limit of its own."""
     factory = ext.calls.factory
-    return factory.time_limit_for("tool.call"), factory.tool_limit, factory.limit_of("x")
+    return factory.time_limit_for("tool.call"), factory.tool_limit, factory.time_limit_for("x")
 
 
 @shows("synaps-limit-01")

@@ -86,7 +86,7 @@ class Operations:
             case TryRequest(Request(method, params, id), seconds):
                 handler.is_optional = True
                 effects.append(Write(requests.send_step(call, method, params, id)))
-                # At most half of the time limit, so that time is left for the rest of the operation.
+                # At most half of the time limit: the rest of the operation needs time, too.
                 effects.append(SetDeadline(call, min(seconds, call.timeout / 2)))
                 return True
             case WaitFor(seconds=seconds):

@@ -72,8 +72,8 @@ class Session:
         wire_id: str = "",
         stop_seconds: float | None = None,
     ) -> None:
-        """`handlers` serve the child's requests to the host. `wire_id` is the extension's id on the
-        wire, if that is not its id in this host. `stop_seconds` is the total time of the shutdown
+        """`handlers` handle the child's requests to the host. `wire_id` is the id on the
+        wire; "" means its id in this host. `stop_seconds` is the total time of the shutdown
         steps; None means the times of the dialect."""
         assert limits.max_message is not None and limits.write is not None
         loop = owner.loop
@@ -83,8 +83,8 @@ class Session:
         self.handlers: Mapping[str, Handler] = {} if handlers is None else handlers
         self.on_stale: Callable[[], None] | None = None  # called when the tools have changed
         self.cause: EndCause | None = None  # why the session ended; None while it lives
-        self.retired = False  # ended because it could take no other call, without a fault
-        self.is_batched = False  # more calls follow in this iteration: join them in one write
+        self.retired = False  # the host ended it, because it could take no other call
+        self.is_batched = False  # more calls follow in this iteration: write them together
         self.lost_calls = 0  # how many calls were in flight when it ended
         self.ended: asyncio.Future[None] = loop.create_future()
         self.lock = threading.Lock()
@@ -162,7 +162,7 @@ class Session:
         return end
 
     def resume_reading(self) -> None:
-        """Read what the child writes, if reading was paused."""
+        """Resume reading the child's output, if reading was paused."""
         self._reader.resume()
 
     def with_evidence(self, error: ExthostError) -> ExthostError:
@@ -198,7 +198,7 @@ class Session:
             self.perform(self.conversation.begin(call))
         elif self._is_shared:
             with self.lock:
-                if self.cause is not None:  # it may have ended while this thread waited
+                if self.cause is not None:  # the session may have ended while this thread waited
                     raise self.closed_error(call.method)
                 self._write_frame(self._send(call))
         else:
@@ -223,8 +223,8 @@ class Session:
             self._writer.write_parts(*frame)
 
     def _read_before_sending(self, method: str) -> None:
-        """Read before a request is sent, in positional dialects: output that the child has written
-        before cannot be the reply to this request, and must not match it."""
+        """Read before a request is sent, in positional dialects (replies carry no id): output that
+        the child has written already is no reply to this request, and must not match it."""
         if not self.pending and self._reader.is_reading and get_ident() == self.thread:
             wakes = self._owner.wakes
             wakes.in_task = True  # the loop resumes callers later: no task runs inside another

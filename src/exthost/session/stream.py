@@ -18,12 +18,23 @@ from exthost.session.stream_queue import STREAM_EVENTS, StreamQueue
 
 
 class EventStream(StreamQueue):
-    """One stream, opened by `async with`. One consumer at a time.
+    """One stream, opened by `async with`. Only one task may read it at a time.
 
-    `open` submits the call that opens the stream; `close` gives it up if it has not ended.
+    result          the reply or the last event; None until the stream has ended
+    error           the error that the stream ended with; None after it was raised
+    resume_reading  resumes reading the child's output; not None only while this full queue pauses
+                    the reading
     """
 
-    __slots__ = ("_close", "_open", "_opened", "_waiter", "error", "result", "resume_reading")
+    __slots__ = (
+        "_close",
+        "_event_waiter",
+        "_open",
+        "_open_waiter",
+        "error",
+        "result",
+        "resume_reading",
+    )
 
     def __init__(
         self,
@@ -33,25 +44,26 @@ class EventStream(StreamQueue):
         open: Callable[["EventStream"], None],
         close: Callable[["EventStream"], None],
     ) -> None:
+        """`open` submits the call that opens the stream; `close` gives that call up if it has not
+        ended."""
         super().__init__(kind, key)
         self.result: Any = None
         self.error: ExthostError | None = None
-        # Not None while the child's output is not read because this queue is full.
         self.resume_reading: Callable[[], None] | None = None
         self._open = open
         self._close = close
-        self._opened: asyncio.Future[None] | None = None
-        self._waiter: asyncio.Future[None] | None = None
+        self._open_waiter: asyncio.Future[None] | None = None
+        self._event_waiter: asyncio.Future[None] | None = None
 
     async def __aenter__(self) -> Self:
         if self.kind.ends == "reply":
             self._open(self)
             return self
-        self._opened = asyncio.get_running_loop().create_future()
+        self._open_waiter = asyncio.get_running_loop().create_future()
         self._open(self)
         try:
-            await self._opened
-        except asyncio.CancelledError:  # the stream may be open, if it was just acknowledged
+            await self._open_waiter
+        except asyncio.CancelledError:  # an acknowledgement may have come at the same moment
             self._leave()
             raise
         if self.error is not None and not self.acknowledged:
@@ -78,13 +90,13 @@ class EventStream(StreamQueue):
                 raise error
             if self.ended:
                 raise StopAsyncIteration
-            if self._waiter is not None:
+            if self._event_waiter is not None:
                 raise UsageError("X1305", "two tasks read from one stream at the same time")
-            self._waiter = asyncio.get_running_loop().create_future()
+            self._event_waiter = asyncio.get_running_loop().create_future()
             try:
-                await self._waiter
+                await self._event_waiter
             finally:
-                self._waiter = None
+                self._event_waiter = None
         event, size = self.events.popleft()
         self.bytes -= size
         self.delivered = True
@@ -95,29 +107,30 @@ class EventStream(StreamQueue):
     # -- from the session ----------------------------------------------------------------------
 
     def push(self, event: Any, size: int) -> None:
+        """Add an event, which came in a frame of `size` bytes."""
         self.events.append((event, size))
         self.bytes += size
-        self._wake(self._waiter)
+        self._wake(self._event_waiter)
 
     def acknowledge(self) -> None:
         """Let `async with` continue, because the child has accepted the stream."""
-        self._wake(self._opened)
+        self._wake(self._open_waiter)
 
     def finish(self, result: Any) -> None:
         """End the stream with a result. The events in the queue are still delivered."""
         if not self.ended:
             self.ended = True
             self.result = result
-            self._wake(self._opened)
-            self._wake(self._waiter)
+            self._wake(self._open_waiter)
+            self._wake(self._event_waiter)
 
     def fail(self, error: ExthostError) -> None:
         """End the stream with an error, which is raised after the events in the queue."""
         if not self.ended:
             self.ended = True
             self.error = error
-            self._wake(self._opened)
-            self._wake(self._waiter)
+            self._wake(self._open_waiter)
+            self._wake(self._event_waiter)
 
     def _wake(self, waiter: "asyncio.Future[None] | None") -> None:
         if waiter is not None and not waiter.done():
@@ -132,9 +145,9 @@ class EventStream(StreamQueue):
 class StreamCall(Call):
     """The call that opens a stream. It ends when the stream ends.
 
-    `timeout` limits the time until the reply. After an acknowledgement, `whole_seconds` limits the
-    whole stream, from the beginning of the call, or with `from_acknowledgement` from the
-    acknowledgement; None means no limit.
+    `timeout` limits the time until the reply. After an acknowledgement, `max_stream_seconds`
+    limits the whole stream; None means no limit. That time begins with the call, or with
+    `from_acknowledgement` at the acknowledgement.
     """
 
     def __init__(
@@ -144,25 +157,25 @@ class StreamCall(Call):
         stream: EventStream,
         timeout: float,
         now: float,
-        whole_seconds: float | None,
+        max_stream_seconds: float | None,
         *,
         from_acknowledgement: bool = False,
     ) -> None:
         super().__init__(method, params, StreamReply(stream), timeout, now)
         self.stream = stream
-        self._whole_seconds = whole_seconds
-        self._from_acknowledgement = from_acknowledgement
+        self._max_stream_seconds = max_stream_seconds
+        self._limit_from_acknowledgement = from_acknowledgement
         stream.params = params
         stream.call = self
 
     def acknowledged(self, now: float) -> None:
         """Set the deadline of the whole stream, because the child has accepted the stream."""
-        if self._whole_seconds is None:
+        if self._max_stream_seconds is None:
             self.deadline = math.inf
         else:
-            self.timeout = self._whole_seconds
-            began = now if self._from_acknowledgement else self.started_at
-            self.deadline = began + self._whole_seconds
+            self.timeout = self._max_stream_seconds
+            limit_began_at = now if self._limit_from_acknowledgement else self.started_at
+            self.deadline = limit_began_at + self._max_stream_seconds
 
     def deliver(self, value: Any) -> None:
         self.stream.finish(value)

@@ -2,7 +2,7 @@
 
 A slow consumer must not delay other callers of the same process. If no other call or stream waits
 for the child, a full queue pauses the reading of its output (back-pressure). Otherwise the queue
-may grow to a larger limit; beyond that limit this stream fails, and only this one.
+may grow to a larger limit; beyond that limit this stream fails, and no other one.
 """
 
 from collections import deque
@@ -29,34 +29,36 @@ class Room(Enum):
 
 
 class StreamQueue:
-    """The events of one stream, in the order in which they came."""
+    """The events of one stream, in the order in which they came. `kind` describes the streams of
+    this method, and `key` is the name of this stream, or None."""
 
     __slots__ = (
-        "acknowledged", "bytes", "call", "delivered", "ended", "ended_by", "events", "key", "kind",
-        "params",
+        "acknowledged", "bytes", "call", "delivered", "early_last_event", "ended", "events", "key",
+        "kind", "params",
     )  # fmt: skip
 
     def __init__(self, kind: StreamKind, key: Any) -> None:
         self.kind = kind
         self.key = key
-        self.params: Any = None  # of the request that opens it
-        self.call: Any = None  # the call that opens it
-        self.events: deque[tuple[Any, int]] = deque()
-        self.bytes = 0
+        self.params: Any = None  # the params of the request that opens the stream
+        self.call: Any = None  # the call that opens the stream
+        self.events: deque[tuple[Any, int]] = deque()  # each with the size of its frame in bytes
+        self.bytes = 0  # the sum of these sizes
         self.acknowledged = False  # the reply came, and more events follow
         self.delivered = False  # the consumer has got an event, so the call must not be sent again
         self.ended = False
-        # The last event, if it came before the acknowledgement.
-        self.ended_by: tuple[Any] | None = None
+        # A tuple of the last event, if that event came before the acknowledgement. A tuple, because
+        # the event itself may be None.
+        self.early_last_event: tuple[Any] | None = None
 
     @property
     def is_full(self) -> bool:
         return len(self.events) >= STREAM_EVENTS or self.bytes > MAX_STREAM_BYTES
 
     def room(self, size: int, others_wait: Callable[[], bool]) -> Room:
-        """Return what to do with one more event of `size` bytes. The first event is always kept,
-        since the size limit of messages applies to it. `others_wait` returns whether another call
-        or stream waits for the child."""
+        """Return what to do with one more event of `size` bytes. A first event is kept whatever its
+        size is, because the size limit of messages applies to it already. `others_wait` returns
+        whether another call or stream waits for the child."""
         count, new_bytes = len(self.events), self.bytes + size
         if count + 1 < STREAM_EVENTS and (new_bytes <= MAX_STREAM_BYTES or not count):
             return Room.KEEP

@@ -33,28 +33,29 @@ class StreamTable:
     __slots__ = ("_key_fields", "_streams")
 
     def __init__(self, kinds: Iterable[StreamKind]) -> None:
-        # The notifications that are events, by method, and the field of their params that names the
-        # stream; None if the events carry no name.
+        # By the method of each notification that carries events: the field of its params that names
+        # the stream, or None if the events name no stream.
         self._key_fields: dict[str, str | None] = {}
         for kind in kinds:
             self._key_fields.update(kind.notifications)
+        # The open streams, by the method of their events and the name of the stream.
         self._streams: dict[tuple[str, Any], list[StreamQueue]] = {}
 
     def open(self, stream: StreamQueue) -> None:
-        for method, member in stream.kind.notifications.items():
-            key = stream.key if member is not None else None
+        for method, key_field in stream.kind.notifications.items():
+            key = stream.key if key_field is not None else None
             self._streams.setdefault((method, key), []).append(stream)
 
     def close(self, stream: StreamQueue) -> bool:
         """Close a stream. Return True if it was open."""
         was_open = False
-        for method, member in stream.kind.notifications.items():
-            key = (method, stream.key if member is not None else None)
-            queues = self._streams.get(key, [])
-            if stream in queues:
+        for method, key_field in stream.kind.notifications.items():
+            key = (method, stream.key if key_field is not None else None)
+            streams = self._streams.get(key, [])
+            if stream in streams:
                 was_open = True
-                queues.remove(stream)
-                if not queues:
+                streams.remove(stream)
+                if not streams:
                     del self._streams[key]
         return was_open
 
@@ -62,22 +63,23 @@ class StreamTable:
         """Return the open streams that this notification is for; None if it is not an event."""
         if method not in self._key_fields:
             return None
-        member = self._key_fields[method]
+        key_field = self._key_fields[method]
         key = None
-        if member is not None:
-            key = params.get(member) if isinstance(params, dict) else None
+        if key_field is not None:
+            key = params.get(key_field) if isinstance(params, dict) else None
             if not isinstance(key, str | int):
                 return ()
         return tuple(self._streams.get((method, key), ()))
 
     def all(self) -> set[StreamQueue]:
         """Return every open stream."""
-        return {stream for queues in self._streams.values() for stream in queues}
+        return {stream for streams in self._streams.values() for stream in streams}
 
     def clear(self) -> None:
         self._streams.clear()
 
     def __bool__(self) -> bool:
+        """Return whether a stream is open."""
         return bool(self._streams)
 
     # -- what the child sends ------------------------------------------------------------------
@@ -112,7 +114,7 @@ class StreamTable:
             if stream.acknowledged:
                 effects.append([(stream.call, decoded.event)])
             else:
-                stream.ended_by = (decoded.event,)
+                stream.early_last_event = (decoded.event,)
 
     def on_reply(
         self, call: Call, stream: StreamQueue, reply: Reply | Failure, effects: list[Effect]
@@ -141,8 +143,8 @@ class StreamTable:
             return
         stream.acknowledged = True
         effects.append(StreamAccepted(stream))
-        if stream.ended_by is not None:  # the last event came before the acknowledgement
-            effects.append([(call, stream.ended_by[0])])
+        if stream.early_last_event is not None:  # the last event came before the acknowledgement
+            effects.append([(call, stream.early_last_event[0])])
 
     def leave(self, stream: StreamQueue, why: str, effects: list[Effect]) -> None:
         """Close a stream whose consumer has left, and send a cancellation if the dialect has

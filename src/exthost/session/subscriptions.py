@@ -2,8 +2,9 @@
 
 The child ends a subscription by a reply. If the reply is not an error, the request is sent again
 after a pause. `pauses` of the subscription has the length of each pause; when all are used, the
-subscription is given up. One that lasted longer than the longest pause begins with the first pause
-again. An error ends the subscription for good. In both cases a warning is logged.
+subscription is given up. A subscription that lasted longer than the longest pause begins with the
+first pause again. An error reply ends a subscription for good. A warning is logged when a
+subscription is given up or ends with an error.
 """
 
 import asyncio
@@ -17,16 +18,17 @@ from exthost.messages import Failure
 _log = logging.getLogger("exthost.session")
 
 
-class _Open(NamedTuple):
+class _OpenSubscription(NamedTuple):
     subscription: Subscribe
     attempt: int  # how many pauses were used before it was sent
-    since: float
+    opened_at: float
 
 
 class Subscriptions:
-    """The subscriptions of one session. `send` sends one; `on_stale` requests the tools again."""
+    """The subscriptions of one session. `send` sends a subscription; `on_stale` requests the tools
+    again."""
 
-    __slots__ = ("_attempt", "_extension", "_loop", "_on_stale", "_open", "_send", "_timers")
+    __slots__ = ("_extension", "_loop", "_next_attempt", "_on_stale", "_open", "_send", "_timers")
 
     def __init__(
         self,
@@ -39,22 +41,22 @@ class Subscriptions:
         self._loop = loop
         self._send = send
         self._on_stale = on_stale
-        self._open: dict[Any, _Open] = {}
+        self._open: dict[Any, _OpenSubscription] = {}
         self._timers: dict[Any, asyncio.TimerHandle] = {}
-        self._attempt = 0
+        self._next_attempt = 0  # the `attempt` of the subscription that is being sent
 
     def opened(self, id: Any, subscription: Subscribe) -> None:
         """Remember a subscription that was sent under this id."""
-        self._open[id] = _Open(subscription, self._attempt, self._loop.time())
+        self._open[id] = _OpenSubscription(subscription, self._next_attempt, self._loop.time())
 
     def ended(self, id: Any, failure: Failure | None) -> None:
         """Handle the reply to a subscription: send it again, or warn."""
-        open = self._open.pop(id, None)
-        if open is None:
+        entry = self._open.pop(id, None)
+        if entry is None:
             return
-        subscription, attempt, since = open
+        subscription, attempt, opened_at = entry
         pauses = subscription.pauses
-        if pauses and self._loop.time() - since > max(pauses):
+        if pauses and self._loop.time() - opened_at > max(pauses):
             attempt = 0
         if failure is not None:
             self._warn(subscription, f"answered with an error: {failure.message}")
@@ -68,11 +70,11 @@ class Subscriptions:
 
     def _send_again(self, id: Any, subscription: Subscribe, attempt: int) -> None:
         self._timers.pop(id, None)
-        self._attempt = attempt
+        self._next_attempt = attempt
         try:
             self._send(subscription)
         finally:
-            self._attempt = 0
+            self._next_attempt = 0
         if subscription.refetch_offer:
             self._on_stale()  # a change during the pause was not reported
 
