@@ -8,8 +8,8 @@ from exthost.empty_mapping import empty_mapping
 
 
 class ResourceLimit(NamedTuple):
-    """A resource limit of the kernel for each process. `resource` is its number, the same on every
-    supported machine."""
+    """A limit of the kernel for each process (`setrlimit`). `resource` is the number of the limit,
+    which is the same on every supported machine."""
 
     resource: int
     soft: int
@@ -17,8 +17,13 @@ class ResourceLimit(NamedTuple):
 
 
 class Ceiling(NamedTuple):
-    """Limits over all processes of an extension together: bytes of memory, their number, seconds
-    of processor time, and the number of sockets. None is no limit."""
+    """Limits for all processes of an extension together. None is no limit.
+
+    memory     bytes of memory
+    processes  number of processes
+    cpu        seconds of processor time
+    sockets    number of sockets
+    """
 
     memory: int | None = None
     processes: int | None = None
@@ -36,16 +41,16 @@ class ExpectedPath(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper:
-    """What is executed around a program to contain it.
+    """The sandbox wrapper that starts a program in a namespace.
 
-    options  a program and its arguments, which make a namespace and start `init`; without them
-             `init` makes the namespace itself
-    init     the code of the first process in the namespace: it applies `limits` and starts the
-             program
-    filter   the seccomp filter, b"" for none
-    private_mounts  file systems in memory that only the program sees
-    paths    the files that are visible in the sandbox: `init` executes the program only if each
-             path still leads to the expected file
+    options         the command that creates the namespace and starts `init` in it; () if `init`
+                    creates the namespace itself
+    init            the code of the first process in the namespace, which applies `limits` and
+                    starts the program
+    filter          the seccomp filter, b"" for none
+    private_mounts  paths of in-memory file systems that only the program sees
+    paths           the files that are visible in the sandbox; `init` executes the program only if
+                    each path still leads to the expected file
     """
 
     options: tuple[str, ...]
@@ -60,10 +65,11 @@ class Wrapper:
 class Cgroup:
     """A cgroup to be created below `base` for all processes of a program.
 
-    settings     its files, and what is written to them
-    controllers  what must be enabled for cgroups below `base`
-    moves_host   whether the host must move into a leaf first
-    init         the program that enters the cgroup, if there is no wrapper
+    settings     (file name, value) pairs to be written in the cgroup
+    controllers  the controllers that must be enabled for cgroups below `base`
+    moves_host   whether the host must first move from `base` to a leaf cgroup, because the kernel
+                 enables no controllers below a cgroup that has processes
+    init         the code that enters the cgroup and starts the program, if there is no wrapper
     """
 
     base: str
@@ -75,9 +81,16 @@ class Cgroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """Exactly what is executed: a program by its absolute path with its arguments, its working
-    folder and its variables; a wrapper around it, or a command `before` it. The watchdog enforces
-    `ceiling`, as far as the cgroup `group` does not."""
+    """Exactly what is executed for an extension.
+
+    argv     the absolute path of the program, and its arguments
+    cwd      the working folder; None for that of the host
+    env      the environment variables
+    wrapper  the sandbox wrapper, None without a sandbox
+    before   a command that is put before `argv`
+    ceiling  limits that the watchdog enforces, as far as `group` does not
+    group    the cgroup to be created, None for none
+    """
 
     argv: tuple[str, ...]
     cwd: str | None = None

@@ -15,7 +15,7 @@ Id: TypeAlias = int | str
 
 
 class Request(NamedTuple):
-    """A request. In one that the host sends, `id` is None until the session sets it."""
+    """A request. `id` is None in a request of the host until the session sends it."""
 
     method: str
     params: Any = None
@@ -23,7 +23,7 @@ class Request(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The reply to a request. `id` is None in dialects that match replies by their order."""
+    """The reply to a request. `id` is None in dialects that match replies to requests by order."""
 
     id: Id | None
     result: Any = None
@@ -39,14 +39,14 @@ class Failure(NamedTuple):
 
 
 class Notification(NamedTuple):
-    """A message without a reply."""
+    """A message that gets no reply."""
 
     method: str
     params: Any = None
 
 
 class Noise(NamedTuple):
-    """Bytes from a child that are not a message of its dialect. `why` is the reason."""
+    """Bytes from an extension that are not a message of its dialect. `why` is the reason."""
 
     data: bytes
     why: str
@@ -60,7 +60,7 @@ Message: TypeAlias = Request | Reply | Failure | Notification
 
 
 class Batch(NamedTuple):
-    """The messages of one frame that held several, in order."""
+    """Several messages that came in one frame, in order."""
 
     messages: tuple[Message | Noise, ...]
 

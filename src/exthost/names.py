@@ -1,8 +1,7 @@
-"""Makes the name under which the host registers a tool, and finds the name that was misspelt.
+"""Builds the name under which the host registers a tool, and corrects misspelt names.
 
-Pure. It does not know the registry, so it cannot see that a name is taken; in that case the
-registry keeps the first tool and warns. No function raises: every pair of strings has a registered
-name.
+These are pure functions that do not see the registry. If two tools get the same name, the registry
+keeps the first one and warns. No function raises: `registered_name` accepts any two strings.
 """
 
 import hashlib
@@ -15,25 +14,26 @@ from typing import Final
 MAX_NAME_BYTES: Final = 64
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 _HASH_DIGITS: Final = 6
-# The bytes of a cut name that are neither id nor tool: "ext_", two "_" and the hash digits.
+# The bytes of a shortened name that are neither id nor tool: "ext_", two "_" and the hash digits.
 _FRAME_BYTES: Final = 12
 # The longest id that leaves room for the hash: 64 - len("ext_") - len("_") - 6.
 _MAX_ID_BYTES: Final = 53
-# A name counts as misspelt if at most one in this many of its characters is wrong.
+# A name is a misspelling if at most one in this many of its characters is wrong.
 _CHARACTERS_PER_MISTAKE: Final = 3
-# The shortest text that counts as the beginning or the end of a name.
+# A text must have this many characters to match the beginning of a name, and more for its end.
 _MIN_PART: Final = 3
-# Only so many characters are compared, because the cost is quadratic; typed names are shorter.
+# Only this many characters are compared, because the time is quadratic. Names that a person types
+# are shorter.
 _MAX_COMPARED: Final = 100
 
 
 def registered_name(extension_id: str, tool: str) -> str:
-    """Return `ext_{id}_{tool}` in `[A-Za-z0-9_-]`, at most 64 bytes. A cut name ends in a hash.
+    """Return `ext_{id}_{tool}` in `[A-Za-z0-9_-]`, at most 64 bytes.
 
-    Each character outside the set becomes one `_`, so a name has as many bytes as characters. The
-    hash is that of the *original* id and tool: two long names that differ only in replaced or cut
-    characters stay different. Short names have no hash, so `a.b` and `a_b` of one extension
-    collide, and the registry warns.
+    Each character outside the set becomes one `_`, so a name has as many bytes as characters. A
+    longer name is shortened and ends in a hash of the *original* id and tool: two long names that
+    differ only in replaced or removed characters stay different. Short names have no hash, so `a.b`
+    and `a_b` of one extension collide, and the registry warns.
     """
     safe_id, safe_tool = _UNSAFE.sub("_", extension_id), _UNSAFE.sub("_", tool)
     name = f"ext_{safe_id}_{safe_tool}"
@@ -47,7 +47,7 @@ def registered_name(extension_id: str, tool: str) -> str:
 
 
 def _digest(extension_id: str, tool: str) -> str:
-    # A child may send lone surrogates (Node does); they are hashed unchanged.
+    # An extension may send lone surrogates, as Node.js does; they are hashed unchanged.
     original = f"{extension_id}\0{tool}".encode(errors="surrogatepass")
     return hashlib.sha256(original).hexdigest()[:_HASH_DIGITS]
 
@@ -68,47 +68,47 @@ def _only_stars(pattern: str) -> str:
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate that `name` is a misspelling of, whatever its case, or None.
+    """Return the candidate of which `name` is a misspelling, ignoring case, or None.
 
     A misspelling has few wrong, missing, additional or exchanged characters, or is the beginning or
-    the end of the candidate. A word that merely resembles a candidate is not a misspelling.
+    the end of the candidate. A name with more mistakes than that gives None.
     """
-    wanted = _comparable(name)
+    typed = _normalize(name)
     best: tuple[int, int, str] | None = None
     for candidate in candidates:
         if candidate == name:
             return candidate
-        known = _comparable(candidate)
-        limit = max(1, len(wanted) // _CHARACTERS_PER_MISTAKE)
-        mistakes = _mistakes(wanted, known, limit)
-        if mistakes <= limit and mistakes < len(wanted):
-            rank = (mistakes, abs(len(known) - len(wanted)), candidate)
-        elif len(wanted) >= _MIN_PART and known.startswith(wanted):
-            rank = (limit + 1, len(known), candidate)
-        elif len(wanted) > _MIN_PART and known.endswith(wanted):
-            rank = (limit + 2, len(known), candidate)
+        target = _normalize(candidate)
+        limit = max(1, len(typed) // _CHARACTERS_PER_MISTAKE)
+        mistakes = _count_mistakes(typed, target, limit)
+        if mistakes <= limit and mistakes < len(typed):
+            rank = (mistakes, abs(len(target) - len(typed)), candidate)
+        elif len(typed) >= _MIN_PART and target.startswith(typed):
+            rank = (limit + 1, len(target), candidate)
+        elif len(typed) > _MIN_PART and target.endswith(typed):
+            rank = (limit + 2, len(target), candidate)
         else:
             continue
         best = rank if best is None else min(best, rank)
     return best[2] if best is not None else None
 
 
-def _comparable(name: str) -> str:
+def _normalize(name: str) -> str:
     return name[:_MAX_COMPARED].casefold().replace("-", "_").lstrip("_")
 
 
-def _mistakes(word: str, other: str, limit: int) -> int:
-    """Return how many characters must be changed, added, removed or exchanged with their neighbour
-    to get from one word to the other; more than `limit` if it is more than that."""
+def _count_mistakes(word: str, other: str, limit: int) -> int:
+    """Return the Damerau-Levenshtein distance (optimal string alignment) of two words, or a number
+    over `limit` if their lengths alone differ by more than `limit`."""
     if abs(len(word) - len(other)) > limit:
         return limit + 1
-    before: list[int] = []
+    previous: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(word, 1):
-        last, before, row = before, row, [i]
+        second_previous, previous, row = previous, row, [i]
         for j, b in enumerate(other, 1):
-            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            cost = min(previous[j] + 1, row[j - 1] + 1, previous[j - 1] + (a != b))
             if i > 1 and j > 1 and (a, word[i - 2]) == (other[j - 2], b):
-                cost = min(cost, last[j - 2] + 1)
+                cost = min(cost, second_previous[j - 2] + 1)
             row.append(cost)
     return row[-1]

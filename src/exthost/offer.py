@@ -1,4 +1,4 @@
-"""What an extension offers: its tools, hooks and capabilities. The values are frozen."""
+"""The offer of an extension: the tools, hooks and capabilities that it announced. Frozen values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from exthost.empty_mapping import empty_mapping
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that can be called by name. `extra` has the other members that its dialect gave it."""
+    """A tool that can be called by name. `extra` has the other fields that the extension sent."""
 
     name: str
     description: str = ""
@@ -20,9 +20,12 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredTool(Tool):
-    """A tool as the host lists it: `name` is its registered name, `tool` its own. `extension` is
-    the id of its extension, `provider` that extension's name for itself, and `capabilities` are
-    what it can be chosen by."""
+    """A tool as the host lists it.
+
+    `name` is its name in the host, such as `ext_weather_forecast`, and `tool` its name in the
+    extension, such as `forecast`. `extension` is the id of the extension, and `provider` the name
+    that the extension has for itself. `capabilities` are labels by which a caller can choose it.
+    """
 
     tool: str = ""
     extension: str = ""
@@ -32,11 +35,12 @@ class RegisteredTool(Tool):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What an extension offers, as its handshake says, or its manifest where there is no handshake.
+    """What an extension announced in its handshake, or in its manifest if it has no handshake.
 
-    `name` is the extension's own name for itself. `capabilities` are labels such as
-    `provider:github` by which it can be chosen, in dialects that have them. `details` are values of
-    the dialect for its facets. `extra` is shown to a person who inspects the extension.
+    `name` is the name that the extension has for itself. `capabilities` are labels such as
+    `provider:github` by which a caller can choose the extension, in dialects that have them.
+    `details` are values for the dialect's facets (attributes such as `ext.providers`). `extra` has
+    further values, which `exthost inspect` prints.
     """
 
     tools: tuple[Tool, ...] = ()

@@ -1,14 +1,15 @@
-"""OpenTelemetry: a span for each call of a host, as a subscriber of its events.
+"""Exports each call of a host as an OpenTelemetry span. `CallSpans` subscribes to its events.
 
     spans = exthost.otel.CallSpans(host.events)
     await host.call_tool("ext_weather_forecast", {}, context=exthost.otel.trace_context())
 
-A span is a child of the span that is current where the call is made, or else of the one that
-`traceparent` in the call's context names. `trace_context` returns the current span as W3C Trace
-Context; dialects that have a place for it (mcp: `_meta`) send it to the extension.
+The parent of a span is the span that is current where the call is made. If there is none, it is the
+span that `traceparent` in the call's context names. `trace_context` returns the current span as W3C
+Trace Context; dialects that have a field for it (mcp: `_meta`) send it to the extension.
 
-Needs the package `opentelemetry-api`, and its SDK where spans are to be exported; both come with
-the extra `otel`. Without a subscriber nothing is measured, so a host without this costs nothing.
+Needs the package `opentelemetry-api`, and the OpenTelemetry SDK if spans are to be exported; both
+come with the extra `otel`. A host without `CallSpans` does not create the events, so it costs
+nothing there.
 """
 
 import time
@@ -24,8 +25,9 @@ from exthost.events import Bus, CallEnded, CallStarted
 
 __all__ = ["CallSpans", "otlp_provider", "trace_context"]
 
-# Calls that are open at a time. The span of one that began before those has no parent.
-MAX_OPEN = 100_000
+# The largest number of open calls whose parent is remembered. If there are more, the oldest is
+# forgotten, and its span has no parent.
+MAX_OPEN_CALLS = 100_000
 
 
 def trace_context() -> dict[str, str]:
@@ -36,14 +38,17 @@ def trace_context() -> dict[str, str]:
 
 
 def otlp_provider() -> Any:
-    """Return a tracer provider that sends spans by OTLP over HTTP, as the variables of
-    OpenTelemetry say. Its `shutdown` sends what is left. Raises ImportError without the SDK."""
+    """Return a tracer provider that sends spans by OTLP over HTTP.
+
+    The environment variables of OpenTelemetry configure it. Its `shutdown` sends the spans that are
+    still buffered. Raises ImportError if the SDK is not installed.
+    """
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.resources import SERVICE_NAME, Resource
     from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    # A name in OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES goes before ours.
+    # A name in OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES takes precedence.
     resource = Resource.create()
     if str(resource.attributes.get(SERVICE_NAME, "unknown")).startswith("unknown"):
         resource = resource.merge(Resource({SERVICE_NAME: "exthost"}))
@@ -53,13 +58,13 @@ def otlp_provider() -> Any:
 
 
 class CallSpans:
-    """Makes a span of each call, until it is closed."""
+    """Makes a span for each call, until `close` is called."""
 
     def __init__(self, events: Bus, tracer_provider: TracerProvider | None = None) -> None:
-        """`tracer_provider` is the global one if it is left out."""
+        """The default of `tracer_provider` is OpenTelemetry's global provider."""
         self._tracer = trace.get_tracer("exthost", __version__, tracer_provider)
-        # The context in which each open call was made, by the key of the call.
-        self._open: dict[int, otel_context.Context] = {}
+        # The OpenTelemetry context in which each open call was made, by the key of the call.
+        self._parents: dict[int, otel_context.Context] = {}
         self._unsubscribes = (
             events.subscribe(CallStarted, self._on_call_started),
             events.subscribe(CallEnded, self._on_call_ended),
@@ -71,16 +76,17 @@ class CallSpans:
             unsubscribe()
 
     def _on_call_started(self, started: CallStarted) -> None:
-        # Published in the caller's own step: what is current now is current for the caller.
+        # CallStarted is published synchronously in the task that makes the call, so the current
+        # span is the caller's.
         current = otel_context.get_current()
         if not trace.get_current_span(current).get_span_context().is_valid:
-            current = _context_of(started.context, current)
-        if len(self._open) >= MAX_OPEN:
-            del self._open[next(iter(self._open))]
-        self._open[started.key] = current
+            current = _extract_context(started.context, current)
+        if len(self._parents) >= MAX_OPEN_CALLS:
+            del self._parents[next(iter(self._parents))]
+        self._parents[started.key] = current
 
     def _on_call_ended(self, ended: CallEnded) -> None:
-        parent = self._open.pop(ended.key, None)
+        parent = self._parents.pop(ended.key, None)
         end = time.time_ns()
         span: Span = self._tracer.start_span(
             f"{ended.extension} {ended.method}",
@@ -98,7 +104,8 @@ class CallSpans:
         span.end(end)
 
 
-def _context_of(values: Any, current: otel_context.Context) -> otel_context.Context:
+def _extract_context(values: Any, current: otel_context.Context) -> otel_context.Context:
+    """Return the context that `traceparent` in a call's context names, or else `current`."""
     if not isinstance(values, Mapping) or "traceparent" not in values:
         return current
     carrier = {key: value for key, value in values.items() if isinstance(value, str)}

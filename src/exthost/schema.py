@@ -1,18 +1,18 @@
 """Checks the arguments of a call against the tool's input schema, before anything is sent.
 
 This helps the caller and is not a security boundary: the extension must check for itself. Arguments
-that cannot be checked (no schema, an invalid one, one that refers to something remote) are let
-through, with a warning that gives the reason. Nothing here raises.
+that cannot be checked (no schema, an invalid one, one that refers to something remote) are
+accepted; an unusable schema gives a warning with the reason. No function raises.
 
 The schema comes from the extension, which may be hostile, and the validator is native code, which
 no timeout can interrupt. With jsonschema-rs 0.60, two dozen `$ref`s that fork block the thread for
 minutes; a long chain of them, or deep arguments under a schema that refers to itself, overflow the
 stack and kill the process. So `_Survey` first walks each schema as the validator would, with a
-budget, and a schema that exceeds it is not used. For a schema that refers to itself the cost also
-depends on the arguments, so each call checks their depth.
+budget, and a schema that exceeds the budget is not used. For a schema that refers to itself the
+cost also depends on the arguments, so each call checks their depth.
 
 Nothing is ever fetched: a schema with a `$ref` to the outside is not used. jsonschema-rs is
-imported with the first schema, so that `exthost --help` does not wait for it.
+lazily imported with the first schema, so that `exthost --help` starts faster.
 """
 
 import re
@@ -58,7 +58,7 @@ _SCHEMA_KEYWORDS = frozenset(
 _TABLE_KEYWORDS = frozenset(["properties", "patternProperties", "dependentSchemas", "dependencies"])
 
 
-_TYPE_WORDS = {
+_TYPE_NOUNS = {
     "array": "an array",
     "boolean": "a boolean",
     "integer": "an integer",
@@ -75,7 +75,11 @@ class _Validator(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Checker:
-    """Checks values against one schema. `warning` says why it does not, or not as written."""
+    """Checks values against one schema.
+
+    `warning` is the reason why values are not checked, or why the schema is not read as written; ""
+    for a usable schema. The private fields are the results of the `_Survey`.
+    """
 
     warning: str = ""
     _validator: _Validator | None = None
@@ -100,12 +104,14 @@ class Checker:
                 raise
             reason = schema_problem(schema) or str(getattr(error, "message", error))
             reason = reason or type(error).__name__
-            return cls(f"the input schema is invalid ({_cut(reason)}); arguments are not checked")
+            return cls(
+                f"the input schema is invalid ({_shorten(reason)}); arguments are not checked"
+            )
         return cls(warning, validator, survey.forks, survey.visits, survey.depth)
 
     @property
     def passes(self) -> Callable[[Any], bool] | None:
-        """A quick test: arguments that pass it have no problems. None if no test is quick and safe.
+        """A fast test: arguments that pass it have no problems. None if no test is fast and safe.
 
         It is native code and may raise; a caller then uses `problems`, which handles the error.
         """
@@ -113,34 +119,37 @@ class Checker:
             return None
         return self._validator.is_valid
 
-    def problems(self, arguments: Any, called: str = "arguments") -> list[str]:
+    def problems(self, arguments: Any, noun: str = "arguments") -> list[str]:
         """Return a sentence for each problem of these arguments.
 
-        The list is empty if there is no problem or nothing can be checked. `called` is the noun
-        that the sentences use for the value.
+        The list is empty if there is no problem or nothing can be checked. `noun` is what the
+        sentences call the value.
         """
-        if self._validator is None or (self._forks and not self._affordable(arguments)):
+        if self._validator is None or (self._forks and not self._can_check(arguments)):
             return []
         try:
             if self._validator.is_valid(arguments):  # takes half the time of `iter_errors`
                 return []
             errors = islice(self._validator.iter_errors(arguments), MAX_PROBLEMS)
-            sentences = [_sentence(error, called) for error in errors if not _is_undecided(error)]
+            sentences = [
+                _describe_error(error, noun) for error in errors if not _is_undecided(error)
+            ]
         except BaseException as error:
             if not _is_from_validator(error):
                 raise
             return []  # for example lone surrogates, which JSON allows and the validator does not
         return list(dict.fromkeys(sentences))
 
-    def _affordable(self, arguments: Any) -> bool:
+    def _can_check(self, arguments: Any) -> bool:
+        """Return whether these arguments are shallow enough for a schema that refers to itself."""
         max_depth = _MAX_RECURSIVE_DEPTH // self._depth
-        depth = _depth_of(arguments, max_depth + 1)
+        depth = _measure_depth(arguments, max_depth + 1)
         return depth <= max_depth and self._visits * self._forks**depth <= _MAX_RECURSIVE_VISITS
 
 
 def schema_problem(schema: Mapping[str, Any]) -> str:
-    """Return what is not JSON Schema about a schema, with its place; "" for a valid schema, and for
-    one that cannot be checked."""
+    """Return why a schema is not valid JSON Schema, with the path of the mistake. Return "" for a
+    valid schema, and for one that is not safe to check."""
     if _Survey(schema).refusal:
         return ""
     import jsonschema_rs
@@ -150,17 +159,17 @@ def schema_problem(schema: Mapping[str, Any]) -> str:
     except BaseException as error:
         if not _is_from_validator(error):
             raise
-        return _schema_sentence(error) if hasattr(error, "instance_path") else ""
+        return _describe_schema_error(error) if hasattr(error, "instance_path") else ""
     return ""
 
 
-def _schema_sentence(error: Any) -> str:
+def _describe_schema_error(error: Any) -> str:
     path = list(error.instance_path)
     place = "".join(f"/{step}" for step in path) or "/"
     if path[-1:] == ["type"]:
         types = "array, boolean, integer, null, number, object or string"
-        return _cut(f"{place} is {error.instance!r}, and a type is {types}")
-    return _cut(f"{place}: {error.message}")
+        return _shorten(f"{place} is {error.instance!r}, and a type is {types}")
+    return _shorten(f"{place}: {error.message}")
 
 
 def _compiled(schema: dict[str, Any]) -> tuple[_Validator, str]:
@@ -171,12 +180,14 @@ def _compiled(schema: dict[str, Any]) -> tuple[_Validator, str]:
     if draft is not None and not (isinstance(draft, str) and _KNOWN_DRAFTS.fullmatch(draft)):
         # The validator would try to fetch an unknown draft.
         del schema["$schema"]
-        warning = f"the input schema's $schema ({_cut(repr(draft))}) is unknown; read as 2020-12"
-    validator = jsonschema_rs.validator_for(schema, retriever=_refuse, mask="the value")
+        warning = (
+            f"the input schema's $schema ({_shorten(repr(draft))}) is unknown; read as 2020-12"
+        )
+    validator = jsonschema_rs.validator_for(schema, retriever=_refuse_to_fetch, mask="the value")
     return validator, warning
 
 
-def _refuse(uri: str) -> Any:
+def _refuse_to_fetch(uri: str) -> Any:
     raise ValueError("a schema may not refer to anything outside itself")
 
 
@@ -189,19 +200,20 @@ def _is_from_validator(error: BaseException) -> bool:
 
 
 def _is_undecided(error: Any) -> bool:
-    """Return whether the validator gave up on a pattern, which says nothing about the arguments."""
+    """Return whether the validator gave up on a regular expression. Such an error does not mean
+    that the arguments are invalid."""
     kind = type(error.kind).__name__
     return "BacktrackLimit" in kind or "RegexEngineFailure" in kind
 
 
-def _sentence(error: Any, where: str) -> str:
+def _describe_error(error: Any, where: str) -> str:
     for step in error.instance_path:
         where += f"[{step}]" if isinstance(step, int) else f".{step}"
-    types = _types_of_branches(error)
-    return _cut(f"{where}: {f'the value is not {types}' if types else error.message}")
+    types = _list_branch_types(error)
+    return _shorten(f"{where}: {f'the value is not {types}' if types else error.message}")
 
 
-def _types_of_branches(error: Any) -> str:
+def _list_branch_types(error: Any) -> str:
     """Return the types that the branches of `anyOf` or `oneOf` accept, in words; "" if a branch
     rejects the value for something else than its type."""
     types: dict[str, None] = {}
@@ -210,19 +222,20 @@ def _types_of_branches(error: Any) -> str:
             if type(part.kind).__name__ != "Type" or part.instance_path != error.instance_path:
                 return ""
             types |= dict.fromkeys(part.kind.types)
-    words = [_TYPE_WORDS.get(name, name) for name in types]
+    words = [_TYPE_NOUNS.get(name, name) for name in types]
     return " or ".join([*([", ".join(words[:-1])] if words[1:] else []), *words[-1:]])
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_PROBLEM_CHARS else f"{text[:_MAX_PROBLEM_CHARS]}…"
 
 
-def _depth_of(value: Any, limit: int) -> int:
+def _measure_depth(value: Any, limit: int) -> int:
     """Return how deep a JSON value is nested, or `limit` if it is at least that deep."""
     depth, level = 0, [value]
     while depth < limit:
-        # By identity, so that a value that contains itself twice does not double with each level.
+        # The key is id(item), so that a value that contains itself twice does not double the items
+        # at each level.
         inner = {
             id(item): item
             for parent in level
@@ -253,7 +266,7 @@ class _Survey:
         self.root = schema
         self.visits = self.depth = self.forks = 0
         self.refusal = ""
-        self.open: set[int] = set()
+        self.enclosing: set[int] = set()  # id() of the subschemas that enclose the current one
         try:
             self._check_parts(schema)
             self._visit(schema, 1)
@@ -285,7 +298,7 @@ class _Survey:
     def _visit(self, schema: Any, depth: int) -> None:
         if not isinstance(schema, Mapping):
             return
-        if id(schema) in self.open:
+        if id(schema) in self.enclosing:
             self.forks += 1
             return
         self.visits += 1
@@ -294,29 +307,30 @@ class _Survey:
             raise _UnsafeSchemaError(f"has more than {_MAX_VISITS} subschemas")
         if depth > _MAX_DEPTH:
             raise _UnsafeSchemaError(f"is more than {_MAX_DEPTH} subschemas deep")
-        self.open.add(id(schema))
-        for inner in self._inner(schema):
+        self.enclosing.add(id(schema))
+        for inner in self._iter_subschemas(schema):
             self._visit(inner, depth + 1)
-        self.open.discard(id(schema))
+        self.enclosing.discard(id(schema))
 
-    def _inner(self, schema: Mapping[str, Any]) -> Iterator[Any]:
+    def _iter_subschemas(self, schema: Mapping[str, Any]) -> Iterator[Any]:
         for keyword, value in schema.items():
             if keyword in _SCHEMA_KEYWORDS:
                 yield from value if isinstance(value, list | tuple) else (value,)
             elif keyword in _TABLE_KEYWORDS and isinstance(value, Mapping):
                 yield from value.values()
             elif keyword == "$ref" and isinstance(value, str):
-                yield self._target(value)
+                yield self._resolve_reference(value)
             elif keyword in {"$dynamicRef", "$recursiveRef"}:
                 raise _UnsafeSchemaError("uses dynamic references")
 
-    def _target(self, reference: str) -> Any:
+    def _resolve_reference(self, reference: str) -> Any:
         if reference != "#" and not reference.startswith("#/"):
-            shown = _cut(reference)
-            raise _UnsafeSchemaError(f"refers to {shown!r}, which is not a path within it")
+            raise _UnsafeSchemaError(
+                f"refers to {_shorten(reference)!r}, which is not a path within it"
+            )
         target: Any = self.root
         for step in reference.split("/")[1:]:
-            name = _unescaped(step)
+            name = _unescape(step)
             if isinstance(target, Mapping):
                 target = target.get(name)
             elif isinstance(target, list | tuple) and name.isdecimal() and len(name) < 6:
@@ -326,7 +340,7 @@ class _Survey:
         return target
 
 
-def _unescaped(step: str) -> str:
+def _unescape(step: str) -> str:
     """Return the key that one step of a JSON pointer in a URI fragment stands for."""
     if "%" in step:
         from urllib.parse import unquote

@@ -1,7 +1,7 @@
 """Strict semantic versions (semver.org, 2.0.0): check one, and compare two.
 
-Pure. "1.2", "v1.2.3" and "01.2.3" are not versions. Text that is not a version is never newer than
-anything: callers have checked one of the two versions, and the other is their own.
+"1.2", "v1.2.3" and "01.2.3" are not versions. `is_newer` returns False if one of its arguments is
+not a version. It need not raise: its callers have checked one version, and the other is their own.
 """
 
 import re
@@ -14,9 +14,10 @@ _SEMVER: Final = re.compile(
     r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 )
 
-# Long enough for every real version. Python refuses to read numbers of thousands of digits.
+# Longer than every real version. The limit is needed because int() raises for thousands of digits.
 _MAX_CHARS: Final = 256
 
+# The three numbers; whether it is a release; the sort keys of the identifiers of a pre-release.
 Precedence: TypeAlias = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
 
 
@@ -34,7 +35,7 @@ def is_newer(version: str, other: str) -> bool:
 def precedence(text: str) -> Precedence | None:
     """Return a value by which versions can be compared, or None if the text is not a version.
 
-    A release comes after its pre-releases. Build metadata does not count.
+    A release comes after its pre-releases. Build metadata is ignored.
     """
     match = _SEMVER.fullmatch(text) if len(text) <= _MAX_CHARS else None
     if match is None:
@@ -43,9 +44,9 @@ def precedence(text: str) -> Precedence | None:
     pre = match[4]
     if pre is None:
         return numbers, True, ()
-    return numbers, False, tuple(_identifier(part) for part in pre.split("."))
+    return numbers, False, tuple(_identifier_key(part) for part in pre.split("."))
 
 
-def _identifier(part: str) -> tuple[bool, int, str]:
-    """Return the sort key of a part of a pre-release: numbers come before words."""
+def _identifier_key(part: str) -> tuple[bool, int, str]:
+    """Return the sort key of an identifier of a pre-release: numbers come before texts."""
     return (False, int(part), "") if part.isdecimal() else (True, 0, part)

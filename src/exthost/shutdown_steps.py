@@ -1,5 +1,5 @@
-"""The steps by which a dialect shuts a process down. If all of them fail, the host sends
-SIGKILL."""
+"""The steps by which a dialect asks a process to exit, in order. If it is still running after the
+last step, the host sends SIGKILL."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -7,26 +7,26 @@ from exthost.messages import Notification, Request
 
 
 class Say(NamedTuple):
-    """Send this message, and give the child `wait` seconds to reply or to exit."""
+    """Send this message, and wait up to `wait` seconds for a reply or the exit of the process."""
 
     message: Request | Notification
     wait: float
 
 
 class Write(NamedTuple):
-    """Write these bytes as they are."""
+    """Write these bytes to stdin, without framing."""
 
     data: bytes
 
 
 class CloseStdin(NamedTuple):
-    """Close the child's stdin, and give it `wait` seconds to exit."""
+    """Close the stdin of the process, and wait up to `wait` seconds for its exit."""
 
     wait: float
 
 
 class Terminate(NamedTuple):
-    """Send SIGTERM to the child's process group, and give it `wait` seconds to exit."""
+    """Send SIGTERM to the process group, and wait up to `wait` seconds for the exit."""
 
     wait: float
 

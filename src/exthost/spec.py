@@ -1,7 +1,7 @@
-"""The `Spec` of an extension: how it is configured, with its groups of settings.
+"""The `Spec` of an extension: its configuration, with groups of settings such as `Limits`.
 
-All values are frozen. `None` in a setting means that it is not set; the dialect's own default then
-applies (`_Settings.over`). No default in this module is meant for one dialect only.
+All values are frozen. `None` in a setting means that it is not set; the default of the dialect is
+then used (`_Settings.over`). The defaults in this module are the same for every dialect.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from exthost.offer import Tool
 # The dialect of an extension for which no dialect is set.
 DEFAULT_DIALECT = "morphir"
 
-# The number of retries without a limit. None would mean that the setting is not set.
+# The value of `max_retries` for no limit. None would mean that the setting is not set.
 UNLIMITED = -1
 
 
@@ -23,17 +23,22 @@ UNLIMITED = -1
 class _Settings:
     """A group of settings. None means that a setting is not set."""
 
-    @cache  # noqa: B019 - values, few and small: hundreds of extensions share theirs
+    @cache  # noqa: B019 - few and small values, which many extensions share
     def over(self, defaults: Self) -> Self:
-        """Return these settings, with the value of `defaults` for each that is not set."""
+        """Return these settings, with the value of `defaults` for each setting that is not set."""
         set_here = {f.name: v for f in fields(self) if (v := getattr(self, f.name)) is not None}
         return replace(defaults, **set_here)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(_Settings):
-    """Seconds, bytes and counts. `cpu` is seconds of processor time. `store` is what the extension
-    may keep in the host's store."""
+    """Limits of one extension.
+
+    start, handshake, call, write and stop are timeouts in seconds. idle is the number of seconds
+    without a call after which the process is ended. cpu is seconds of processor time. max_message,
+    fsize and store (what the extension may keep in the host's store) are bytes. max_in_flight (open
+    calls), nofile (open files) and nproc (processes) are counts.
+    """
 
     start: float | None = None
     handshake: float | None = None
@@ -54,9 +59,10 @@ class Limits(_Settings):
 class Restart(_Settings):
     """When a process that ended is started again, and how often.
 
-    `max_retries` is 0 for no retry and UNLIMITED for no limit. With a `window`, only the retries of
-    the last `window` seconds count; without one, all since the last reset. `forgiven_by` says what
-    resets the count: "uptime" (60 s ready) or "call" (a served call).
+    `max_retries` is 0 for no retry and UNLIMITED for no limit. Delays are in seconds. With a
+    `window`, only the retries of the last `window` seconds are counted; without one, all since the
+    last reset. `forgiven_by` is what resets the count: "uptime" (the extension was ready for 60 s)
+    or "call" (it answered a call).
     """
 
     strategy: str | None = None
@@ -69,7 +75,13 @@ class Restart(_Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker(_Settings):
-    """After how many failures an extension gets no more calls, and for how long."""
+    """The circuit breaker, which stops calls to an extension that keeps failing.
+
+    It opens for `open` seconds after `failures` failures in a row. Then it is half-open: one call
+    at a time is sent as a probe. `successes` successful probes close it, and a failure opens it for
+    twice as long, at most `max_open` seconds. `count_error_replies` is whether an error reply is a
+    failure.
+    """
 
     failures: int | None = None
     open: float | None = None
@@ -82,9 +94,10 @@ class Breaker(_Settings):
 class Pool(_Settings):
     """How many processes one extension may have at a time, and where.
 
-    `engine` is what places them on other nodes; None is this machine. There are at most `per_node`
-    on a node, and each needs `resources` of it, and its `labels`. `spread`: on the node with the
-    fewest first. `files` is "sent" if the extension's folder is sent to the nodes.
+    `engine` places them on other nodes (machines); None starts them on this machine. A node has at
+    most `per_node` of them, and must have the free `resources` and the `labels`. With `spread`, the
+    node with the fewest processes is chosen first. `files` is "sent" if the folder of the extension
+    is sent to the nodes.
     """
 
     min: int | None = None
@@ -99,7 +112,10 @@ class Pool(_Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """The permissions of an extension. Whatever is not granted here is denied."""
+    """The permissions of an extension. Access that is not granted here is denied.
+
+    `max_memory` is in bytes, `max_execution_time` in seconds; None is no limit.
+    """
 
     network: bool = False
     filesystem: tuple[str, ...] = ()
@@ -110,14 +126,14 @@ class Permissions:
 class HostEnvRef(str):
     """The name of a host environment variable, used in place of a variable's value.
 
-    The value is read when the process that gets it is started, so no secret is written in a config.
+    The host reads the value when it starts the process, so that no config contains a secret.
     """
 
     __slots__ = ()
 
 
 class Pins(NamedTuple):
-    """The SHA-256 digests that an extension must have. An empty one is not checked."""
+    """The SHA-256 digests that the files and tools of an extension must have. "" is not checked."""
 
     program: str = ""
     interpreter: str = ""
@@ -152,7 +168,7 @@ class DeclaredSetting(NamedTuple):
 
 
 class UniqueName(NamedTuple):
-    """A name that only one extension of a host may have. `kind` says in words what it names."""
+    """A name that only one extension of a host may have. `kind` is a noun for messages."""
 
     kind: str
     name: str
@@ -160,10 +176,10 @@ class UniqueName(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """How a discovered manifest says that its extension is run.
+    """How a manifest that was discovered in a package says that its extension is run.
 
-    Only the package's author wrote this, so it cannot extend what the sandbox shows to it. `root`
-    is the real path of what belongs to the package: its folder, or a single program.
+    The author of the package wrote this, and no operator. Therefore it must not make further files
+    visible in the sandbox. `root` is the real path of the package: a folder, or a single program.
     """
 
     root: str
@@ -174,28 +190,29 @@ class Package:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """One extension as it is configured: where it comes from, what to run, and under which rules.
+    """The configuration of one extension: its origin, its command and its settings.
 
     origin         the file that it was read from; "" for a dict or a bare command
-    is_dialect_assumed  its entry names no dialect, so the default one was taken
+    is_dialect_assumed  whether its entry names no dialect, so that the default is used
     own_cwd        whether the cwd was set for this extension
-    version        its version, as its manifest gives it
-    tools          the tools that its manifest declares, for lists that must not start anything
-    priority       the order of its hooks: the lowest runs first
+    version        the version in its manifest
+    tools          the tools that its manifest declares, for listing them without a start
+    priority       the order in which the hooks of extensions run: the lowest first
     declared_hooks the hooks that its manifest declares; used until its handshake names them
     advisory_hooks hooks whose replies cannot stop a call
     hooks          what happens when a hook fails, by its kind; "*" is for all others
                    (see `host.hook_policy`)
-    unrunnable     why a valid extension cannot be run here; "" if it can
-    manifest       the manifest as the dialect has read it; opaque to all other code
-    manifest_path  a manifest that `discovery.configfile.read_named_manifest` has yet to read
-    manifest_file  the manifest that was read
-    wire_id        the extension's id on the wire, if it is not `id`
-    unique_names   names that it must not share with an extension before it
-    settings       the values that it wants in its config
+    unrunnable     the reason why a valid extension cannot be run here; "" if it can
+    manifest       the parsed manifest, which only its dialect uses
+    manifest_path  the path of a manifest that was not read yet
+                   (see `discovery.configfile.read_named_manifest`)
+    manifest_file  the path of the manifest that was read
+    wire_id        the id of the extension in messages; "" if it is `id`
+    unique_names   names that no earlier extension of the host may have
+    settings       the values that its manifest declares for its `config`
     stored         the stored values of those settings
-    package        how its own manifest says it is run; None if an operator wrote that
-    config_file    the config of the host that it belongs to; "" if there is none
+    package        how its own manifest says it is run; None if an operator configured it
+    config_file    the path of the host's config; "" if there is none
     """
 
     id: str

@@ -1,12 +1,12 @@
 """The result of a tool call, in one shape for every dialect.
 
 A `ToolResult` keeps the dialect's own result and the dialect's `ResultReader`. It extracts text,
-data and content blocks lazily, because one is made for each call and most callers use one of the
-three. Whether the tool failed is determined once.
+data and content blocks lazily, because each call makes a result and most callers use only one of
+the three. Whether the tool failed is determined once.
 
 A tool fails in two ways: its extension sends an error reply, or its result is marked as an error.
-Both become a `CallFailed`, or a `ToolResult` whose `is_error` is true. A call that did not happen
-(no process, no reply in time) is neither, and always raises an error.
+In both cases the caller gets a `CallFailed`, or with `check=False` a `ToolResult` whose `is_error`
+is true. A call without a reply (no process, or a timeout) always raises an error.
 
 Does no I/O and knows no dialect.
 """
@@ -77,7 +77,7 @@ class ResourceBlock:
 
 @dataclass(frozen=True, slots=True)
 class UnknownBlock:
-    """A block of a kind that this version does not know. `raw` is the block as it was sent."""
+    """A block of an unknown type. `raw` is the block as the extension sent it."""
 
     raw: Any
     type: ClassVar[str] = "unknown"
@@ -90,10 +90,11 @@ Block: TypeAlias = TextBlock | ImageBlock | AudioBlock | ResourceBlock | Unknown
 
 
 class ResultReader(NamedTuple):
-    """How a dialect reads its tool results. `is_error` is None where no result is an error.
+    """The functions by which a dialect reads its tool results.
 
-    Each function accepts any value: a hook may replace a result with anything. Use functions of a
-    module, so that results can be pickled.
+    `is_error` is None in a dialect whose results are never errors. Each function accepts any value,
+    because a hook may replace a result with anything. The functions must be defined at the top
+    level of a module, so that results can be pickled.
     """
 
     is_error: Callable[[Any], bool] | None
@@ -110,7 +111,7 @@ class ToolResult:
     def __init__(self, raw: Any, reader: ResultReader) -> None:
         self._raw = raw
         self._reader = reader
-        self._is_error: bool | None = None  # None until it is read
+        self._is_error: bool | None = None  # None until it is first needed
 
     @classmethod
     def from_error_reply(cls, error: CallFailed) -> "ToolResult":
@@ -133,7 +134,7 @@ class ToolResult:
 
     @property
     def raw(self) -> Any:
-        """The result as its dialect has it, unchanged."""
+        """The result as the extension sent it, or as a hook replaced it."""
         return self._raw
 
     @property
@@ -169,7 +170,7 @@ class ToolResult:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the host has to say about the call: hooks that failed and were passed over."""
+        """Warnings of the host about the call, such as a hook that failed and was ignored."""
         return ()
 
     def __str__(self) -> str:
@@ -177,17 +178,17 @@ class ToolResult:
 
     def __repr__(self) -> str:
         try:
-            shown = repr(_shortened(self.text, _REPR_CHARACTERS))
+            text = repr(_shorten(self.text, _REPR_CHARACTERS))
         except ExthostError:  # nested too deeply
-            shown = "…"
-        return f"ToolResult({shown}{', is_error=True' if self.is_error else ''})"
+            text = "…"
+        return f"ToolResult({text}{', is_error=True' if self.is_error else ''})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ToolResult):
             return NotImplemented
         return self._reader == other._reader and bool(self._raw == other._raw)
 
-    __hash__ = None  # type: ignore[assignment]  # its value may be a dict or a list
+    __hash__ = None  # type: ignore[assignment]  # `raw` may be a dict or a list, which have no hash
 
 
 class _AnnotatedResult(ToolResult):
@@ -222,7 +223,7 @@ def tool_error(
     if result.error_reply is not None:
         return result.error_reply
     text = result.text
-    reason = _shortened(text, _MESSAGE_CHARACTERS) if text.strip() else "it does not say why"
+    reason = _shorten(text, _MESSAGE_CHARACTERS) if text.strip() else "it does not say why"
     return CallFailed(
         "X0702",
         f"{tool} failed: {reason}",
@@ -235,7 +236,7 @@ def tool_error(
     )
 
 
-def _shortened(text: str, limit: int) -> str:
+def _shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 

@@ -1,28 +1,28 @@
-"""Cargo's version requirements, such as `^0.1`, `>=1.2, <2` and `1.*`: parse them, match versions.
+"""Parses version requirements of Cargo, such as `^0.1`, `>=1.2, <2` and `1.*`, and matches them.
 
-Pure. Follows Cargo's crate `semver` exactly, also where that may surprise: a bare `1.2` means
+Follows Cargo's crate `semver` exactly, also where that may surprise: `1.2` without operator means
 `^1.2`; `^0.1` does not match `0.2`; a pre-release matches a requirement only if the requirement
-names a pre-release of the same three numbers; build metadata is ignored; only blanks may separate
-the parts.
+names a pre-release of the same three numbers; build metadata is ignored; only spaces may
+stand between the parts.
 
-Raises `NotAVersion`, which gives the place and the reason, for text that cannot be parsed.
+Text that cannot be parsed raises `NotAVersion`, with the place and the reason.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-# The sort key of a pre-release: in each part, numbers come before words.
+# The sort key of a pre-release: among its identifiers, numbers come before texts.
 _Pre: TypeAlias = tuple[tuple[int, int, str], ...]
 
 _OPERATORS: Final = (">=", "<=", "=", ">", "<", "~", "^")
 _WILDCARDS: Final = ("*", "x", "X")
-_LARGEST: Final = 2**64 - 1
+_MAX_NUMBER: Final = 2**64 - 1  # Cargo has 64-bit numbers
 
 # The limit of Cargo's own parser.
 _MAX_COMPARATORS: Final = 32
 
-_WORD: Final = re.compile(r"[0-9A-Za-z.-]*")
+_IDENTIFIERS: Final = re.compile(r"[0-9A-Za-z.-]*")
 _DIGITS: Final = re.compile(r"[0-9]*")
 
 
@@ -32,7 +32,7 @@ class NotAVersion(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Three numbers and a pre-release ("" for none)."""
+    """A version: three numbers, and a pre-release such as "beta.1" ("" for a release)."""
 
     major: int
     minor: int
@@ -41,7 +41,7 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> "Version":
-        """Return the version that this text is. Raises NotAVersion."""
+        """Return the version in this text. Raises NotAVersion."""
         rest = text
         numbers: list[int] = []
         for place in ("major", "minor", "patch"):
@@ -49,9 +49,9 @@ class Version:
                 if not rest.startswith("."):
                     raise NotAVersion(f"{text!r} is not a version: it has no {place} number")
                 rest = rest[1:]
-            number, rest = _number(rest, place)
+            number, rest = _parse_number(rest, place)
             numbers.append(number)
-        pre, rest = _labels(rest)
+        pre, rest = _parse_labels(rest)
         if rest:
             raise NotAVersion(f"{text!r} is not a version: {rest!r} does not belong there")
         return cls(numbers[0], numbers[1], numbers[2], pre)
@@ -59,7 +59,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Comparator:
-    """One comparison. A number that is left out or a wildcard is None."""
+    """One comparison, such as `>=1.2`. A number is None if it is left out or a wildcard."""
 
     op: str
     major: int
@@ -67,22 +67,23 @@ class Comparator:
     patch: int | None = None
     pre: str = ""
 
-    def admits(self, version: Version) -> bool:
-        """Return whether this comparison is true of the version, by precedence alone."""
+    def holds_for(self, version: Version) -> bool:
+        """Return whether the comparison holds for the version. The rule that most requirements do
+        not match pre-releases is not applied here but in `VersionReq.matches`."""
         match self.op:
             case "=" | "*":
                 return self._equals(version)
             case ">":
-                return self._exceeded_by(version)
+                return self._is_below(version)
             case ">=":
-                return self._equals(version) or self._exceeded_by(version)
+                return self._equals(version) or self._is_below(version)
             case "<":
-                return self._exceeds(version)
+                return self._is_above(version)
             case "<=":
-                return self._equals(version) or self._exceeds(version)
+                return self._equals(version) or self._is_above(version)
             case "~":
-                return self._tilde(version)
-        return self._caret(version)
+                return self._matches_tilde(version)
+        return self._matches_caret(version)
 
     def names_pre_of(self, version: Version) -> bool:
         """Return whether this comparison names a pre-release of the version's three numbers."""
@@ -97,24 +98,24 @@ class Comparator:
             and version.pre == self.pre
         )
 
-    def _exceeded_by(self, version: Version) -> bool:
-        required, actual = self._compared(version)
+    def _is_below(self, version: Version) -> bool:
+        required, actual = self._comparable_numbers(version)
         return (
             actual > required
             if len(required) < 3
-            else (actual, _order(version)) > (required, _order(self))
+            else (actual, _pre_release_key(version)) > (required, _pre_release_key(self))
         )
 
-    def _exceeds(self, version: Version) -> bool:
-        required, actual = self._compared(version)
+    def _is_above(self, version: Version) -> bool:
+        required, actual = self._comparable_numbers(version)
         return (
             actual < required
             if len(required) < 3
-            else (actual, _order(version)) < (required, _order(self))
+            else (actual, _pre_release_key(version)) < (required, _pre_release_key(self))
         )
 
-    def _compared(self, version: Version) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the numbers of this comparison, and as many of the version's."""
+    def _comparable_numbers(self, version: Version) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the numbers of this comparison, and equally many numbers of the version."""
         required: tuple[int, ...] = (self.major,)
         if self.minor is not None:
             required += (self.minor,)
@@ -122,14 +123,14 @@ class Comparator:
                 required += (self.patch,)
         return required, (version.major, version.minor, version.patch)[: len(required)]
 
-    def _tilde(self, version: Version) -> bool:
+    def _matches_tilde(self, version: Version) -> bool:
         if version.major != self.major or self.minor not in (None, version.minor):
             return False
         if self.patch is not None and version.patch != self.patch:
             return version.patch > self.patch
-        return _order(version) >= _order(self)
+        return _pre_release_key(version) >= _pre_release_key(self)
 
-    def _caret(self, version: Version) -> bool:
+    def _matches_caret(self, version: Version) -> bool:
         if version.major != self.major:
             return False
         if self.minor is None:
@@ -138,7 +139,7 @@ class Comparator:
             return version.minor >= self.minor if self.major else version.minor == self.minor
         required, actual = (self.minor, self.patch), (version.minor, version.patch)
         if actual == required:
-            return _order(version) >= _order(self)
+            return _pre_release_key(version) >= _pre_release_key(self)
         if self.major:
             return actual > required
         return self.minor > 0 and version.minor == self.minor and version.patch > self.patch
@@ -146,13 +147,13 @@ class Comparator:
 
 @dataclass(frozen=True, slots=True)
 class VersionReq:
-    """A requirement: all comparators must match. Without any (`*`) it matches every release."""
+    """A requirement: all comparators must match. `*` has none of them and matches every release."""
 
     comparators: tuple[Comparator, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> "VersionReq":
-        """Return the requirement that this text is. Raises NotAVersion."""
+        """Return the requirement in this text. Raises NotAVersion."""
         rest = text.lstrip(" ")
         if rest.startswith(_WILDCARDS):
             if rest[1:].strip(" "):
@@ -160,7 +161,7 @@ class VersionReq:
             return cls()
         comparators: list[Comparator] = []
         while True:
-            comparator, rest = _comparator(rest)
+            comparator, rest = _parse_comparator(rest)
             comparators.append(comparator)
             if not rest:
                 return cls(tuple(comparators))
@@ -172,75 +173,78 @@ class VersionReq:
 
     def matches(self, version: Version) -> bool:
         """Return whether this version satisfies the requirement."""
-        if not all(comparator.admits(version) for comparator in self.comparators):
+        if not all(comparator.holds_for(version) for comparator in self.comparators):
             return False
-        # ^1.2 does not mean 1.3.0-alpha, although that is in its range.
-        return not version.pre or any(each.names_pre_of(version) for each in self.comparators)
+        # ^1.2 does not match 1.3.0-alpha, although that version is in its range.
+        return not version.pre or any(
+            comparator.names_pre_of(version) for comparator in self.comparators
+        )
 
 
-def _comparator(text: str) -> tuple[Comparator, str]:
-    op = next((known for known in _OPERATORS if text.startswith(known)), "")
+def _parse_comparator(text: str) -> tuple[Comparator, str]:
+    op = next((operator for operator in _OPERATORS if text.startswith(operator)), "")
     rest = text[len(op) :].lstrip(" ")
-    major, rest = _number(rest, "major")
+    major, rest = _parse_number(rest, "major")
     numbers: list[int | None] = []
-    wild = False
+    is_wild = False
     for place in ("minor", "patch"):
         if not rest.startswith("."):
             break
         rest = rest[1:]
         if rest.startswith(_WILDCARDS):
-            wild, rest = True, rest[1:]
+            is_wild, rest = True, rest[1:]
             numbers.append(None)
-        elif wild:
+        elif is_wild:
             raise NotAVersion(f"a {place} number after a wildcard")
         else:
-            number, rest = _number(rest, place)
+            number, rest = _parse_number(rest, place)
             numbers.append(number)
     minor, patch = (*numbers, None, None)[:2]
     pre = ""
     if patch is not None:
-        pre, rest = _labels(rest)
-    # After an operator, a wildcard is a number left out; without one, it is the operator itself.
-    op = op or ("*" if wild else "^")
+        pre, rest = _parse_labels(rest)
+    # After an operator, `1.*` means the same as `1`. Without one, the wildcard is the operator.
+    op = op or ("*" if is_wild else "^")
     return Comparator(op, major, minor, patch, pre), rest.lstrip(" ")
 
 
-def _number(text: str, place: str) -> tuple[int, str]:
+def _parse_number(text: str, place: str) -> tuple[int, str]:
     match = _DIGITS.match(text)
     digits = match[0] if match else ""
     if not digits:
-        instead = f"{text[0]!r}" if text else "the end"
-        raise NotAVersion(f"the {place} number is missing: {instead} is in its place")
+        found_instead = f"{text[0]!r}" if text else "the end"
+        raise NotAVersion(f"the {place} number is missing: {found_instead} is in its place")
     # The length is checked first: int() would raise its own error for thousands of digits.
-    if len(digits) > 20 or int(digits) > _LARGEST:
+    if len(digits) > 20 or int(digits) > _MAX_NUMBER:
         raise NotAVersion(f"the {place} number is too large")
     if digits[0] == "0" and len(digits) > 1:
         raise NotAVersion(f"the {place} number begins with 0")
     return int(digits), text[len(digits) :]
 
 
-def _labels(text: str) -> tuple[str, str]:
-    """Return the pre-release and the rest of the text after any build metadata."""
+def _parse_labels(text: str) -> tuple[str, str]:
+    """Return the pre-release, and the rest of the text after the pre-release and build metadata."""
     pre = ""
     if text.startswith("-"):
-        pre, text = _identifiers(text[1:], "pre-release")
+        pre, text = _parse_identifiers(text[1:], "pre-release")
         for part in pre.split("."):
             if part.isdigit() and part[0] == "0" and len(part) > 1:
                 raise NotAVersion(f"the number {part} in the pre-release begins with 0")
     if text.startswith("+"):
-        _, text = _identifiers(text[1:], "build metadata")
+        _, text = _parse_identifiers(text[1:], "build metadata")
     return pre, text
 
 
-def _identifiers(text: str, what: str) -> tuple[str, str]:
-    match = _WORD.match(text)
+def _parse_identifiers(text: str, what: str) -> tuple[str, str]:
+    match = _IDENTIFIERS.match(text)
     word = match[0] if match else ""
     if not all(word.split(".")):
         raise NotAVersion(f"the {what} is empty, or a part of it is")
     return word, text[len(word) :]
 
 
-def _order(labelled: Version | Comparator) -> tuple[bool, _Pre]:
-    parts = labelled.pre.split(".") if labelled.pre else []
-    compared = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in parts)
-    return not parts, compared
+def _pre_release_key(version: Version | Comparator) -> tuple[bool, _Pre]:
+    """Return the sort key of the pre-release: a release comes after all its pre-releases."""
+    parts = version.pre.split(".") if version.pre else []
+    keys = tuple((0, int(p), "") if p.isdigit() else (1, 0, p) for p in parts)
+    return not parts, keys

@@ -1,7 +1,7 @@
-"""The last records of a trace, for a reader that may be slow.
+"""A buffer of the last records of a trace, for a reader that may be slow.
 
-A listener for `Traffic.subscribe`. It is bounded in records and in bytes; when it is full, the
-oldest record is dropped and counted, so neither the host nor its memory depends on the reader.
+The buffer is a listener for `Traffic.subscribe`. Its records and their bytes are limited. When it
+is full, it drops the oldest record, so a slow reader neither blocks the host nor fills its memory.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ MAX_BYTES = 16 * 2**20
 
 
 class TraceBuffer:
-    """The last records. Give it to `Traffic.subscribe`, and read it on the same loop.
+    """The last records. Pass it to `Traffic.subscribe`, and read it on the same event loop.
 
-    Records are numbered from 0 in the order in which they came. `end` is the number of the next
-    one, `start` that of the oldest that is kept; both only grow.
+    Records are numbered from 0 in the order in which they came. `end` is the number that the next
+    record gets, and `start` is the number of the oldest record that is kept. Both only grow.
     """
 
     def __init__(self, max_records: int = MAX_RECORDS, max_bytes: int = MAX_BYTES) -> None:
@@ -34,7 +34,7 @@ class TraceBuffer:
         self.end = 0
 
     def __call__(self, record: TraceRecord) -> None:
-        """Keep a record."""
+        """Add a record, and drop the oldest ones if the buffer is full."""
         self._records.append(record)
         self._bytes += record.size
         self.end += 1
@@ -54,12 +54,13 @@ class TraceBuffer:
         return self.end - len(self._records)
 
     def after(self, number: int, limit: int | None = None) -> list[TraceRecord]:
-        """Return the records from this number on, as far as they are kept; so many at most."""
+        """Return the records from this number on that are still kept; `limit` of them at most."""
         skipped = max(0, number - self.start)
         count = max(0, len(self._records) - skipped)
-        if limit is not None and count > limit:  # behind: few of many
+        if limit is not None and count > limit:  # the reader is far behind: few of many
             return list(islice(self._records, skipped, skipped + limit))
-        newest = list(islice(reversed(self._records), count))  # up to date: those at the end
+        # The reader is nearly up to date. Only the end of the deque is read, backwards.
+        newest = list(islice(reversed(self._records), count))
         return newest[::-1]
 
     async def wait(self, number: int) -> None:
@@ -71,14 +72,14 @@ class TraceBuffer:
             await self._arrived.wait()
 
     def close(self) -> None:
-        """No further record comes: end the waits."""
+        """End all waits, because no further record comes."""
         self._closed = True
         if self._arrived is not None:
             self._arrived.set()
 
     async def follow(self, number: int = 0) -> AsyncIterator[tuple[TraceRecord, int]]:
-        """Yield each record from this number on, and how many were dropped before it, until the
-        buffer is closed."""
+        """Yield each record from this number on, with the number of records that were dropped right
+        before it, until the buffer is closed."""
         while True:
             await self.wait(number)
             records = self.after(number)

@@ -1,7 +1,7 @@
-"""One record of a trace: a message, a line of stderr, or an event in an extension's life. Pure.
+"""One record of a trace: a message, a line of stderr, or an event such as the exit of a process.
 
-Messages have a direction, from the host's point of view. `data` is what the message says: the
-params of a request or a notification, the result of a reply, the error of a failure.
+A message has a direction, from the host's point of view. Its `data` is the params of a request or a
+notification, the result of a reply, or the error of a failure.
 """
 
 from collections.abc import Mapping
@@ -21,22 +21,21 @@ Kind: TypeAlias = Literal[
 MESSAGES: frozenset[str] = frozenset(get_args(Kind)[:4])
 """The kinds that are messages."""
 
-# The name of `data`, by kind.
-_DATA = {"reply": "result", "failure": "error"}
+# The name of `data` in `as_dict`, by kind; for all other messages it is "params".
+_DATA_NAMES = {"reply": "result", "failure": "error"}
 
 
 class TraceRecord(NamedTuple):
     """One record.
 
     time       seconds since 1970
-    pid        the process, 0 if there is none
-    size       of the frame, in bytes
-    id         of the request, as it is on the wire
-    call       the number of the call that it belongs to, if it is known: one number for all
-               messages of a call
-    method     of the message, and for a reply that of its request
-    data       what the message says
-    text       a line of stderr, what is no message, or what happened
+    pid        the process id, 0 if unknown
+    size       the size of the frame in bytes
+    id         the id of the request, as it was sent
+    call       the number of the call, the same for all its messages; None if unknown
+    method     the method of the message; for a reply that of its request
+    data       the params, result or error of a message; else details of the event
+    text       a line of stderr, bytes that are not a message, or what happened
     """
 
     time: float
@@ -56,7 +55,7 @@ class TraceRecord(NamedTuple):
         return self.kind in MESSAGES
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the record as data, without members that say nothing."""
+        """Return the record as a dict for JSON, without fields that have their default."""
         kind = self.kind
         data: dict[str, Any] = {
             "time": round(self.time, 6),
@@ -68,29 +67,30 @@ class TraceRecord(NamedTuple):
             if (value is not None and value not in ("", 0)) or (name == "id" and value == 0):
                 data[name] = value
         if self.is_message:
-            data[_DATA.get(kind, "params")] = self.data
+            data[_DATA_NAMES.get(kind, "params")] = self.data
         elif self.data is not None:
             data["data"] = self.data
         return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "TraceRecord":
-        """Return the record that `as_dict` made this of. Raises ValueError."""
+        """Return the record from which `as_dict` made this dict. Raises ValueError."""
         kind = data.get("kind")
         if kind not in get_args(Kind):
             raise ValueError(f"{kind!r} is no kind of record")
         values = {name: data[name] for name in cls._fields if name in data and name != "data"}
-        for name, types in _TYPES.items():
+        for name, types in _FIELD_TYPES.items():
             if name in values and type(values[name]) not in types:
                 raise ValueError(f"{name} is {values[name]!r}")
-        name = _DATA.get(kind, "params") if kind in MESSAGES else "data"
+        name = _DATA_NAMES.get(kind, "params") if kind in MESSAGES else "data"
         try:
             return cls(**values, data=data.get(name))
         except TypeError as error:
             raise ValueError(str(error)) from None
 
 
-_TYPES: Mapping[str, tuple[type, ...]] = {
+# The types that `from_dict` accepts.
+_FIELD_TYPES: Mapping[str, tuple[type, ...]] = {
     "time": (int, float),
     "extension": (str,),
     "direction": (str,),

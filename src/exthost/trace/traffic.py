@@ -1,11 +1,11 @@
-"""Distributes the traffic of extensions to listeners.
+"""Distributes the traffic of extensions (messages, stderr and life-cycle events) to listeners.
 
-Follows the processes of each extension, so that a listener gets the messages of running sessions
-and of later ones. Messages are recorded only while their extension has a listener; the same holds
-for stderr and life-cycle events, which come from the bus.
+`Traffic` knows every session of each extension, so a listener gets the messages of running sessions
+and of later ones. Messages are recorded only while their extension has a listener. The same holds
+for stderr and life-cycle events, which come from the event bus.
 
-Listeners are called on the loop's thread, in the order of the messages. A listener that raises is
-logged and stays subscribed. A slow listener uses a `TraceBuffer`.
+Listeners are called on the event loop's thread, in the order of the messages. If a listener raises,
+the error is logged and the listener stays subscribed. A slow listener uses a `TraceBuffer`.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ __all__ = ["TraceListener", "Traffic"]
 
 _log = logging.getLogger("exthost.trace")
 
-# How long a subscriber of another thread waits for the loop.
+# How many seconds a call of `subscribe` on another thread waits for the event loop.
 _LOOP_SECONDS = 5.0
 
 TraceListener: TypeAlias = Callable[[TraceRecord], None]
@@ -38,19 +38,22 @@ class Traffic:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self.dialects: dict[str, str] = {}  # of each extension, by its id
+        self.dialects: dict[str, str] = {}  # the dialect of each extension, by its id
         self._listeners: tuple[tuple[str, TraceListener], ...] = ()
-        # By the future of its end, which then removes it.
-        self._sessions: dict[asyncio.Future[None], _Followed] = {}
-        self._numbers: dict[str, count[int]] = {}
-        self._unsubscribe: Callable[[], None] | None = None
+        # The running sessions. The key is the future that is done when the session ends, and whose
+        # callback removes the entry.
+        self._sessions: dict[asyncio.Future[None], _FollowedSession] = {}
+        self._call_numbers: dict[str, count[int]] = {}
+        self._unsubscribe_events: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
-        self._from_threads: deque[TraceRecord] = deque()  # of frames that other threads send
+        # Records of frames that other threads sent, until the loop publishes them.
+        self._from_threads: deque[TraceRecord] = deque()
 
     def subscribe(self, listener: TraceListener, extension: str = "") -> Callable[[], None]:
-        """Call `listener` with each record of this extension, or of every one. Any thread may
-        subscribe; the calls that it makes afterwards are recorded.
+        """Call `listener` with each record of this extension; "" is every extension.
+
+        Thread-safe: the calls that the thread makes after this returned are recorded.
 
         Return a function that ends the subscription.
         """
@@ -77,10 +80,10 @@ class Traffic:
     def follow(self, session: Session, secrets: Callable[[], Iterable[str]]) -> None:
         """Follow a new session until it ends. `secrets` returns the values to be hidden."""
         self._loop, self._thread = session.loop, session.thread
-        followed = self._sessions[session.ended] = _Followed(session, secrets)
+        followed = self._sessions[session.ended] = _FollowedSession(session, secrets)
         session.ended.add_done_callback(self._sessions.pop)
         if self._listeners:
-            self._switch(followed)
+            self._start_or_stop(followed)
 
     def _run_and_wait(self, function: Callable[[], None]) -> None:
         """Call a function on the loop's thread, and return when it has returned."""
@@ -94,26 +97,26 @@ class Traffic:
             run()
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(run)
-            is_done.wait(_LOOP_SECONDS)  # a loop that is blocked, or has stopped, comes later
+            is_done.wait(_LOOP_SECONDS)  # a loop that is blocked runs the function later
 
     # -- switching on and off ----------------------------------------------------------------
 
     def _update(self) -> None:
         for followed in tuple(self._sessions.values()):
-            self._switch(followed)
-        if self._listeners and self._unsubscribe is None:
-            kinds: Any = (LogLine, Spawned, Exited, StateChanged, Dropped)
-            self._unsubscribe = self._bus.subscribe(kinds, self._on_event)
-        elif not self._listeners and self._unsubscribe is not None:
-            self._unsubscribe()
-            self._unsubscribe = None
+            self._start_or_stop(followed)
+        if self._listeners and self._unsubscribe_events is None:
+            event_types: Any = (LogLine, Spawned, Exited, StateChanged, Dropped)
+            self._unsubscribe_events = self._bus.subscribe(event_types, self._on_event)
+        elif not self._listeners and self._unsubscribe_events is not None:
+            self._unsubscribe_events()
+            self._unsubscribe_events = None
 
-    def _switch(self, followed: "_Followed") -> None:
+    def _start_or_stop(self, followed: "_FollowedSession") -> None:
         session = followed.session
         extension = session.diagnostics.extension
-        is_wanted = self.is_traced(extension)
-        if is_wanted and followed.end is None:
-            numbers = self._numbers.setdefault(extension, count(1))
+        has_listener = self.is_traced(extension)
+        if has_listener and followed.end is None:
+            numbers = self._call_numbers.setdefault(extension, count(1))
             max_message = session.limits.max_message or 0
             trace = SessionTrace(
                 extension,
@@ -126,7 +129,7 @@ class Traffic:
             )
             with session.lock:
                 followed.end = session.observe(trace)
-        elif not is_wanted and followed.end is not None:
+        elif not has_listener and followed.end is not None:
             with session.lock:
                 followed.end()
             followed.end = None
@@ -145,8 +148,8 @@ class Traffic:
             self._deliver(self._from_threads.popleft())
 
     def _publish(self, record: TraceRecord) -> None:
-        """Publish a record, after those of other threads: the loop may read the reply to a request
-        before it gets to the request's record."""
+        """Publish a record after those that other threads have queued. Otherwise the reply to a
+        request that another thread sent could be published before the request."""
         self._publish_from_threads()
         self._deliver(record)
 
@@ -162,32 +165,33 @@ class Traffic:
         extension = event.extension
         if not self.is_traced(extension):
             return
-        hide = self._secrets_of(extension)
+        secret_filter = self._find_secret_filter(extension)
         match event:
             case LogLine(source="stderr", text=text):
-                self._publish(TraceRecord(time(), extension, "stderr", text=hide.text(text)))
+                text = secret_filter.text(text)
+                self._publish(TraceRecord(time(), extension, "stderr", text=text))
             case Spawned(pid=pid, argv=argv):
-                data = {"argv": hide.data(list(argv))}
+                data = {"argv": secret_filter.data(list(argv))}
                 self._publish(TraceRecord(time(), extension, "spawned", pid=pid, data=data))
             case Exited(pid=pid, status=status):
                 self._publish(TraceRecord(time(), extension, "exited", pid=pid, text=status))
             case StateChanged(before=before, after=after, reason=reason):
                 data = {"before": str(before), "after": str(after)}
-                reason = hide.text(reason)
+                reason = secret_filter.text(reason)
                 self._publish(TraceRecord(time(), extension, "state", data=data, text=reason))
             case Dropped(what=what, times=times):
                 data = {"times": times}
                 self._publish(TraceRecord(time(), extension, "dropped", data=data, text=what))
 
-    def _secrets_of(self, extension: str) -> SecretFilter:
+    def _find_secret_filter(self, extension: str) -> SecretFilter:
         for followed in self._sessions.values():
             if followed.session.diagnostics.extension == extension:
                 return followed.secret_filter()
         return SecretFilter()
 
 
-class _Followed:
-    """A running session, and the function that ends its observation if it is observed."""
+class _FollowedSession:
+    """A running session. `end` ends its observation; None if it is not observed."""
 
     __slots__ = ("_filter", "_secrets", "end", "session")
 
