@@ -226,6 +226,18 @@ async def test_run_tool_raises_after_its_hooks_have_seen_what_failed(tmp_path: P
     assert heard.count("no answer came") == 1
 
 
+async def test_the_error_of_a_tool_that_failed_tells_of_hooks_that_were_passed_over(
+    tmp_path: Path,
+) -> None:
+    async with hooked(tmp_path, "no object") as host:
+        for name in ("ext_toy_fail", "ext_toy_refuse"):
+            failed = await failing(host.run_tool(name))
+            assert isinstance(failed, CallFailed)
+            assert [one.count("after_tool_call of") for one in failed.__notes__] == [1]
+            returned = await host.run_tool(name, check=False)
+            assert [one.count("after_tool_call of") for one in returned.warnings] == [1]
+
+
 async def test_a_result_that_a_hook_replaced_is_read_anew(tmp_path: Path) -> None:
     good = {"content": "mended", "isError": False, "data": 1}
     async with hooked(tmp_path, {"result": good}) as host:

@@ -8,10 +8,10 @@ it reads;
 `linger` keeps it alive after shutdown and the end of its stdin; `fork` has it leave a
 grandchild, whose pid goes to that file;
 `events` and `result` are what commands and providers say, `die` ends it after the events, as soon
-as there is a file of that name, and `die first` before them, the first time (it names a file that
-remembers); `again` is such a file and what it offers once that is there. `crash` ends it in every
-handshake, `crash second` in its second: two files that remember. `pids` is a file to which its pid
-goes when it starts.
+as there is a file of that name, and `die first` before them or before it answers a hook, the first
+time (it names a file that remembers); `again` is such a file and what it offers once that is there.
+`crash` ends it in every handshake, `crash second` in its second: two files that remember. `pids` is
+a file to which its pid goes when it starts.
 
 After a request of its own, it takes the next message for the answer, whatever it is.
 """
@@ -117,7 +117,15 @@ def call(name: str, input: Any, id: int) -> Any:
     return input
 
 
+def die_first() -> None:
+    once = told.get("die first")
+    if once is not None and not Path(once).exists():
+        Path(once).touch()
+        os._exit(3)
+
+
 def hook(kind: str, params: Any) -> Any:
+    die_first()
     answer = told.get("hooks", {}).get(kind, {"action": "continue"})
     if answer == "die":
         os._exit(1)
@@ -131,10 +139,7 @@ def hook(kind: str, params: Any) -> Any:
 
 
 def invoke(params: Any) -> Any:
-    once = told.get("die first")
-    if once is not None and not Path(once).exists():
-        Path(once).touch()
-        os._exit(3)
+    die_first()
     for method, said in told.get("events", []):
         if said.get("request_id") == "mine":
             said = {**said, "request_id": params["request_id"]}

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,10 +14,11 @@ import pytest
 import exthost
 from exthost import SyncHost
 from exthost.config import config_from_mapping
-from exthost.errors import ConfigError, ExthostError, Refused
+from exthost.errors import CallFailed, ConfigError, ExthostError, Refused
 from exthost.events import HookFailed
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing
+from tests.extensions.clock import Clock
+from tests.extensions.driving import failing, pid_of
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.synaps_tree import plugin
 from tests.gateway.running import extension, on_stdio, write_config
@@ -184,6 +187,11 @@ async def test_the_operator_chooses_for_the_host_an_extension_or_a_kind(
             assert result.data == {"a": 1}
             (warning,) = result.warnings
             assert "guard" in warning and "before_tool_call" in warning
+            failed = await failing(host.run_tool("ext_tools_nap", {}))
+            assert isinstance(failed, CallFailed), "its own error, and what was passed over"
+            assert "before_tool_call of guard failed" in failed.__notes__[0]
+            returned = await host.run_tool("ext_tools_nap", {}, check=False)
+            assert returned.is_error and "before_tool_call of guard failed" in returned.warnings[0]
         else:
             assert (await failing(host.run_tool(TOOL, {"a": 1}))).code == "X0333"
 
@@ -231,6 +239,35 @@ async def test_one_whose_hooks_only_its_handshake_tells_is_started_before_a_call
     lazy = extension("guard", "nexo", *words, start="lazy")
     async with exthost.Host.from_config(document(tmp_path, extensions=[lazy])) as host:
         assert (await failing(host.run_tool(TOOL, {"a": 1}))).code == "X0332"
+
+
+@shows("hooks-guard-01")
+async def test_a_guard_that_dies_over_its_hook_is_asked_once_more(tmp_path: Path) -> None:
+    block = {"action": "block", "reason": "not today"}
+    guarded(tmp_path, block, **{"die first": str(tmp_path / "died")})
+    overrides = {"guard": {"limits": {"call": "20s"}}}
+    async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
+        error = await failing(host.run_tool(TOOL, {"a": 1}))
+        assert error.code == "X0332" and "not today" in error.message
+        assert host["guard"].stats.crashes == 1
+
+
+@shows("hooks-guard-01")
+async def test_asking_once_more_has_no_more_time_than_is_left(tmp_path: Path, clock: Clock) -> None:
+    heard = tmp_path / "asked"
+    plugin(tmp_path / "tools")
+    told = {"hooks": {"before_tool_call": "hang"}, "heard": str(heard)}
+    plugin(tmp_path / "guard", told, hooks=[BEFORE])
+    overrides = {"guard": {"limits": {"call": "600s"}}}
+    async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
+        call = asyncio.ensure_future(failing(host.run_tool(TOOL, {"a": 1})))
+        await clock.until(lambda: heard.read_text().count("hook.handle") == 1)
+        await clock.advance(400)
+        os.kill(pid_of(host["guard"]), signal.SIGKILL)
+        await clock.until(lambda: heard.read_text().count("hook.handle") == 2)
+        assert not call.done()
+        await clock.advance(200)
+        assert call.done() and (await call).code == "X0333"
 
 
 @shows("hooks-guard-05")
@@ -283,11 +320,25 @@ async def test_listeners_and_the_audit_see_what_was_refused_or_passed_over(
 
 @shows("hooks-guard-07")
 @pytest.mark.parametrize("era", ["handshake", "stateless"])
-async def test_a_client_of_the_gateway_sees_what_was_passed_over(tmp_path: Path, era: str) -> None:
-    guarded(tmp_path, {"action": "dance"})
-    config = write_config(tmp_path, document(tmp_path, hooks={"on_failure": "open"}))
-    async with on_stdio(config, era) as client:
+async def test_a_client_of_the_gateway_sees_what_was_passed_over_or_refused(
+    tmp_path: Path, era: str
+) -> None:
+    heard = guarded(tmp_path, {"action": "dance"})
+    nonsense = {"hooks": {"before_tool_call": {"action": "dance"}}}
+    plugin(tmp_path / "strict", nonsense, hooks=[{**BEFORE, "match": {"input_contains": "no"}}])
+    more = {
+        "hooks": {"on_failure": "open"},
+        "overrides": {"strict": {"hooks": {"on_failure": "closed"}}},
+    }
+    async with on_stdio(write_config(tmp_path, document(tmp_path, **more)), era) as client:
         result = await client.call_tool(TOOL, {"a": 1})
+        refused = await client.call_tool(TOOL, {"a": "no"})
+        failed = await client.call_tool("ext_tools_nap", {})
     assert not result.is_error and result.meta is not None
     (warning,) = result.meta["exthost/warnings"]
     assert "before_tool_call of guard failed" in warning
+    assert failed.is_error and failed.meta is not None
+    assert "before_tool_call of guard failed" in failed.meta["exthost/warnings"][0]
+    assert refused.is_error and refused.meta is not None
+    assert refused.meta["exthost/error"]["code"] == "X0333"
+    assert heard.read_text().count("tool.call") == 2

@@ -154,14 +154,17 @@ def error_result(error: ExthostError) -> dict[str, Any]:
 
     The error's evidence (command line, exit status, last stderr lines) is left out, because it is
     meant for the operator. Its help is included only where the client can follow it: a client can
-    correct its arguments, but not the configuration of the host.
+    correct its arguments, but not the configuration of the host. Its notes are the host's warnings.
     """
     subject = f"{error.extension}: " if error.extension else ""
     lines = [f"{subject}{error.message} [{error.code}]"]
     if error.help and isinstance(error, UsageError | NotFound):
         lines.append(f"help: {error.help}")
     text_result = _text_content(replace_surrogates("\n".join(lines))) | {"isError": True}
-    full_result = {**text_result, "_meta": {ERROR: error_details(error)}}
+    meta: dict[str, Any] = {ERROR: error_details(error)}
+    if notes := getattr(error, "__notes__", None):
+        meta[WARNINGS] = [replace_surrogates(note) for note in notes]
+    full_result = {**text_result, "_meta": meta}
     return full_result if is_json(full_result) else text_result
 
 

@@ -24,7 +24,7 @@ class HookedCall:
     """One call of one tool.
 
     `context` is passed to the hooks. A hook that failed and did not stop the call (it failed open)
-    is a warning in the result.
+    is a warning in the result, or a note of the error (`__notes__`) if the tool failed.
     """
 
     def __init__(self, tool: RegisteredTool, hooks: Hooks, context: Mapping[str, Any]) -> None:
@@ -52,7 +52,7 @@ class HookedCall:
                 error_data = {"code": error.code, "message": error.message}
                 await self._run_after_hooks(arguments, began, "error", error_data)
             for failure in self._failed_open:
-                error.add_note(f"passed over: {failure}")
+                error.add_note(str(failure))
             raise
         if self._hooks.may_be_called():
             raw = await self._run_after_hooks(arguments, began, "result", result.raw)

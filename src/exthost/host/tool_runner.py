@@ -73,9 +73,13 @@ class ToolRunner:
         except CallFailed as error:
             if check:
                 raise
-            return ToolResult.from_error_reply(error)
+            notes = tuple(getattr(error, "__notes__", ()))
+            return ToolResult.from_error_reply(error).with_warnings(notes)
         if check and result.is_error:
-            raise self._tool_failed_error(result, tool)
+            tool_failed_error = self._tool_failed_error(result, tool)
+            for warning in result.warnings:
+                tool_failed_error.add_note(warning)
+            raise tool_failed_error
         return result
 
     def _tool_failed_error(self, result: ToolResult, tool: RegisteredTool) -> CallFailed:
