@@ -473,7 +473,7 @@ def event(**said: Any) -> list[Any]:
     return ["provider.stream.event", said]
 
 
-@shows("synaps-prov-02", "synaps-prov-03", "synaps-note-03")
+@shows("synaps-prov-02", "synaps-prov-03", "synaps-note-03", "synaps-note-04")
 async def test_a_stream_has_its_events_in_order_and_ends_with_the_reply(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -484,7 +484,7 @@ async def test_a_stream_has_its_events_in_order_and_ends_with_the_reply(
         event(type="tool_use", id="1", name="t"),
         event(type="tool_use", id="", name="t"),
         event(type="text"),
-        event(type="nonsense"),
+        event(type="nonsense", blob="x" * 100_000),
         event(event=5),
         event(type="usage", n=5),
         event(type="error", message="careful"),
@@ -508,6 +508,8 @@ async def test_a_stream_has_its_events_in_order_and_ends_with_the_reply(
     logged = [one.getMessage() for one in caplog.records]
     for reason in ("(id is empty)", "(text is missing)", "'nonsense'", "(event is not an object)"):
         assert any("provider.stream.event" in one and reason in one for one in logged), reason
+    (cut,) = [one for one in logged if "'nonsense'" in one]
+    assert '"blob":"xxx' in cut and len(cut) < 1000, "the beginning of the params, cut"
 
 
 READS: list[tuple[str, dict[str, Any], str]] = [

@@ -16,6 +16,7 @@ from exthost.dialects.manifest_format import (
     Verdict,
     manifest_error,
 )
+from exthost.discovery.links import write_links
 from exthost.discovery.report import Report
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError
@@ -392,6 +393,23 @@ def test_a_root_whose_name_begins_like_ours_is_outside(tmp_path: Path, root: Pat
     manifest(tmp_path / "root2" / "x")
     (root / "link").symlink_to(tmp_path / "root2")
     assert told(search(root, follow_links=True)) == [("error", "X0203", "link")]
+
+
+def test_inside_a_folder_that_was_linked_only_its_own_links_are_followed(
+    root: Path, tmp_path: Path
+) -> None:
+    """A recorded link is followed out of the root. What it leads to is a root of its own."""
+    linked = tmp_path / "elsewhere" / "linked"
+    program(linked / "lib", "tool")
+    (linked / "toy-provider-x").symlink_to("lib/tool")
+    manifest(tmp_path / "elsewhere" / "other")
+    (linked / "out").symlink_to(tmp_path / "elsewhere" / "other")
+    (root / "linked").symlink_to(linked)
+    write_links(str(root), {"linked": str(linked)})
+    assert ids(search(root)) == [], "a recorded link says nothing of others"
+    report = search(root, follow_links=True)
+    assert ids(report) == ["toy-provider-x"]
+    assert told(report) == [("error", "X0203", "out")]
 
 
 def test_what_lies_behind_a_link_out_of_the_root_is_not_even_listed(

@@ -13,7 +13,7 @@ from exthost.config import Config, config_from_mapping
 from exthost.dialects.calls import HookCall
 from exthost.dialects.synaps.dialect import DIALECT, hook_event
 from exthost.dialects.value_result import VALUE_RESULT
-from exthost.errors import CallFailed, ExthostError, ProtocolViolation, Refused
+from exthost.errors import CallFailed, ExthostError, ProtocolViolation, Refused, UsageError
 from exthost.host.api import external_changes
 from exthost.host.hooks import Confirmation
 from exthost.host.tool_loop import complete_with_tools, cut_to_bytes
@@ -368,6 +368,9 @@ def test_the_blocking_face_completes_and_configures(tmp_path: Path) -> None:
     plugin(tmp_path / "model", told)
     with exthost.SyncHost(config(tmp_path)) as host:
         assert host.complete("model:p:m", [{"role": "user", "content": "hi"}]).text == "hello"
+        with pytest.raises(UsageError) as refused:
+            host.complete("model:p:m", [], max_tool_output=0)
+        assert refused.value.code == "X1334", "the limit is passed on"
         host.configure("model", "k", "v")
 
 
