@@ -1,7 +1,9 @@
-"""exthost: one host for extensions that run as child processes, whichever dialect they speak.
+"""exthost: a host for extensions, which are child processes that speak one of several dialects.
 
-`__all__` has the public names. Each is imported lazily, at its first use, so that `exthost --help`
-does not have to import asyncio.
+A dialect is the protocol that an extension speaks on its stdin and stdout.
+
+`__all__` lists the public names. Each name is imported lazily, at its first use, so that `exthost
+--help` does not have to import asyncio.
 """
 
 import importlib
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from exthost.tool_result import ToolResult as ToolResult
 
 # The module that defines each public name.
-_HOMES = {
+_MODULES_BY_NAME = {
     "Bus": "exthost.events",
     "Extension": "exthost.extension.extension",
     "Host": "exthost.host.host",
@@ -41,25 +43,26 @@ _HOMES = {
     "sync_connect": "exthost.sync.sync_connection",
 }
 
-__all__ = ["__version__", *_HOMES]
+__all__ = ["__version__", *_MODULES_BY_NAME]
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    module_name = _MODULES_BY_NAME.get(name)
+    if module_name is None:
         raise AttributeError(f"module 'exthost' has no attribute {name!r}{_suggest_module(name)}")
-    module = importlib.import_module(home)
-    value = module if name == home.rpartition(".")[2] else getattr(module, name)
+    module = importlib.import_module(module_name)
+    # "errors" and "events" are modules themselves.
+    value = module if name == module_name.rpartition(".")[2] else getattr(module, name)
     globals()[name] = value
     return value
 
 
 def _suggest_module(name: str) -> str:
     """Return the end of an error message: the public module that has this name, or ""."""
-    for home in ("exthost.errors", "exthost.events"):
-        value = getattr(importlib.import_module(home), name, None)
-        if getattr(value, "__module__", "") == home:
-            return f"; it is {home}.{name}"
+    for module_name in ("exthost.errors", "exthost.events"):
+        value = getattr(importlib.import_module(module_name), name, None)
+        if getattr(value, "__module__", "") == module_name:
+            return f"; it is {module_name}.{name}"
     return ""
 
 

@@ -30,8 +30,8 @@ def connect(
 
     Without a dialect, the dialects are tried in turn, each with a new process of `command`, until
     one handshake succeeds; the search ends after 30 seconds. `handlers` answer requests of the
-    extension, by method; `events` is the bus that its events are published on. `settings` are the
-    keys of an `[[extensions]]` entry: config, env, cwd, limits, restart …
+    extension to the host, by method. `events` is the bus on which events are published. `settings`
+    are the keys of an `[[extensions]]` entry of a config: config, env, cwd, limits, restart …
     """
     return make_connection(command, dialect, settings, handlers=handlers, events=events)
 

@@ -1,6 +1,6 @@
-"""Runs one extension without a host, a config or a manifest, in a given dialect.
+"""Runs one extension without a host, a config or a manifest, in a given dialect (protocol).
 
-`detection.py` does the same for a dialect that is not known; `connect` uses both.
+`detection.py` does the same if the dialect is not known; `connect` uses both modules.
 """
 
 import os
@@ -30,8 +30,8 @@ from exthost.trace.traffic import Traffic
 def connection_spec(
     command: Sequence[str], dialect: str | None, settings: ExtensionSettings
 ) -> Spec:
-    """Return the spec of what `connect` runs. If `dialect` is None, the dialect of the spec is only
-    a placeholder."""
+    """Return the spec of the extension that `connect` runs. If `dialect` is None, the spec has only
+    a placeholder for it, because the dialect is detected later."""
     if isinstance(command, str) or not command:
         raise UsageError(
             "X1310",
@@ -49,8 +49,8 @@ def connection_spec(
 
 
 class Connection(OpenedByWith):
-    """One extension without a host, for the length of an `async with` block. It may send the same
-    requests to the host as in a host.
+    """One extension without a host, for the length of an `async with` block. The extension may
+    send the same requests as in a host: `HostApi` answers them.
 
     This is a class and not an `asynccontextmanager`, which takes more memory: a program may have
     hundreds of connections.
@@ -80,10 +80,10 @@ class Connection(OpenedByWith):
         spawn: Callable[[LaunchPlan, str], Child] = Child,
         traffic: Traffic | None = None,
     ) -> None:
-        """`events`: the bus for the extension's events. `environ`: the host's environment
-        variables; None means those of this process. `shared`: the extension is called from several
-        threads, as `sync_connect` allows. `spawn`: executes the launch plan. `traffic`: records the
-        messages."""
+        """`events` is the bus on which events are published. `handlers` answer requests of the
+        extension, by method. `environ` has the host's environment variables; None means those of
+        this process. `shared`: the extension is called from several threads, as `sync_connect`
+        allows. `spawn` executes the launch plan. `traffic` records the messages."""
         self._spec = spec
         self._events = events
         self._handlers = handlers
@@ -92,7 +92,7 @@ class Connection(OpenedByWith):
         self._spawn = spawn
         self._traffic = traffic
         self._api: HostApi | None = None
-        self._engines: Engines | None = None  # if its pool is on other nodes
+        self._engines: Engines | None = None  # not None if the pool is on other nodes
         self._extension: Extension | None = None
 
     async def __aenter__(self) -> Extension:
@@ -146,8 +146,8 @@ class Connection(OpenedByWith):
 
 
 def command_id(argv: Sequence[str]) -> str:
-    """Return the id of an extension that is a bare command: the name, without its suffix, of the
-    last argument that is a file, or else of the program."""
+    """Return the id of an extension that is given only by its command line: the name, without its
+    suffix, of the last argument that is a file; if none is a file, of the program."""
     # Not pathlib, whose overhead is larger than the system call.
     files = [argument for argument in argv if os.path.isfile(argument)]  # noqa: PTH113
-    return Path(files[-1] if files else argv[0]).stem or argv[0]
+    return Path(files[-1] if files else argv[0]).stem or argv[0]  # the stem of "/" is empty

@@ -1,14 +1,15 @@
-"""Detects the dialect of a command by trying handshakes.
+"""Detects the dialect (protocol) of a command by trying handshakes.
 
-The dialects are tried in order, the likeliest first, each with a new process of the command. The
+The dialects are tried in order, the most likely first, each with a new process of the command. The
 first process that completes its handshake is used. A try fails when
 
 - the handshake fails, or the program exits;
 - the program has read what was sent, and then writes nothing new for the `seconds` of that dialect.
 
-A program that has not read its input yet is still starting. That time counts only towards the limit
-of the whole search, so a program that starts slowly does not fail its first try. After the last
-dialect, those in which the program was silent are tried once more, with a longer limit of silence.
+A program that has not read its input yet is still starting. The time of its start counts only
+towards the limit of the whole search, so a program that starts slowly does not fail its first try.
+After the last dialect, the dialects in which the program wrote nothing are tried once more, with a
+longer limit of silence.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ __all__ = ["Attempt", "DetectedConnection", "detection_order"]
 SEARCH_SECONDS = 30.0
 
 # The time limits of the start are this much longer than the rest of the search, so that the search
-# times out first: its error says more.
+# times out first, because its error is more specific.
 _EXTRA_SECONDS = 10.0
 
 # How often the progress of a try is polled.
@@ -46,13 +47,13 @@ _SECOND_ROUND_FACTOR = 4
 
 
 class Attempt(NamedTuple):
-    """A dialect that was tried, and the message of the error (`answer`)."""
+    """A dialect that was tried, and the message of the error that the try ended with."""
 
     dialect: str
-    answer: str
+    message: str
 
 
-class _Silence(HandshakeFailed):
+class _SilentProgram(HandshakeFailed):
     """The program read its input and wrote nothing; it may only be slow."""
 
 
@@ -88,7 +89,7 @@ class DetectedConnection(OpenedByWith):
         candidates = detection_order(Path(self._spec.argv[0]).name)
         ends_at = time.monotonic() + self._seconds
         for factor in (1, _SECOND_ROUND_FACTOR):
-            silent = []
+            silent_candidates = []
             for name, seconds in candidates:
                 seconds_left = ends_at - time.monotonic()
                 if seconds_left <= 0:
@@ -98,9 +99,9 @@ class DetectedConnection(OpenedByWith):
                 except HandshakeFailed as error:
                     self._errors.append(error)
                     self.attempts.append(Attempt(name, error.message))
-                    if isinstance(error, _Silence):
-                        silent.append((name, seconds))
-            candidates = silent
+                    if isinstance(error, _SilentProgram):
+                        silent_candidates.append((name, seconds))
+            candidates = silent_candidates
         raise self._not_detected_error()
 
     async def __aexit__(self, *_: object) -> None:
@@ -142,6 +143,8 @@ class DetectedConnection(OpenedByWith):
         max_silence: float,
         seconds_left: float,
     ) -> Extension:
+        """Return the extension when its connection is open. Raises `_SilentProgram`, or the error
+        of a search that took too long."""
         began = silent_since = time.monotonic()
         last_progress: object = None
         while True:
@@ -150,12 +153,13 @@ class DetectedConnection(OpenedByWith):
                 return opening.result()
             now = time.monotonic()
             progress = connection.handshake_progress()
+            # A program that does not run yet, or has unread input, is not silent: it is starting.
             if progress is None or progress.unread_bytes or progress != last_progress:
                 silent_since, last_progress = now, progress
             if now - began >= seconds_left:
                 raise _too_slow_error(self._seconds, connection)
             if now - silent_since >= max_silence:
-                raise _Silence(
+                raise _SilentProgram(
                     "X0504", f"it read the opening and did not shake hands in {max_silence:g} s"
                 )
 
@@ -171,10 +175,11 @@ class DetectedConnection(OpenedByWith):
                 help="its stderr says why; or it needs its own option to speak a dialect",
                 evidence=evidence,
             )
-        tried = "; ".join(f"{name}: {answer}" for name, answer in self.attempts)
+        attempts_text = "; ".join(f"{name}: {message}" for name, message in self.attempts)
         return HandshakeFailed(
             "X0504",
-            f"no dialect was found that it speaks. Tried: {tried or 'none, for lack of time'}",
+            "no dialect was found that it speaks. Tried: "
+            f"{attempts_text or 'none, for lack of time'}",
             extension=id,
             help="name its dialect with --dialect or dialect=…; some need their manifest",
             evidence=evidence,
@@ -190,17 +195,17 @@ def _too_slow_error(seconds: float, connection: Connection) -> HandshakeFailed:
 
 def detection_order(program: str) -> list[tuple[str, float]]:
     """Return the dialects to try for a program of this name, and the seconds of silence after which
-    each try fails. First come the dialects whose executables have names of this form, then all
-    others by their rank.
+    each try fails. First come the dialects whose executables have names like this one (such as a
+    prefix), then all others by their rank.
     """
-    by_name = {
+    dialects_by_name = {
         format.dialect
         for format in find.load_manifest_formats()
         if format.executable and format.matches(os.path.basename(program), "")  # noqa: PTH119
     }
     candidates = [
         (
-            package.name not in by_name,
+            package.name not in dialects_by_name,
             package.detection.rank,
             package.name,
             package.detection.seconds,

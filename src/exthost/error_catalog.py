@@ -1,4 +1,4 @@
-"""The error catalog: what each error code means, for `exthost explain CODE`.
+"""The error catalog: an explanation of each error code, for `exthost explain CODE`.
 
 The texts are data in `errors.toml`. Importing exthost does not read the file, because raising an
 error does not need the texts. A dialect with its own codes passes a table of the same form to
@@ -21,7 +21,13 @@ ErrorTable = Mapping[str, Mapping[str, str]]
 
 
 class ErrorEntry(NamedTuple):
-    """One error code: the class of the error, its title, what it means, what to do."""
+    """The explanation of one error code.
+
+    kind     the name of the error's class in `exthost.errors`
+    title    a short name of the error
+    meaning  what the error means
+    fix      what to do about it
+    """
 
     kind: str
     title: str
@@ -56,11 +62,12 @@ def _load_built_in() -> Mapping[str, ErrorEntry]:
 
 
 def _parse_entry(code: str, fields: Mapping[str, str]) -> ErrorEntry:
-    names = set(ErrorEntry._fields)
-    if set(fields) != names or not all(isinstance(text, str) and text for text in fields.values()):
+    if set(fields) != set(ErrorEntry._fields) or not all(
+        isinstance(text, str) and text for text in fields.values()
+    ):
         raise _unusable_entry_error(code, f"an entry has the texts {', '.join(ErrorEntry._fields)}")
-    kind = getattr(errors, fields["kind"], None)
-    if not (isinstance(kind, type) and issubclass(kind, ExthostError)):
+    error_class = getattr(errors, fields["kind"], None)
+    if not (isinstance(error_class, type) and issubclass(error_class, ExthostError)):
         raise _unusable_entry_error(code, f"there is no kind of error {fields['kind']!r}")
     return ErrorEntry(**fields)
 

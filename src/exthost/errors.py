@@ -1,9 +1,9 @@
-"""Every error that a user can get. The classes are divided by whose fault the error is.
+"""Every error that exthost raises. Each class stands for one party or step that is at fault.
 
 Each error has a stable code (`exthost explain CODE` explains it; the texts are in `errors.toml`),
-the id of its extension, one line of help that says what to do next, and evidence: the last lines of
-stderr, how the process ended, what was run and where, which bytes were wrong. Exceptions of other
-libraries are translated to these where exthost calls those libraries.
+the id of its extension, one line of help that says what to do next, and evidence (the command line,
+the exit status, the last lines of stderr, …). Exceptions of other libraries are translated to these
+classes where exthost calls those libraries.
 """
 
 from dataclasses import asdict, dataclass
@@ -30,7 +30,19 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The facts behind an error. Every field is optional; an empty one is not printed."""
+    """The facts behind an error. Every field is optional; an empty field is not printed.
+
+    argv     the command line of the process
+    cwd      the working directory of the process
+    exit     how the process ended, as text such as "exited with 1"
+    stderr   the last lines that the process wrote to stderr
+    bytes    the output that was wrong, as text
+    path     the file that was wrong, such as a config or a manifest
+    line     the line in that file, from 1; 0 if it is not known
+    key      the key in that file
+    details  further facts, such as the names of missing programs
+    answer   the error reply, as data, of a CallFailed that came from another process
+    """
 
     argv: tuple[str, ...] = ()
     cwd: str = ""
@@ -57,13 +69,22 @@ NO_EVIDENCE = Evidence()
 
 
 def _shorten(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Return all lines if they are few, else the first and the last ones. The first line often has
-    the reason."""
+    """Return all lines if they are at most six; otherwise the first line, which often has the
+    reason, and the last five."""
     return lines if len(lines) <= 6 else (lines[0], "…", *lines[-5:])
 
 
 class ExthostError(Exception):
-    """The base of all errors. `kind` is the class name, `exit_code` that of the command line."""
+    """The base class of all errors.
+
+    code       the stable code of the error, such as X0702
+    message    what happened, in one line; "it" is the extension
+    extension  the id of the extension; "" if the error is not about one extension
+    help       what to do next, in one line; "" if there is no advice
+    evidence   the facts behind the error
+    kind       the name of the class
+    exit_code  the exit status of the command line after this error
+    """
 
     exit_code: ClassVar[int] = 7
 
@@ -147,7 +168,7 @@ def _unpickle(
 
 
 class ConfigError(ExthostError):
-    """Something that the operator wrote cannot be used."""
+    """A config file, or another setting of the operator, cannot be used."""
 
     exit_code = 3
 
@@ -187,8 +208,8 @@ class HandshakeFailed(ExthostError):
     """The process started, but its handshake failed.
 
     If `permanent` is true, another start cannot succeed. If `process_ended` is true, the process
-    ended by itself before the handshake was complete. If `has_read` is false, it did so without
-    reading all that it was sent.
+    ended by itself before the handshake was complete. If `has_read` is false, the process has not
+    read everything that was sent to it.
     """
 
     exit_code = 5
@@ -248,7 +269,7 @@ class CallFailed(ExthostError):
 
 
 class CallTimeout(ExthostError, TimeoutError):
-    """The reply did not come within the call's time limit."""
+    """The call did not end within its time limit."""
 
     exit_code = 6
 
@@ -266,7 +287,8 @@ class ExtensionGone(ExthostError):
 
 
 class BreakerOpen(ExthostError):
-    """Too many calls failed in a row. The breaker admits the next one in `seconds_left` seconds."""
+    """Too many calls failed in a row, so the circuit breaker rejects calls. It lets the next call
+    through after `seconds_left` seconds."""
 
     exit_code = 7
     seconds_left = 0.0

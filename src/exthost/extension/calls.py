@@ -348,10 +348,10 @@ class Calls:
         return sessions[0]
 
     def find_announced_tool(self, name: str) -> Tool | None:
-        """Return the tool of this name if the extension itself announced it, or None.
+        """Return the tool of this name if its schema is known, or None.
 
-        A tool that only a manifest names does not count: the manifest may lack its schema, and
-        arguments must not be sent unchecked.
+        In most dialects the extension must have announced the tool: a manifest may lack its schema,
+        and arguments must not be sent unchecked. Some dialects take their tools from manifests.
         """
         status = self._status
         return status.tools.get(name) if status.offer_is_known else None

@@ -361,7 +361,8 @@ class Extension(FacetAttributes):
         return registered_name(self.id, tool)
 
     def knows(self, tool: str) -> bool:
-        """Return whether the extension itself announced this tool; its manifest does not count."""
+        """Return whether this tool and its schema are known: the extension has announced it, or the
+        dialect takes its tools from manifests."""
         return self.calls.find_announced_tool(tool) is not None
 
     @property

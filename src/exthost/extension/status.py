@@ -41,8 +41,9 @@ class Status:
     state              the present state of the life-cycle table
     offer              the last handshake's result; before a handshake, what the manifest declares
     tools              the tools of the offer, by name
-    cause              the error that keeps it from being ready, or None
-    offer_is_known     whether the extension itself announced `tools`, and not only a manifest
+    cause              the error that keeps the extension from being ready, or None
+    offer_is_known     whether `tools` are final: the extension announced them, or its dialect takes
+                       tools from the manifest
     publishes_changes  False while this extension gets ready to replace another one, and after it
                        was replaced
     ready_at           when a process last got ready (loop time); None while no process is ready
