@@ -72,8 +72,8 @@ class DetectedConnection(OpenedByWith):
         traffic: Traffic | None = None,
     ) -> None:
         """`seconds` limits the whole search; None means SEARCH_SECONDS. `traffic` records the
-        messages of every try. The dialect of `spec` is ignored. The other parameters are those of
-        `Connection`."""
+        messages of every try. The dialect of `spec` is ignored. The other parameters are the same
+        as in `Connection`."""
         self._spec = spec
         self._events = events
         self._handlers = handlers

@@ -1,8 +1,8 @@
 """The error catalog: an explanation of each error code, for `exthost explain CODE`.
 
 The texts are data in `errors.toml`. Importing exthost does not read the file, because raising an
-error does not need the texts. A dialect with its own codes passes a table of the same form to
-`load`.
+error does not need the texts. A dialect (a protocol of extensions) with its own codes passes a
+table of the same form to `load`.
 """
 
 import tomllib
@@ -42,7 +42,7 @@ def read_table(package: str) -> ErrorTable:
 
 
 def load(*dialect_tables: ErrorTable) -> dict[str, ErrorEntry]:
-    """Return every entry by its code: those of exthost, then those of the dialects' tables.
+    """Return every entry by its code: the entries of exthost, then those of the dialects.
 
     Raises UsageError if a table has a code of another table, an incomplete entry, or a kind that
     does not exist.

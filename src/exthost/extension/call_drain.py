@@ -13,8 +13,8 @@ _POLL_SECONDS = 0.02
 async def drain_calls(
     queue: CallQueue, processes: Processes, commands: Commands, make_error: ErrorFactory
 ) -> None:
-    """Return when the waiting calls and those in flight have ended. Return earlier if the patience
-    of the stop command is over, or if a restart replaces the stop command.
+    """Return when all waiting calls and all calls in flight have ended. Return earlier if the
+    patience of the stop command is over, or if a restart replaces the stop command.
 
     The queue stays open for `LATE_CALL_SECONDS`, for calls that were being submitted when the stop
     was requested. Then it is closed, and `make_error` makes the errors of later calls. No

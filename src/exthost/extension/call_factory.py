@@ -34,7 +34,7 @@ _new_tuple = tuple.__new__
 
 CallParts: TypeAlias = tuple[str, Any, ReplyHandler, float]
 """The method, the params, the handler of the reply and the timeout in seconds. A plain tuple,
-because each call makes one, and a named tuple takes ten times as long to make."""
+because each call makes such a tuple, and a named tuple takes ten times as long to make."""
 
 # A tool, the full check of its arguments (None: every value is valid), and a quick check, which may
 # raise (None: this schema has no quick check).
@@ -174,7 +174,7 @@ class CallFactory:
         self, operation: Operation, name: str, params: Any, limit: float, is_default: bool
     ) -> CallParts:
         """Return the parts of a call of an operation. `is_default`: the caller set no timeout, so
-        `limit` is the configured one."""
+        `limit` is the configured limit."""
         if isinstance(operation, OneRequest):
             method, wire_params = operation.request(params)
             reply_handler = DELIVER if operation.result is None else MapResult(operation.result)

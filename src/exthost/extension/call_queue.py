@@ -299,7 +299,7 @@ class CallQueue:
     # -- the ends of calls -------------------------------------------------------------------
 
     def complete(self, completions: Completions) -> None:
-        """End these calls with the values of their replies, which one read has brought."""
+        """End these calls with the values of their replies, which came in one read."""
         if self._choice is not None and self.sessions:
             call = completions[0][0]
             seconds = self.now() - call.started_at

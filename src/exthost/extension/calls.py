@@ -39,7 +39,7 @@ from exthost.session.session import Session
 from exthost.spec import Limits, Spec
 from exthost.tool_result import ToolResult, tool_error
 
-# States in which the extension is not ready, and a start is under way or a call causes one.
+# States in which the extension is not ready, and a start is under way or a call causes a start.
 _BEFORE_READY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
 
 _NO_SUCH_TOOL_HELP = (
@@ -148,7 +148,7 @@ class Calls:
 
         `context` holds values of the caller (a trace context, for example), which the dialect may
         send and events carry. With `check`, a tool that fails raises CallFailed; without, its
-        result is returned. The other parameters are those of `call`.
+        result is returned. The other parameters are the same as in `call`.
         """
         if not wait:
             self.require_session(name)
@@ -330,7 +330,7 @@ class Calls:
 
     def try_notify(self, method: str, params: Any) -> bool:
         """Send a notification at once. Return False if no process is ready, or if the process has
-        not read what it was sent before. In a pool, one process gets the notification."""
+        not read earlier messages. In a pool, one process gets the notification."""
         sessions = self._queue.sessions
         if not sessions or sessions[0].unread_bytes() > _MAX_UNREAD_BYTES:
             return False

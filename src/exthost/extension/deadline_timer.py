@@ -60,8 +60,8 @@ class _LoopTimer:
 
 
 class _KernelTimer:
-    """One of the timers that share the kernel timer of their loop. `when` is infinity if not
-    set."""
+    """One of the timers that share the kernel timer of their loop. `when` is the loop time at which
+    the timer fires; infinity if it is not set."""
 
     __slots__ = ("__weakref__", "_loop", "on_time", "when")
 
@@ -127,7 +127,7 @@ class _KernelClock:
         # it.
         self._is_set_for = math.inf
         for timer in due_timers:
-            if timer.when <= now:  # the callback of an earlier one may have moved it
+            if timer.when <= now:  # the callback of an earlier timer may have moved this one
                 timer.on_time()
         if self._fd < 0:
             return

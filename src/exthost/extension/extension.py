@@ -2,8 +2,8 @@
 
 Any task may call it or close it, in any order. `Calls` makes the calls and submits them to the call
 queue. The `Supervisor` starts, restarts and ends processes; calls do not pass through it. `Status`
-has the state. The facets (the attributes that only extensions of one dialect have, such as
-`ext.inference`) are set here by `attach_facets`.
+has the state. An extension speaks one dialect (protocol); its facets (the attributes that only
+extensions of one dialect have, such as `ext.inference`) are set here by `attach_facets`.
 """
 
 import asyncio

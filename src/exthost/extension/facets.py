@@ -1,8 +1,8 @@
-"""Facets: the attributes that only extensions of one dialect have, such as `ext.inference`.
+"""Facets: attributes that only extensions of one dialect (protocol) have, such as `ext.inference`.
 
 A facet is an attribute of the extension. Type checkers know the attributes of built-in dialects
-only; `ext.facet(TheClass)` returns a facet by its class, so that those of third-party dialects are
-typed as well.
+only; `ext.facet(TheClass)` returns a facet by its class, so that facets of third-party dialects
+are typed as well.
 """
 
 from collections.abc import Callable
@@ -30,12 +30,12 @@ class RemembersState(Protocol):
 
     def on_new_process(self) -> Exchanges:
         """Return the steps that bring a new process into that state. They run after each handshake,
-        before any call; if one raises, the process is not used."""
+        before any call; if a step raises, the process is not used."""
 
 
 def attach_facets(extension: Any, dialect: Dialect) -> tuple[Callable[[], Exchanges], ...]:
     """Make the facets of a dialect attributes of one extension. Return the `on_new_process` of
-    each facet that has one."""
+    each facet that has this method."""
     on_new_process = []
     for name, make in dialect.facets.items():
         facet = vars(extension)[name] = make(extension)

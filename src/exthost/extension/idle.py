@@ -60,7 +60,7 @@ class IdleTimer:
         self._last_activity = self._measure_activity(serving)
 
     def _measure_activity(self, serving: Sequence[Worker]) -> tuple[int, int]:
-        """Return numbers that differ from those of the last check if anything was sent since."""
+        """Return numbers that differ from the last check's numbers if anything was sent since."""
         return sum(worker.session.next_id for worker in serving), self._uses
 
     def next_check(self) -> float:

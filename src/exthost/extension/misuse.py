@@ -30,7 +30,7 @@ def check_timeout(timeout: Any) -> float:
 def wrong_loop_error(queue: Any, error: RuntimeError) -> BaseException:
     """Return the error for a task that awaits a call of another event loop.
 
-    `error` is the one that asyncio raised; it is returned if it has another reason.
+    `error` is the error that asyncio raised; it is returned if it has another reason.
     """
     if asyncio.get_running_loop() is queue.loop:
         return error
@@ -43,8 +43,8 @@ def wrong_loop_error(queue: Any, error: RuntimeError) -> BaseException:
 
 
 class OpenedByWith:
-    """A base class for objects that are opened with `async with`. Awaiting one raises
-    UsageError."""
+    """A base class for objects that are opened with `async with`. Awaiting such an
+    object raises UsageError."""
 
     __slots__ = ()
 

@@ -25,7 +25,7 @@ class PoolGrowth:
         self._is_requested = True
 
     def request_at(self, when: float) -> None:
-        """Request one more process at the time `when`, because one ended by itself."""
+        """Request one more process at the time `when`, because a process ended by itself."""
         self._lost_processes += 1
         self._not_before = when
 

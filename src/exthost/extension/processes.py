@@ -78,7 +78,7 @@ class Processes:
 
     @property
     def sessions(self) -> list[Session]:
-        """Every session that has not ended by itself, the ready ones first."""
+        """Every session that has not ended by itself, the sessions of ready processes first."""
         serving = [worker.session for worker in self.serving] + self._closing
         starting = [start.session for start in self.starting if start.session is not None]
         return (
@@ -94,7 +94,7 @@ class Processes:
 
     @property
     def is_replacing(self) -> bool:
-        """Whether a process is starting that will replace the ready ones."""
+        """Whether a process is starting that will replace the ready processes."""
         return any(start.replaces for start in self.starting)
 
     @property
@@ -103,7 +103,7 @@ class Processes:
         return bool(self._exiting)
 
     def start(self, *, replaces: bool = False) -> None:
-        """Start one more process; with `replaces`, one that replaces the ready ones when it is
+        """Start one more process. With `replaces`, it replaces the ready processes when it is
         ready."""
         first_id = self._next_id() if self._starter.dialect.traits.ids_continue else None
         self.starting.append(Start(self._starter, first_id, replaces=replaces, on_done=self._wake))

@@ -108,7 +108,7 @@ def lifecycle_event_for(decision: Decision) -> Event:
 class History:
     """The history of one extension, as the policy needs it. The module's docstring shows its use.
 
-    attempts       when retries were used, newest last; `decide` removes those outside the window
+    attempts       when retries were used, newest last; `decide` removes times outside the window
     used           retries used since the last reset
     failed_starts  first starts in a row that did not get ready
     fruitless      processes in a row that ended without an answered call or sustained uptime
@@ -119,7 +119,7 @@ class History:
     ready_at       when that process got ready; None if it did not
     has_served     whether that process answered a call
     has_been_ready whether any process was ready since a restart was last requested
-    granted        the budget that the next start uses: "start" for that of first starts, "retry"
+    granted        the budget that the next start uses: "start" for first starts, "retry"
                    for `max_retries`, "" for none
     give_up_reason why the extension was given up, until a restart is requested; "" if it was not
     """
@@ -155,8 +155,8 @@ class History:
         """Return the history after a handshake, which resets nothing."""
         return replace(self, phase=Phase.SERVING, ready_at=at, has_been_ready=True, failed_starts=0)
 
-    def of(self, ready_at: float, *, has_served: bool) -> "History":
-        """Return the history for one process of a pool: the one that got ready at this time."""
+    def for_process(self, ready_at: float, *, has_served: bool) -> "History":
+        """Return the history for the process of a pool that got ready at this time."""
         return replace(
             self, phase=Phase.SERVING, ready_at=ready_at, has_been_ready=True, has_served=has_served
         )

@@ -50,7 +50,7 @@ class RestartTracker:
     def worker_ended(self, ready_at: float, *, has_served: bool, by_host: bool) -> None:
         """Record that a process has ended that had been ready. `has_served`: it answered a call.
         `by_host`: the host ended it, without a fault of the process."""
-        history = self._history.of(ready_at, has_served=has_served)
+        history = self._history.for_process(ready_at, has_served=has_served)
         self._history = history.ended(self._policy, self._now(), by_host=by_host)
         self.crashes += not by_host
 

@@ -129,7 +129,7 @@ class Starter:
         return host_environ() if self._environ is None else self._environ
 
     def admit(self) -> None:
-        """Run the checks that come before a start. Raises Refused if one fails or cannot be run."""
+        """Run the checks before a start. Raises Refused if a check fails or cannot be run."""
         objection = self._objection() if self._objection is not None else None
         if objection is not None:
             raise objection
@@ -166,12 +166,12 @@ class Starter:
         return self._traffic
 
     def follow(self, session: Session) -> None:
-        """Let the recorder, if there is one, see the messages of a new session."""
+        """Let the recorder of messages, if it exists, see the messages of a new session."""
         if self._traffic is not None:
             self._traffic.follow(session, self.secrets)
 
     def secrets(self) -> Iterator[str]:
-        """Yield the secret values that the processes get, and those of the host's own variables."""
+        """Yield the secrets that the processes get, and the secrets in the host's variables."""
         spec, host_env = self.spec, self.environ()
         launch = self.prepared()
         secret_names = [name for name, value in spec.env.items() if isinstance(value, HostEnvRef)]

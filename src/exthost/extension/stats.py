@@ -33,7 +33,7 @@ class Stats:
     ready. `breaker` is the state of the circuit breaker: closed, open or half-open. `processes` is
     the number of ready processes, and `nodes` the number of processes on other machines, by the
     name of the machine. `uptime` is the seconds since a process last got ready. Three fields are
-    about one process, the oldest one of a pool: `pid`; `dropped`, which counts its output that
+    about one process, in a pool the oldest: `pid`; `dropped`, which counts its output that
     could not be used, by reason; and `timings_ms`, the milliseconds that its spawn took, and the
     last handshake.
     """
@@ -102,7 +102,7 @@ class Totals:
         self._closed_sums: Mapping[str, int] = EMPTY_MAPPING
 
     def add(self, counts: Counts) -> None:
-        """Add the counts of the object that replaces the present one."""
+        """Add the counts of the object that replaces the present object."""
         self._instances += (counts,)
 
     def remove(self, counts: Counts) -> None:

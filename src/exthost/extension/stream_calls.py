@@ -1,9 +1,9 @@
 """Opens and leaves streams: makes the call behind `async with ext.stream(…)`.
 
-In some dialects the reply ends the stream, and the call ends with the reply. In others the reply
-only acknowledges the stream; the call then ends with the last event. In both cases the call is
-counted when the stream ends, with one of the usual outcomes (result, error, timeout, cancelled,
-gone).
+In some dialects (protocols) the reply ends the stream, and the call ends with the reply. In others
+the reply only acknowledges the stream; the call then ends with the last event. In both cases the
+call is counted when the stream ends, with one of the usual outcomes (result, error, timeout,
+cancelled, gone).
 """
 
 import uuid
@@ -88,7 +88,7 @@ def _leave(queue: CallQueue, stream: StreamQueue) -> None:
 
 def _with_key(params: Any, key: str, method: str, extension: str) -> dict[str, Any]:
     """Return the params with the stream's name under `key`, by which its events are recognised. A
-    caller who gives no name gets a random one."""
+    caller who gives no name gets a random name."""
     # Params that are not an object become an object without the key, which is refused below.
     params_with_key = {key: str(uuid.uuid4()), **params} if isinstance(params, Mapping) else {}
     if type(params_with_key.get(key)) not in (str, int):

@@ -167,7 +167,7 @@ class Supervisor:
                     await self._wakeup.wait_until(self._next_due())
         finally:
             self._task = None
-            if self._loop.is_closed():  # nobody waits for anything any more
+            if self._loop.is_closed():  # no task can wait for the exits any more
                 self.processes.kill()
             else:
                 if not self._queue.is_forked:  # the loop is being closed, or this task failed
@@ -262,7 +262,7 @@ class Supervisor:
         self._launch_all()
 
     def _launch_all(self) -> None:
-        """Start the minimum number of processes of the pool; a single one for a probe."""
+        """Start the minimum number of processes of the pool; a single process for a probe."""
         is_probe = self.recovery.gate.is_half_open
         for _ in range(1 if is_probe else self.recovery.growth.size.at_start):
             self._launch()

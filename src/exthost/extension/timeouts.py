@@ -38,7 +38,7 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
             help = f"its answer may be among the {stray} {STRAY}: the log has them"
         elif (oldest := next(iter(session.pending.values()), call)) is not call:
             oldest_seconds = call.deadline - oldest.started_at
-            # An older request has no reply either: the extension may hang on that one.
+            # An older request has no reply either, so the extension may hang on that request.
             help = f"it has not answered {oldest.method} either ({oldest_seconds:.0f} s); {help}"
     elif has_process:
         reason = "it was still waiting for its turn"

@@ -3,7 +3,8 @@
 `Session.start` passes a call to `Conversation.send`, which encodes its request for the child's
 stdin. `Conversation.receive` decodes what the child writes, and returns effects (values that say
 what is to be done), which the session performs. The call queue (`exthost.extension.call_queue`)
-owns the calls. In this package "the child" is that process.
+owns the calls. In this package "the child" is that process, and a dialect is the protocol that it
+speaks.
 
 In reading order:
 

@@ -62,7 +62,7 @@ class WakeBatch:
                     context.run(call.resume_task, call)
         except BaseException:  # a KeyboardInterrupt in one task must not keep the others waiting
             self.is_held = False
-            self.ended[:0] = calls[calls.index(call) + 1 :]  # those not resumed yet
+            self.ended[:0] = calls[calls.index(call) + 1 :]  # the calls not resumed yet
             self._loop.call_soon(self.wake)
             raise
 

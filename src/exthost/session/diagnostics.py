@@ -170,7 +170,7 @@ class Diagnostics:
 
     def log(self, source: str, level: int, text: str) -> None:
         """Pass on a log line of the extension, now or when the rate limit allows it. `source` is
-        "stderr", "stdout" or "log"; `level` is one of the logging module."""
+        "stderr", "stdout" or "log"; `level` is a level of the logging module."""
         if self._tick_timer is None:
             self._passed_on_in_tick = 0
             self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
@@ -239,8 +239,8 @@ class Diagnostics:
 
     def count(self, what: str, warning: str = "", content: Any = None) -> bool:
         """Count something that was dropped under the name `what`, and log the warning, with the
-        content unless output is redacted. Return False if this one is not logged, because too many
-        of this name came before."""
+        content unless output is redacted. Return False if the warning is not logged, because too
+        many with this name came before."""
         if self._counts is None:
             self._counts = Counter()
         times = self._counts[what] = self._counts[what] + 1

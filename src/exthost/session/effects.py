@@ -35,7 +35,7 @@ class Write(NamedTuple):
 
 
 class SendInternal(NamedTuple):
-    """Send a message of the host itself; nobody waits for its reply."""
+    """Send a message that the host itself makes, and whose reply is not needed."""
 
     message: Request | Notification
 

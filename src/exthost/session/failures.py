@@ -89,7 +89,7 @@ class GivenUp(NamedTuple):
 
 
 class Retired(NamedTuple):
-    """The host ended the process because an operation left it unable to begin another one."""
+    """The host ended the process because an operation left it unable to take another call."""
 
     dialect: str
     call: str

@@ -1,7 +1,8 @@
 """Runs the handshake with a fresh process, and makes the error if it fails.
 
 Every failure is a HandshakeFailed with evidence (command line, exit status, last stderr lines). If
-the first bytes of the output look like another dialect's framing, the error says so.
+the first bytes of the output look like the framing of another dialect (protocol), the error says
+so.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """Handles requests of the child to the host. Each request has a task, so reading never waits.
 
-In dialects that need it, other messages to the child are held back while it waits for an answer
-(`OutboundHold`). A hold begins when a request is accepted. It ends when that request, and all
-requests that came before the first answer, are answered. Later requests do not prolong the hold,
-because a child that keeps sending requests must not block all other messages.
+In dialects (protocols) that need it, other messages to the child are held back while it waits for
+an answer (`OutboundHold`). A hold begins when a request is accepted. It ends when that request, and
+all requests that came before the first answer, are answered. Later requests do not prolong the
+hold, because a child that keeps sending requests must not block all other messages.
 """
 
 import asyncio

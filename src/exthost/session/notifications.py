@@ -1,7 +1,7 @@
 """Handles the notifications of a child: log lines, events, progress reports, changed tools.
 
-The dialect decodes a notification to a meaning (`dialects/meanings.py`); this module passes it on
-to the log, the event bus or the caller whose call made progress. Events of streams are
+The dialect (protocol) decodes a notification to a meaning (`dialects/meanings.py`); this module
+passes it on to the log, the event bus or the caller whose call made progress. Events of streams are
 handled in `stream_table.py`.
 """
 

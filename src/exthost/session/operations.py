@@ -1,4 +1,4 @@
-"""Runs operations of several requests, which dialects write as generators.
+"""Runs operations of several requests, which dialects (protocols) define as generators.
 
 A generator yields steps (`dialects/steps.py`), such as a request to send, and receives the replies.
 Its return value ends the call. Between its steps, other messages of the child are handled as usual.

@@ -1,4 +1,4 @@
-"""Reply handlers: each call has one, which decides what happens with its reply.
+"""Reply handlers: the handler of a call decides what happens with the reply.
 
     DELIVER                the result ends the call, unchanged
     MapResult              the result ends the call, mapped by a function
@@ -31,7 +31,7 @@ class ReplyHandler:
 
     __slots__ = ("is_simple", "makes_request")
 
-    # The stream that the call opens, if it opens one.
+    # The stream that the call opens; None if it opens no stream.
     stream: StreamQueue | None = None
 
     def __init__(self, *, is_simple: bool = True, makes_request: bool = False) -> None:
@@ -47,7 +47,7 @@ class ReplyHandler:
         raise NotImplementedError
 
     def on_result(self, params: Any, result: Any) -> Any:
-        """Handle a reply with a result; `params` are those of the call."""
+        """Handle a reply with a result; `params` are the params of the call."""
         return result
 
     def on_failure(self, method: str, failure: Failure) -> Any:

@@ -1,4 +1,4 @@
-"""Numbers and encodes the requests of one conversation, and keeps those that wait for a reply.
+"""Numbers and encodes the requests of one conversation, and keeps them until their replies come.
 
 An id is never used twice in a conversation. A request that cannot be encoded, or is too large for a
 frame, raises an error and is not kept.
@@ -94,7 +94,7 @@ class RequestTable:
         try:
             header, trailer = self._framing.frame_parts(len(payload))
         except UsageError:
-            self._codec.forget_last_request()  # a codec may keep what it needs to decode the reply
+            self._codec.forget_last_request()  # a codec may keep a request to decode its reply
             raise
         return header, payload, trailer
 

@@ -1,8 +1,8 @@
 """The consumer's end of a stream: `async with ext.stream(…) as events: async for event in events`.
 
 Events come in the order in which they were sent. Iteration ends with the stream; `result` is then
-the reply or the last event, depending on the dialect. A stream that failed raises its error once,
-after its last event. Leaving the block early cancels the stream.
+the reply or the last event, depending on the dialect (protocol). A stream that failed raises its
+error once, after its last event. Leaving the block early cancels the stream.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """The open streams of one conversation: finds the streams that an event or reply belongs to.
 
-An event belongs to the streams that were opened for its method and, in dialects that name streams,
-for the key in its params. A stream ends with its reply, or with a last event after a reply that
-only acknowledged it.
+An event belongs to the streams that were opened for its method and, in dialects (protocols) that
+name streams, for the key in its params. A stream ends with its reply, or with a last event after a
+reply that only acknowledged it.
 """
 
 import logging
