@@ -46,6 +46,7 @@ def diagnose_output(
     except ConfigError:  # a dialect object that belongs to no installed package
         return None
     audit = MessageAudit(conformance)
+    # 0 as well, because a dialect may choose that id for its first request (`Request.id`).
     for id in (0, *ids):
         audit.add_request(id, "the handshake")
     # A size limit far above FIRST_BYTES, the maximum length of `output`.
