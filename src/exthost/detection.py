@@ -189,8 +189,8 @@ class DetectedConnection(OpenedByWith):
 def _too_slow_error(seconds: float, connection: Connection) -> HandshakeFailed:
     progress = connection.handshake_progress()
     has_read = progress is not None and not progress.unread_bytes
-    what = "it did not shake hands" if has_read else "it did not even read its input"
-    return HandshakeFailed("X0504", f"{what} in the {seconds:g} s of the search")
+    failure_text = "it did not shake hands" if has_read else "it did not even read its input"
+    return HandshakeFailed("X0504", f"{failure_text} in the {seconds:g} s of the search")
 
 
 def detection_order(program: str) -> list[tuple[str, float]]:

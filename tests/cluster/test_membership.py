@@ -55,7 +55,7 @@ async def test_a_draining_node_without_another_goes_on_until_there_is_one() -> N
     async with remote(nodes=1, pool={"engine": "local"}, restart=REVIVED) as r:
         await r.extension.start()
         r.nodes.drain("local-1")
-        (child,) = r.extension._supervisor.processes.serving
+        (child,) = r.extension._supervisor.processes.workers
         await until(lambda: child.session.lifetime.child.is_leaving)
         assert await r.extension.call("echo", 1) == 1
         r.nodes.join("new")
@@ -153,7 +153,7 @@ async def test_the_folder_of_an_extension_is_sent_and_its_pins_are_checked_there
 async def test_a_copy_of_the_host_has_null_in_place_of_every_connection() -> None:
     async with remote() as r:
         extension = await r.extension.start()
-        (worker,) = extension._supervisor.processes.serving
+        (worker,) = extension._supervisor.processes.workers
         child = worker.session.lifetime.child
         assert isinstance(child, RemoteChild) and child._control is not None
         fds = [child.stdin, child.stdout, child.stderr, child.exit_fd, child._control.fileno()]

@@ -911,7 +911,7 @@ def test_an_over_long_reply_fails_its_call_alone() -> None:
     conversation = opened()
     call, other = sent(conversation, "much"), sent(conversation)
     effects = conversation.receive_bytes(too_long(1) + reply(2))
-    assert isinstance(effects[0], Count) and effects[0].what == "messages over the size limit"
+    assert isinstance(effects[0], Count) and effects[0].name == "messages over the size limit"
     assert "4,096" in effects[0].warning
     error = error_of(effects, call)
     assert error.code == "X0603" and "much" in error.message

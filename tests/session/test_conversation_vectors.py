@@ -164,7 +164,7 @@ def assert_effects(reading: ReadVector, heard: Received, effects: list[Any], tim
 
 
 def _is_unclaimed_event(effect: Any) -> bool:
-    return isinstance(effect, Count) and effect.what == "events of no open stream"
+    return isinstance(effect, Count) and effect.name == "events of no open stream"
 
 
 def _assert_reply(
@@ -193,7 +193,7 @@ def _assert_garbage(
     if stated.type_name in ("Noise", "Skipped") and isinstance(effect, Stray):
         assert stated.reason_part in effect.why
     elif stated.type_name == "Skipped":
-        assert isinstance(effect, Count) and "size limit" in effect.what
+        assert isinstance(effect, Count) and "size limit" in effect.name
         if remaining and isinstance(remaining[0], Failed):
             failed = remaining.popleft()
             open_calls.remove(failed.call)

@@ -23,8 +23,8 @@ class Log:
     def send(self, answer: Reply | Failure) -> None:
         self.seen.append(answer.id)
 
-    def count(self, what: str) -> None:
-        self.seen.append(what)
+    def count(self, name: str) -> None:
+        self.seen.append(name)
 
 
 class Served:

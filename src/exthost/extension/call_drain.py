@@ -21,13 +21,13 @@ async def drain_calls(
     event reports that the last call has ended, so the queue is polled.
     """
     loop = queue.loop
-    began = loop.time()
+    began_at = loop.time()
     is_accepting = True
     while commands.stop and (is_accepting or not processes.is_quiet()):
         now = loop.time()
-        if now >= began + commands.patience:
+        if now >= began_at + commands.patience:
             return
-        if is_accepting and now >= began + LATE_CALL_SECONDS and not queue.waiting:
+        if is_accepting and now >= began_at + LATE_CALL_SECONDS and not queue.waiting:
             is_accepting = False
             queue.close(make_error)
         await asyncio.sleep(_POLL_SECONDS)

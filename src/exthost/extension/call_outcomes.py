@@ -105,7 +105,7 @@ class CallOutcomes:
             completions = [pair for pair in completions if not pair[0].ended]
         results = 0
         is_error = self._is_error
-        failed: Completions | tuple[()] = ()
+        error_results: Completions | tuple[()] = ()
         wakes = self._wakes
         is_first = not wakes.ended  # `wake` is scheduled once, for the first call of a batch
         for call, value in completions:
@@ -122,12 +122,12 @@ class CallOutcomes:
                     continue
                 results += 1
             if is_error is not None and is_error(value):
-                failed = [*failed, (call, value)]
+                error_results = [*error_results, (call, value)]
         if is_first and wakes.ended and not wakes.is_held:
             wakes.schedule()
         self.results += results
-        if failed:
-            results -= self._count_failed(failed)
+        if error_results:
+            results -= self._count_failed(error_results)
         if is_observed:
             self._publish_results(completions)
         if self.on_result is not None:
@@ -136,17 +136,17 @@ class CallOutcomes:
                 if self.on_result is not None:
                     self.on_result()
 
-    def _count_failed(self, failed: Completions) -> int:
+    def _count_failed(self, error_results: Completions) -> int:
         """Move results that are marked as errors from the results to the errors. Return how many of
         them the breaker counts as failures."""
-        self.results -= len(failed)
-        self.error_replies += len(failed)
-        self._add_unsuccessful("error", len(failed))
+        self.results -= len(error_results)
+        self.error_replies += len(error_results)
+        self._add_unsuccessful("error", len(error_results))
         if self.on_error_result is None:
             return 0
-        for call, value in failed:
+        for call, value in error_results:
             self.on_error_result(self._tool_error(call, value))
-        return len(failed)
+        return len(error_results)
 
     def _tool_error(self, call: Call, value: Any) -> ExthostError:
         assert self._reader is not None

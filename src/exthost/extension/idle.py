@@ -53,15 +53,15 @@ class IdleTimer:
             self._holders -= 1
             self._uses += 1
 
-    def begin(self, now: float, serving: Sequence[Worker]) -> None:
-        """Start the idle time, because a process has just got ready. `serving` are all workers
-        that are ready."""
+    def begin(self, now: float, workers: Sequence[Worker]) -> None:
+        """Start the idle time, because a process has just got ready. `workers` are all ready
+        processes."""
         self._checked_at = self._idle_since = now
-        self._last_activity = self._measure_activity(serving)
+        self._last_activity = self._measure_activity(workers)
 
-    def _measure_activity(self, serving: Sequence[Worker]) -> tuple[int, int]:
+    def _measure_activity(self, workers: Sequence[Worker]) -> tuple[int, int]:
         """Return numbers that differ from the last check's numbers if anything was sent since."""
-        return sum(worker.session.next_id for worker in serving), self._uses
+        return sum(worker.session.next_id for worker in workers), self._uses
 
     def next_check(self) -> float:
         """Return the loop time of the next check; infinity without a limit."""
@@ -69,12 +69,12 @@ class IdleTimer:
             math.inf if self._limit is None else self._checked_at + self._limit / _CHECKS_PER_LIMIT
         )
 
-    def is_over(self, now: float, serving: Sequence[Worker]) -> bool:
+    def is_over(self, now: float, workers: Sequence[Worker]) -> bool:
         """Return whether the extension was idle for its limit, and no `hold` is open."""
         if self._limit is None or now < self.next_check():
             return False
         self._checked_at = now
-        activity = self._measure_activity(serving)
+        activity = self._measure_activity(workers)
         is_busy = (
             self._holders
             or self._queue.waiting

@@ -1,7 +1,7 @@
 """The processes of one extension, in four groups by their progress.
 
     starting   the handshake is not done
-    serving    ready: the call queue sends calls to them
+    ready      the call queue sends calls to them; each is a `Worker`
     exiting    ended by themselves and not reaped yet; no process is started in their place until
                they are reaped, because they may still hold files or ports that it needs
     leaving    dismissed: they get no more calls and end after their last reply; only a stop of the
@@ -51,18 +51,19 @@ class Worker:
 
 
 class Processes:
-    """Every process of one extension."""
+    """Every process of one extension. `starts` are the starts under way, and `workers` are the
+    ready processes, the oldest first."""
 
     __slots__ = (
-        "_closing",
-        "_exiting",
-        "_leaving",
+        "_closing_sessions",
+        "_exiting_tasks",
+        "_leaving_tasks",
         "_next_unused_id",
         "_queue",
         "_starter",
         "_wake",
-        "serving",
-        "starting",
+        "starts",
+        "workers",
     )
 
     def __init__(self, starter: Starter, queue: CallQueue, wake: Callable[[], None]) -> None:
@@ -70,65 +71,66 @@ class Processes:
         self._queue = queue
         self._wake = wake
         self._next_unused_id = starter.dialect.traits.first_id
-        self.starting: list[Start] = []
-        self.serving: list[Worker] = []
-        self._closing: list[Session] = []  # the sessions that were ready when `close` was called
-        self._exiting: dict[asyncio.Task[None], Session] = {}
-        self._leaving: dict[asyncio.Task[None], Session | None] = {}
+        self.starts: list[Start] = []
+        self.workers: list[Worker] = []
+        # The sessions of the processes that were ready when `close` was called.
+        self._closing_sessions: list[Session] = []
+        self._exiting_tasks: dict[asyncio.Task[None], Session] = {}
+        self._leaving_tasks: dict[asyncio.Task[None], Session | None] = {}
 
     @property
     def sessions(self) -> list[Session]:
         """Every session that has not ended by itself, the sessions of ready processes first."""
-        serving = [worker.session for worker in self.serving] + self._closing
-        starting = [start.session for start in self.starting if start.session is not None]
+        ready_sessions = [worker.session for worker in self.workers] + self._closing_sessions
+        starting_sessions = [start.session for start in self.starts if start.session is not None]
         return (
-            serving
-            + starting
-            + [session for session in self._leaving.values() if session is not None]
+            ready_sessions
+            + starting_sessions
+            + [session for session in self._leaving_tasks.values() if session is not None]
         )
 
     @property
     def count(self) -> int:
         """The number of processes that are ready or starting."""
-        return len(self.serving) + len(self.starting)
+        return len(self.workers) + len(self.starts)
 
     @property
     def is_replacing(self) -> bool:
         """Whether a process is starting that will replace the ready processes."""
-        return any(start.replaces for start in self.starting)
+        return any(start.replaces for start in self.starts)
 
     @property
     def has_exiting(self) -> bool:
         """Whether a process that ended by itself is not reaped yet."""
-        return bool(self._exiting)
+        return bool(self._exiting_tasks)
 
     def start(self, *, replaces: bool = False) -> None:
         """Start one more process. With `replaces`, it replaces the ready processes when it is
         ready."""
         first_id = self._next_id() if self._starter.dialect.traits.ids_continue else None
-        self.starting.append(Start(self._starter, first_id, replaces=replaces, on_done=self._wake))
+        self.starts.append(Start(self._starter, first_id, replaces=replaces, on_done=self._wake))
 
     @property
     def workers_on_drained_nodes(self) -> list[Worker]:
         """The ready processes on a cluster node that is being drained."""
-        return [worker for worker in self.serving if worker.session.lifetime.child.is_leaving]
+        return [worker for worker in self.workers if worker.session.lifetime.child.is_leaving]
 
     def find_replaced(self, start: Start) -> list[Worker]:
         """Return the workers that the process of a successful start replaces."""
         # A process that is not meant to replace all of them replaces one on a drained node.
-        return list(self.serving) if start.replaces else self.workers_on_drained_nodes[:1]
+        return list(self.workers) if start.replaces else self.workers_on_drained_nodes[:1]
 
     def take_finished_starts(self) -> list[Start]:
         """Remove and return the starts that are done, whether they failed or not."""
-        finished = [start for start in self.starting if start.done]
-        self.starting = [start for start in self.starting if not start.done]
+        finished = [start for start in self.starts if start.done]
+        self.starts = [start for start in self.starts if not start.done]
         return finished
 
     def add(self, session: Session, now: float) -> None:
         """Add the session of a process that has just got ready."""
         if self._starter.dialect.traits.ids_continue:
             session.next_id = self._next_id()
-        self.serving.append(Worker(session, now, self._count_replies(), session.next_id))
+        self.workers.append(Worker(session, now, self._count_replies(), session.next_id))
 
     def has_served(self, worker: Worker) -> bool:
         """Return whether a worker replied to a call."""
@@ -148,50 +150,50 @@ class Processes:
         otherwise return None."""
         self._next_unused_id = max(self._next_unused_id, session.next_id)
         worker = next(
-            (candidate for candidate in self.serving if candidate.session is session),
+            (candidate for candidate in self.workers if candidate.session is session),
             None,
         )
         if worker is not None:
-            self.serving.remove(worker)
+            self.workers.remove(worker)
             close_task = self._queue.loop.create_task(session.close())
-            self._exiting[close_task] = session
+            self._exiting_tasks[close_task] = session
             close_task.add_done_callback(self._on_reaped)
         return worker
 
     def _on_reaped(self, close_task: asyncio.Task[None]) -> None:
-        del self._exiting[close_task]
+        del self._exiting_tasks[close_task]
         self._wake()
 
     async def wait_reaped(self) -> None:
         """Return when every process that ended by itself is reaped."""
-        if self._exiting:
-            await asyncio.wait(self._exiting)
+        if self._exiting_tasks:
+            await asyncio.wait(self._exiting_tasks)
 
     def dismiss(self, worker: Worker) -> None:
         """Give a worker no more calls; its process ends when its calls in flight have ended."""
-        self.serving.remove(worker)
+        self.workers.remove(worker)
         self._queue.stop_sending(worker.session)
         self._leave(_close_when_quiet(worker.session), worker.session)
 
     def dismiss_all(self) -> None:
         """Cancel every start, and dismiss every worker."""
         self.cancel_starts()
-        for worker in list(self.serving):
+        for worker in list(self.workers):
             self.dismiss(worker)
 
     def cancel_starts(self) -> None:
         """Cancel every start."""
-        for start in self.starting:
+        for start in self.starts:
             self._leave(start.cancel(), None)
-        self.starting = []
+        self.starts = []
 
     def _leave(self, end_process: Coroutine[Any, Any, None], session: Session | None) -> None:
         task = self._queue.loop.create_task(end_process)
-        self._leaving[task] = session
+        self._leaving_tasks[task] = session
         task.add_done_callback(self._on_left)
 
     def _on_left(self, task: asyncio.Task[None]) -> None:
-        del self._leaving[task]
+        del self._leaving_tasks[task]
         self._wake()
 
     def is_quiet(self) -> bool:
@@ -203,22 +205,22 @@ class Processes:
     async def close(self) -> None:
         """End all processes by the shutdown steps of their dialect."""
         self.cancel_starts()
-        self._closing += [worker.session for worker in self.serving]
-        self.serving = []  # so that `on_exit` does not take their ends for crashes
+        self._closing_sessions += [worker.session for worker in self.workers]
+        self.workers = []  # so that `on_exit` does not take their ends for crashes
         shutdowns = [session.close() for session in self.sessions]
-        await asyncio.gather(*shutdowns, *self._leaving, *self._exiting)
-        self._closing = []
+        await asyncio.gather(*shutdowns, *self._leaving_tasks, *self._exiting_tasks)
+        self._closing_sessions = []
 
     async def kill_and_wait(self) -> None:
         """Kill all processes, and wait for their exits. Works in a loop that is being closed."""
-        sessions = [*self.sessions, *self._exiting.values()]
-        self.serving, self._closing = [], []
+        sessions = [*self.sessions, *self._exiting_tasks.values()]
+        self.workers, self._closing_sessions = [], []
         for session in sessions:
             await session.kill_and_wait()
 
     def kill(self) -> None:
         """Kill every process at once."""
-        for start in self.starting:
+        for start in self.starts:
             start.was_killed = True
         for session in self.sessions:
             session.lifetime.kill()

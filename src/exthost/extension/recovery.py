@@ -1,8 +1,9 @@
 """Decides what happens when a process ends by itself or does not get ready.
 
 Applies the restart policy and the circuit breaker, and changes the status by the life-cycle table.
-All methods are synchronous and start nothing: they set `due`, open the breaker or close the call
-queue. The supervisor starts the next process at the time `due`, after the ended process is reaped.
+All methods are synchronous and start nothing: they set `restart_at`, open the breaker or close the
+call queue. The supervisor starts the next process at the time `restart_at`, after the ended process
+is reaped.
 """
 
 import logging
@@ -32,7 +33,8 @@ _log = logging.getLogger("exthost.extension")
 
 class Recovery:
     """The restart policy (`restarts`), the breaker (`gate`) and the pool growth (`growth`) of one
-    extension. `due` is the loop time at which a restart delay ends; infinity without a delay."""
+    extension. `restart_at` is the loop time at which a restart delay ends; infinity without a
+    delay."""
 
     __slots__ = (
         "_now",
@@ -40,9 +42,9 @@ class Recovery:
         "_queue",
         "_status",
         "_wake",
-        "due",
         "gate",
         "growth",
+        "restart_at",
         "restarts",
     )
 
@@ -60,7 +62,7 @@ class Recovery:
         self._status = status
         self._processes = processes
         self._wake = wake
-        self.due = math.inf
+        self.restart_at = math.inf
         self.restarts = RestartTracker(effective_restart_policy(spec, dialect), self._now)
         name = dialect.traits.breaker_name.format(id=spec.id)
         self.gate = BreakerGate(effective_breaker(spec, dialect), queue, self.open_breaker, name)
@@ -72,7 +74,7 @@ class Recovery:
         self.restarts.forgive()
         self.growth.reset()
         if self._status.state is not State.READY:
-            self.due = math.inf
+            self.restart_at = math.inf
             self.gate.reset()
 
     def on_worker_ended(self, worker: Worker) -> None:
@@ -85,13 +87,13 @@ class Recovery:
         is_failure = not by_host and (session.lost_calls or self.gate.is_half_open)
         if is_failure and self.gate.count_crash(error):
             self.open_breaker()
-        if self._processes.serving:
+        if self._processes.workers:
             self.on_worker_lost(error)
             return
         status.ready_at = None
         if status.state is not State.READY:
             return  # the breaker is open: its next probe starts a fresh process
-        if self._processes.starting and not self.gate.is_open:  # another process is starting
+        if self._processes.starts and not self.gate.is_open:  # another process is starting
             status.cause = error
             if self._processes.is_replacing:
                 # That start was requested by a user, so earlier failures are forgotten.
@@ -148,7 +150,7 @@ class Recovery:
                     self._queue.fail_waiting(lambda method: copy_error(error))
             case Again(delay):
                 status.apply_event(lifecycle_event_for(decision), error.message)
-                self.due = self._now() + delay
+                self.restart_at = self._now() + delay
 
     def begin_again(self) -> None:
         """Move to `starting` from any state, for a requested restart."""

@@ -139,7 +139,7 @@ def build_stats(totals: Totals, status: Status, supervisor: Supervisor, now: flo
         restarts=counts["restarts"],
         crashes=counts["crashes"],
         breaker=supervisor.recovery.gate.phase.value,
-        processes=len(supervisor.processes.serving),
+        processes=len(supervisor.processes.workers),
         uptime=now - status.ready_at if status.ready_at is not None else 0.0,
         pid=child.pid if child is not None else None,
         dropped=MappingProxyType(dict(session.diagnostics.counts) if session is not None else {}),

@@ -178,13 +178,13 @@ class Supervisor:
     def _next_due(self) -> float:
         if self.processes.has_exiting:
             return math.inf  # the end of that process wakes the task
-        due = self.recovery.due
+        due = self.recovery.restart_at
         # Once the open time is over, `reconcile` has opened the queue, and a call wakes the task.
         if self.recovery.gate.is_open and self._queue.make_closed_error is not None:
             due = min(due, self.recovery.gate.circuit.open_until)
         if self._status.state is State.READY:
             due = min(due, self.idle.next_check())
-            if not self.processes.starting:
+            if not self.processes.starts:
                 due = min(due, self.recovery.growth.next_due())
         return due
 
@@ -211,8 +211,8 @@ class Supervisor:
         elif commands.start:
             self._start()
         now = self._loop.time()
-        if now >= self.recovery.due:
-            self.recovery.due = math.inf
+        if now >= self.recovery.restart_at:
+            self.recovery.restart_at = math.inf
             status.apply_event(Event.RETRY_DUE)
             self._launch()  # one process per retry; a pool grows again when it is busy
         if self.recovery.gate.may_probe():
@@ -300,10 +300,10 @@ class Supervisor:
         if self.processes.workers_on_drained_nodes:
             self.recovery.growth.request()
         session.lifetime.child.on_leave(self.recovery.on_leave)
-        self.idle.begin(now, self.processes.serving)
+        self.idle.begin(now, self.processes.workers)
         if start.replaces:
             self.recovery.gate.reset()
-            for _ in range(self.recovery.growth.size.at_start - len(self.processes.serving)):
+            for _ in range(self.recovery.growth.size.at_start - len(self.processes.workers)):
                 self._launch()
         if session.cause is None:
             self._queue.attach(session)
@@ -312,7 +312,7 @@ class Supervisor:
 
     def _on_start_failed(self, start: Start, error: ExthostError, *, is_last: bool) -> None:
         self.recovery.restarts.start_failed()
-        if self.processes.serving:
+        if self.processes.workers:
             if start.replaces:
                 id = self._queue.extension
                 _log.warning("[%s] the old process goes on: %s", id, error.message)
@@ -321,7 +321,7 @@ class Supervisor:
                     self._commands.complete_restarts(kept_old_process_error(error))
             else:
                 self.recovery.on_worker_lost(error)
-        elif is_last and not self.processes.starting:
+        elif is_last and not self.processes.starts:
             self.recovery.on_last_ended(error)
 
     def _on_session_ended(self, session: Session) -> None:
@@ -344,18 +344,18 @@ class Supervisor:
     def _fit_pool(self, now: float) -> None:
         """Start one more process if it is due, or dismiss processes that were idle too long."""
         processes, size = self.processes, self.recovery.growth.size
-        is_idle = self.idle.is_over(now, processes.serving)
-        is_process_due = not processes.starting and self.recovery.growth.take_due(now)
-        staying_count = len(processes.serving) - len(processes.workers_on_drained_nodes)
+        is_idle = self.idle.is_over(now, processes.workers)
+        is_process_due = not processes.starts and self.recovery.growth.take_due(now)
+        staying_count = len(processes.workers) - len(processes.workers_on_drained_nodes)
         has_room = staying_count < size.max and not self.recovery.gate.is_half_open
         if is_process_due and has_room:
             self._launch()
             return
-        if processes.starting or not is_idle:
+        if processes.starts or not is_idle:
             return
-        for worker in processes.serving[size.when_idle :]:
+        for worker in processes.workers[size.when_idle :]:
             processes.dismiss(worker)
-        if not processes.serving:
+        if not processes.workers:
             self._status.ready_at = None
             self.recovery.restarts.idle_ended()
             self._status.apply_event(Event.REST, f"it was idle for {self._starter.limits.idle:g} s")
@@ -368,12 +368,12 @@ class Supervisor:
         await self.processes.wait_reaped()
         if not self._commands.stop:
             return
-        self.recovery.due = math.inf
+        self.recovery.restart_at = math.inf
         state = self._status.state
         if not is_at_rest(state) and state is not State.DISCOVERED:
             self._status.apply_event(Event.STOP)
         self.recovery.growth.cancel()
-        if self.processes.serving and self._commands.patience > 0:
+        if self.processes.workers and self._commands.patience > 0:
             await drain_calls(self._queue, self.processes, self._commands, self._stopped_error)
         await self.processes.close()
         self._status.ready_at = None

@@ -192,7 +192,7 @@ class Conversation:
                         result = call.on_reply.on_result(call.params, result)
                     except Exception as error:
                         completed = []
-                        effects.append(self._operations.failed(call, error))
+                        effects.append(self._operations.make_failed_effect(call, error))
                         continue
                     if type(result) is Switch:
                         completed = []
@@ -256,7 +256,7 @@ class Conversation:
                 else:
                     value = handler.on_result(call.params, reply.result)
             except Exception as error:
-                effects.append(self._operations.failed(call, error))
+                effects.append(self._operations.make_failed_effect(call, error))
             else:
                 if type(value) is Switch:
                     call.on_reply = value.handler

@@ -237,15 +237,15 @@ class Diagnostics:
         if self.redacts:
             self.log("stdout", logging.DEBUG, f"the stray output: {text}")
 
-    def count(self, what: str, warning: str = "", content: Any = None) -> bool:
-        """Count something that was dropped under the name `what`, and log the warning, with the
+    def count(self, name: str, warning: str = "", content: Any = None) -> bool:
+        """Count something that was dropped under this name, and log the warning, with the
         content unless output is redacted. Return False if the warning is not logged, because too
         many with this name came before."""
         if self._counts is None:
             self._counts = Counter()
-        times = self._counts[what] = self._counts[what] + 1
+        times = self._counts[name] = self._counts[name] + 1
         if Dropped in self._bus.kinds:
-            self._bus.publish(Dropped(self.extension, what, times))
+            self._bus.publish(Dropped(self.extension, name, times))
         is_logged = times <= _MAX_LOGGED_SINGLY or not times & (times - 1)  # a power of two
         if warning and is_logged:
             has_content = content is not None and not self.redacts
@@ -253,12 +253,12 @@ class Diagnostics:
             self.log("stdout", logging.WARNING, f"{warning}{details}")
         return is_logged
 
-    def count_and_log(self, what: str) -> None:
+    def count_and_log(self, name: str) -> None:
         """Count something that was dropped, and log the 1st, 2nd, 4th, 8th … of its name."""
-        self.count(what)
-        times = self.counts[what]
+        self.count(name)
+        times = self.counts[name]
         if times & (times - 1) == 0:
-            self.log("stdout", logging.WARNING, f"dropped: {what} ({times} so far)")
+            self.log("stdout", logging.WARNING, f"dropped: {name} ({times} so far)")
 
     @property
     def exit(self) -> str:

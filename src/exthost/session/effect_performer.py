@@ -203,7 +203,7 @@ class EffectPerformer:
             self._subscriptions = Subscriptions(
                 self._diagnostics.extension, self._loop, self._subscribe, self._offer_is_stale
             )
-        self._subscriptions.opened(*effect)
+        self._subscriptions.add(*effect)
 
     def _subscribe(self, subscription: Subscribe) -> None:
         if self._conversation.phase is not Phase.DRAINING:
@@ -211,7 +211,7 @@ class EffectPerformer:
 
     def _perform_subscription_ended(self, effect: SubscriptionEnded) -> None:
         if self._subscriptions is not None and self._conversation.phase is not Phase.DRAINING:
-            self._subscriptions.ended(*effect)
+            self._subscriptions.on_reply(*effect)
 
     def _perform_stray(self, effect: Stray) -> None:
         self._diagnostics.stray(*effect)

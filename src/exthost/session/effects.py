@@ -107,10 +107,10 @@ class Stray(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Something was dropped, and is counted under the name `what`. `warning` is logged if it is not
+    """Something was dropped, and is counted under `name`. `warning` is logged if it is not
     empty, together with `content` if the dialect allows output in logs."""
 
-    what: str
+    name: str
     warning: str = ""
     content: Any = None
 

@@ -239,10 +239,10 @@ def copy_error(error: ExthostError) -> ExthostError:
     return copy
 
 
-def failed_twice_error(first: ExthostError, second: ExthostError) -> ExthostError:
+def failed_twice_error(first_error: ExthostError, second_error: ExthostError) -> ExthostError:
     """Return the error of a call that was sent to two processes and got no reply from either."""
-    error = copy_error(second)
-    error.message = f"{first.message}; sent once more: {second.message}"
+    error = copy_error(second_error)
+    error.message = f"{first_error.message}; sent once more: {second_error.message}"
     error.args = (error.message,)
     return error
 

@@ -28,9 +28,9 @@ OnAnswer: TypeAlias = Callable[[Reply | Failure], None]
 
 
 class Counts(Protocol):
-    """Counts dropped requests under the name `what`."""
+    """Counts dropped requests under a name."""
 
-    def count(self, what: str) -> object: ...
+    def count(self, name: str) -> object: ...
 
 
 class InboundRequests:

@@ -121,7 +121,7 @@ class Operations:
                 if step.method != method or not step.matches(params):
                     continue
             except Exception as error:
-                failure = self.failed(call, error)
+                failure = self.make_failed_effect(call, error)
             del self.waits[id], self._requests.pending[id]
             if failure is None:
                 self.run(call, notification, effects)
@@ -141,7 +141,7 @@ class Operations:
         effects.append(Subscribed(id, subscription))
         effects.append(Write(frame))
 
-    def failed(self, call: Call, error: Exception) -> Failed:
+    def make_failed_effect(self, call: Call, error: Exception) -> Failed:
         """Return the effect of an exception that the dialect's code raised for a reply."""
         if isinstance(error, ExthostError):
             return Failed(call, error)

@@ -109,8 +109,8 @@ class GeneratorReply(ReplyHandler):
         value of the call if the generator has ended."""
         try:
             return Continue(self._steps.send(received))
-        except StopIteration as done:
-            return done.value
+        except StopIteration as stop:
+            return stop.value
 
     def close(self) -> None:
         """End the generator, because its call was given up."""

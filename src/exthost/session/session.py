@@ -53,7 +53,7 @@ class Session:
     """One child, one dialect, one conversation."""
 
     __slots__ = (
-        "_closing", "_idle_waiter", "_is_shared", "_owner", "_performer", "_reader",
+        "_close_task", "_idle_waiter", "_is_shared", "_owner", "_performer", "_reader",
         "_reads_before_sending", "_send", "_stop_seconds", "_writer", "cause", "conversation",
         "diagnostics", "dialect", "ended", "handlers", "internal", "is_batched", "lifetime",
         "limits", "lock", "loop", "lost_calls", "on_stale", "pending", "retired", "thread",
@@ -127,7 +127,7 @@ class Session:
         self._performer = EffectPerformer(self, owner, self.conversation, self.diagnostics)
         self.internal = InternalCalls(self, owner, self._performer.hold)
         self._idle_waiter: asyncio.Future[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
+        self._close_task: asyncio.Task[None] | None = None
         owner.session_began(self)
         self._reader.resume()
 
@@ -349,7 +349,7 @@ class Session:
         self.retired = retired
         self.diagnostics.drain_stderr()
         self._reader.close()
-        if self._closing is not None:  # the host ends the process, so its exit is no fault
+        if self._close_task is not None:  # the host ends the process, so its exit is no fault
             cause = failures.ClosedByHost()
         with self.lock:
             self.cause = cause
@@ -357,7 +357,7 @@ class Session:
         self.lost_calls = sum(not call.internal for call in calls)
         self._owner.session_ended(self, calls)
         self._performer.cancel()
-        if self._closing is None:
+        if self._close_task is None:
             self.lifetime.kill()
         self.lifetime.release_after_exit()
         self.ended.set_result(None)
@@ -372,15 +372,15 @@ class Session:
         which the task that `close` creates would be cancelled."""
         self.abort()
         await self.lifetime.exits_within(KILL_SECONDS)
-        if self._closing is not None:
-            await asyncio.wait([self._closing], timeout=KILL_SECONDS)
+        if self._close_task is not None:
+            await asyncio.wait([self._close_task], timeout=KILL_SECONDS)
 
     async def close(self) -> None:
         """End the process by the shutdown steps of its dialect. Any task may close a session, at
         any time and more than once. If that task is cancelled, the shutdown still continues."""
-        if self._closing is None:
-            self._closing = self.loop.create_task(self._close())
-        await asyncio.shield(self._closing)
+        if self._close_task is None:
+            self._close_task = self.loop.create_task(self._close())
+        await asyncio.shield(self._close_task)
 
     async def _close(self) -> None:
         self._owner.stop_sending(self)

@@ -45,11 +45,11 @@ class Subscriptions:
         self._timers: dict[Any, asyncio.TimerHandle] = {}
         self._next_attempt = 0  # the `attempt` of the subscription that is being sent
 
-    def opened(self, id: Any, subscription: Subscribe) -> None:
+    def add(self, id: Any, subscription: Subscribe) -> None:
         """Remember a subscription that was sent under this id."""
         self._open[id] = _OpenSubscription(subscription, self._next_attempt, self._loop.time())
 
-    def ended(self, id: Any, failure: Failure | None) -> None:
+    def on_reply(self, id: Any, failure: Failure | None) -> None:
         """Handle the reply to a subscription: send it again, or warn."""
         entry = self._open.pop(id, None)
         if entry is None:
