@@ -32,16 +32,11 @@ __all__ = [
 class Evidence:
     """The facts behind an error. Every field is optional; an empty field is not printed.
 
-    argv     the command line of the process
-    cwd      the working directory of the process
-    exit     how the process ended, as text such as "exited with 1"
-    stderr   the last lines that the process wrote to stderr
-    bytes    the output that was wrong, as text
-    path     the file that was wrong, such as a config or a manifest
-    line     the line in that file, from 1; 0 if it is not known
-    key      the key in that file
-    details  further facts, such as the names of missing programs
-    answer   the error reply, as data, of a CallFailed that came from another process
+    About the process: `argv` is its command line and `cwd` its working directory; `exit` says how
+    it ended, such as "exited with 1"; `stderr` has the last lines that it wrote to stderr; `bytes`
+    is its faulty output, as text. About a file, such as a config: `path` is the file, `line` the
+    line in it (0 if unknown), and `key` the key. `details` are further facts, such as the names of
+    missing programs. `answer` is the error reply of a CallFailed that came from another process.
     """
 
     argv: tuple[str, ...] = ()
