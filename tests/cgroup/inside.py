@@ -34,7 +34,7 @@ GONE_SECONDS = 20.0
 
 def groups() -> list[Path]:
     """Return the cgroups of extensions that exist now."""
-    base = Path(cgroups.find_base().base)
+    base = Path(cgroups.find_base().folder)
     return [path for path in base.glob("exthost-*") if not path.name.endswith("-host")]
 
 
@@ -151,7 +151,10 @@ def alive(pid: int) -> bool:
 async def a_killed_hosts_group_is_removed_by_the_next_one() -> None:
     async with exploring(permissions={"max_memory": MEMORY}):
         pass  # this host has settled
-    dead = Path(cgroups.find_base().base, cgroups._this_host()._replace(started=1).group(7))
+    dead = Path(
+        cgroups.find_base().folder,
+        cgroups._this_host()._replace(started=1).extension_cgroup_name(7),
+    )
     dead.mkdir()
     words = ("-m", "tests.cgroup.inside", "next")
     other = await asyncio.create_subprocess_exec(sys.executable, *words)

@@ -18,7 +18,7 @@ from exthost.errors import SpawnFailed
 from exthost.launch_plan import Cgroup, LaunchPlan
 from exthost.process import cgroups, sandbox_probe
 from exthost.process.child import Child
-from exthost.sandbox.cgroup import CgroupBase, Owner
+from exthost.sandbox.cgroup import CgroupBase, HostIdentity
 from exthost.sandbox.initcode import INIT
 from exthost.sandbox.strict import NOBODY
 from tests.cgroup.delegating import delegated, run_in, tree
@@ -111,7 +111,7 @@ def test_what_a_killed_host_left_is_ended_and_removed_by_the_next(base: Path, wa
 
 def test_what_is_in_a_dead_hosts_leaf_is_nobody_elses_to_end(base: Path) -> None:
     us = cgroups._this_host()
-    leaf = base / us._replace(started=1).leaf
+    leaf = base / us._replace(started=1).host_cgroup_name
     leaf.mkdir()
     with subprocess.Popen(["/bin/sleep", "600"]) as bystander:
         (leaf / "cgroup.procs").write_text(str(bystander.pid))
@@ -123,7 +123,7 @@ def test_what_is_in_a_dead_hosts_leaf_is_nobody_elses_to_end(base: Path) -> None
 
 def test_a_dead_hosts_leaf_goes_when_what_was_ending_in_it_has_ended(base: Path) -> None:
     """A namespace that lost its host is in its leaf for a moment."""
-    leaf = base / cgroups._this_host()._replace(started=1).leaf
+    leaf = base / cgroups._this_host()._replace(started=1).host_cgroup_name
     leaf.mkdir()
     with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE) as ending:
         (leaf / "cgroup.procs").write_text(str(ending.pid))
@@ -135,7 +135,11 @@ def test_a_dead_hosts_leaf_goes_when_what_was_ending_in_it_has_ended(base: Path)
 
 def test_groups_of_hosts_that_live_or_cannot_be_known_stay(base: Path) -> None:
     us = cgroups._this_host()
-    kept = [us.group(1_000_000), Owner(us.namespace + 1, 1, 1).group(7), "exthost-1-1-1-1x"]
+    kept = [
+        us.extension_cgroup_name(1_000_000),
+        HostIdentity(us.namespace + 1, 1, 1).extension_cgroup_name(7),
+        "exthost-1-1-1-1x",
+    ]
     for name in kept:
         (base / name).mkdir()
     close(Child(LaunchPlan(argv=("/bin/true",), group=group_below(base))))
@@ -184,22 +188,22 @@ def test_a_program_that_cannot_be_started_leaves_no_group(base: Path) -> None:
 
 def test_a_group_is_seen_as_it_is(base: Path) -> None:
     seen = cgroups._inspect(str(base))
-    assert (seen.folder, seen.owner, seen.is_delegated) == (str(base), 0, True)
+    assert (seen.folder, seen.owner_uid, seen.is_delegated) == (str(base), 0, True)
     assert (
         seen.is_writable
         and seen.can_kill
-        and not (seen.is_root or seen.has_processes or seen.has_others)
+        and not (seen.is_root or seen.has_processes or seen.has_foreign_members)
     )
     os.setxattr(base, "trusted.delegate", b"0")
     (base / "foreign").mkdir()
     seen = cgroups._inspect(str(base))
-    assert seen.has_others and not seen.is_delegated
+    assert seen.has_foreign_members and not seen.is_delegated
     (base / "foreign").rmdir()
     with subprocess.Popen(["/bin/sleep", "600"]) as ours:
         (base / "cgroup.procs").write_text(str(ours.pid))
-        (base / cgroups._this_host().leaf).mkdir()
+        (base / cgroups._this_host().host_cgroup_name).mkdir()
         seen = cgroups._inspect(str(base))
-        assert seen.has_processes and not seen.has_others
+        assert seen.has_processes and not seen.has_foreign_members
         ours.kill()
 
 
@@ -209,7 +213,7 @@ def test_looking_changes_nothing_and_is_done_once(monkeypatch: pytest.MonkeyPatc
     before = sorted(one.name for one in here.iterdir() if one.is_dir())
     first = cgroups.find_base()
     monkeypatch.setattr(cgroups, "_find_base", None)
-    assert cgroups.find_base() is first and first.result.works == bool(first.base)
+    assert cgroups.find_base() is first and first.result.works == bool(first.folder)
     assert sorted(one.name for one in here.iterdir() if one.is_dir()) == before
 
 

@@ -10,11 +10,11 @@ from exthost.launch_plan import Ceiling
 from exthost.sandbox.cgroup import (
     CgroupBase,
     FoundCgroup,
-    Owner,
+    HostIdentity,
     choose_base,
     locate,
     oom_reason,
-    owner_of,
+    parse_cgroup_name,
     plan_cgroup,
 )
 
@@ -36,7 +36,7 @@ def found_cgroup(told: dict[str, Any] | None) -> FoundCgroup | None:
     if told is None:
         return None
     sets = {name: frozenset(told[name]) for name in ("controllers", "enabled") if name in told}
-    usual: dict[str, Any] = {"folder": "/g/own", "owner": 1000, "controllers": BOTH | {"io"}}
+    usual: dict[str, Any] = {"folder": "/g/own", "owner_uid": 1000, "controllers": BOTH | {"io"}}
     usual |= told | sets
     return FoundCgroup(**usual)
 
@@ -47,7 +47,7 @@ def test_a_group_is_used_only_where_it_is_ours(row: dict[str, Any]) -> None:
         found_cgroup(row["own"]),
         found_cgroup(row.get("above")),
         uid=row.get("uid", 1000),
-        systemd=row.get("systemd", False),
+        has_systemd=row.get("systemd", False),
     )
     if "reason" in row:
         assert row["reason"] in found.result.reason and found.result.fix
@@ -58,7 +58,7 @@ def test_a_group_is_used_only_where_it_is_ours(row: dict[str, Any]) -> None:
 
 
 def test_without_version_2_there_is_nothing_to_choose() -> None:
-    assert "no cgroup v2" in choose_base(None, None, uid=0, systemd=False).result.reason
+    assert "no cgroup v2" in choose_base(None, None, uid=0, has_systemd=False).result.reason
 
 
 MEMORY = (("memory.max", "1000"), ("memory.swap.max", "0"), ("memory.oom.group", "1"))
@@ -107,8 +107,8 @@ def test_whose_memory_ran_out_is_told(events: str, why: str) -> None:
 
 
 def test_a_name_tells_whose_group_it_is() -> None:
-    owner = Owner(4026531836, 12, 3456)
-    assert owner_of(owner.group(7)) == (owner, True)
-    assert owner_of(owner.leaf) == (owner, False)
+    owner = HostIdentity(4026531836, 12, 3456)
+    assert parse_cgroup_name(owner.extension_cgroup_name(7)) == (owner, True)
+    assert parse_cgroup_name(owner.host_cgroup_name) == (owner, False)
     for name in ("exthost", "exthost-1-2-3", "exthost-1-2-3-4x", "x-exthost-1-2-3-4", "init.scope"):
-        assert owner_of(name) is None
+        assert parse_cgroup_name(name) is None

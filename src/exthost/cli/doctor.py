@@ -160,7 +160,7 @@ def probe_machine() -> dict[str, Any]:
         "strict": _probe_as_dict(strict),
         "cgroup": {
             **_probe_as_dict(base.result),
-            "path": base.base,
+            "path": base.folder,
             "controllers": sorted(base.controllers),
         },
     }

@@ -22,11 +22,11 @@ from exthost.sandbox.cgroup import (
     OPTIONAL_FILES,
     CgroupBase,
     FoundCgroup,
-    Owner,
+    HostIdentity,
     choose_base,
     locate,
     oom_reason,
-    owner_of,
+    parse_cgroup_name,
 )
 from exthost.sandbox.probe_result import ProbeResult
 
@@ -90,7 +90,7 @@ class Group:
     def __init__(self, plan: Cgroup) -> None:
         _prepare(plan)
         self.limits_memory = any(file == "memory.max" for file, _ in plan.settings)
-        self._folder = f"{plan.base}/{_this_host().group(next(_numbers))}"
+        self._folder = f"{plan.base}/{_this_host().extension_cgroup_name(next(_numbers))}"
         os.mkdir(self._folder)  # noqa: PTH102
         try:
             for file, value in plan.settings:
@@ -128,8 +128,8 @@ def _find_base() -> CgroupBase:
             above = _inspect(os.path.dirname(folder)) if folder != point else None  # noqa: PTH120
     except OSError:  # not on Linux, or not readable
         pass
-    systemd = os.path.isdir("/run/systemd/system")  # noqa: PTH112
-    return choose_base(own, above, uid=uid, systemd=systemd)
+    has_systemd = os.path.isdir("/run/systemd/system")  # noqa: PTH112
+    return choose_base(own, above, uid=uid, has_systemd=has_systemd)
 
 
 def _inspect(folder: str) -> FoundCgroup:
@@ -137,7 +137,7 @@ def _inspect(folder: str) -> FoundCgroup:
     pids = _read_pids(folder)
     return FoundCgroup(
         folder=folder,
-        owner=os.stat(folder).st_uid,  # noqa: PTH116
+        owner_uid=os.stat(folder).st_uid,  # noqa: PTH116
         is_writable=all(
             os.access(f"{folder}/{name}", os.W_OK)
             for name in (".", "cgroup.procs", "cgroup.subtree_control")
@@ -147,7 +147,8 @@ def _inspect(folder: str) -> FoundCgroup:
             _read_attribute(folder, name) == b"1" for name in ("user.delegate", "trusted.delegate")
         ),
         has_processes=bool(pids),
-        has_others=not is_root and (bool(_foreign_pids(pids)) or _has_foreign_cgroups(folder)),
+        has_foreign_members=not is_root
+        and (bool(_foreign_pids(pids)) or _has_foreign_cgroups(folder)),
         can_kill=is_root or os.path.exists(f"{folder}/cgroup.kill"),  # noqa: PTH110
         controllers=frozenset(_read(f"{folder}/cgroup.controllers").split()),
         enabled=frozenset(_read(f"{folder}/cgroup.subtree_control").split()),
@@ -167,7 +168,7 @@ def _foreign_pids(pids: list[int]) -> set[int]:
 
 def _has_foreign_cgroups(folder: str) -> bool:
     with os.scandir(folder) as entries:
-        return any(entry.is_dir() and owner_of(entry.name) is None for entry in entries)
+        return any(entry.is_dir() and parse_cgroup_name(entry.name) is None for entry in entries)
 
 
 def _read_attribute(folder: str, name: str) -> bytes:
@@ -216,7 +217,7 @@ def _move_host(base: str) -> None:
     pids = _read_pids(base)
     if _foreign_pids(pids):
         raise OSError(errno.EBUSY, "other processes entered it")
-    leaf = f"{base}/{_this_host().leaf}"
+    leaf = f"{base}/{_this_host().host_cgroup_name}"
     os.makedirs(leaf, exist_ok=True)  # noqa: PTH103
     for pid in pids:
         try:
@@ -230,7 +231,9 @@ def _remove_leftovers(base: str) -> None:
     removed only when it is empty, because other processes that the host started may still run in
     it. (The namespaces of its extensions end by themselves a moment after the host.)"""
     with os.scandir(base) as entries:
-        cgroups = [(entry.path, owner_of(entry.name)) for entry in entries if entry.is_dir()]
+        cgroups = [
+            (entry.path, parse_cgroup_name(entry.name)) for entry in entries if entry.is_dir()
+        ]
     for path, name_parts in cgroups:
         if name_parts is None:  # not made by a host
             continue
@@ -242,7 +245,7 @@ def _remove_leftovers(base: str) -> None:
                 _remove_later(path, blocks_exit=False)
 
 
-def _has_ended(owner: Owner) -> bool:
+def _has_ended(owner: HostIdentity) -> bool:
     """Return whether the host that owns a cgroup has ended. A host in another PID namespace cannot
     be seen, so the result for it is False."""
     if owner.namespace != _this_host().namespace:
@@ -256,9 +259,9 @@ def _has_ended(owner: Owner) -> bool:
 # -- files ---------------------------------------------------------------------------------------
 
 
-def _this_host() -> Owner:
+def _this_host() -> HostIdentity:
     namespace = os.stat("/proc/self/ns/pid").st_ino  # noqa: PTH116
-    return Owner(namespace, os.getpid(), _read_start_time(os.getpid()))
+    return HostIdentity(namespace, os.getpid(), _read_start_time(os.getpid()))
 
 
 def _read_start_time(pid: int) -> int:

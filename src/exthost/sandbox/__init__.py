@@ -1,7 +1,7 @@
 """Builds sandboxes, as data: command lines, system call filters, resource limits, cgroup settings.
 
-The package is pure: `process` reads the machine and starts processes, `launch` puts the parts
-together. In reading order:
+The package does no I/O: `process` reads the state of the machine and starts processes, `launch`
+combines the values from here into a launch plan. In reading order:
 
     strict         the sandbox of an extension with permissions: all namespaces, a list of mounts
     pid_namespace  the wrapper for `lifetime = "tree"`: a PID namespace and nothing else
@@ -10,5 +10,5 @@ together. In reading order:
     limits         resource limits for each process, and limits for all processes together
     cgroup         where cgroups can be created, and what is written to their files
     probe_result   which programs for sandboxes this machine has, and whether a sandbox works
-    initcode       the compiled first process of a namespace (`init.c`); generated
+    initcode       our init, the first process of a namespace (`init.c`), compiled; generated
 """

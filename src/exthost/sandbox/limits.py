@@ -1,11 +1,12 @@
 """Turns configured limits into the kernel's resource limits, and into limits for all processes
-together (the ceiling). Pure.
+together (the ceiling).
 
-A resource limit of the kernel (setrlimit) applies to each process alone. Therefore the watchdog
-adds up the memory and the number of all processes of an extension. It samples, so between two
-samples an extension could use much more. Resource limits that are wider than the configured ones
-bound that. For memory the limit is on the data segment, since node does not run with a limited
-address space. Where a cgroup can be created, it limits all processes together (`cgroup`).
+A resource limit of the kernel (setrlimit) applies to each process alone. Therefore a thread of the
+host, the watchdog, adds up the memory and counts the processes of an extension at short intervals.
+Between two samples an extension could use much more. So each process also gets resource limits,
+which are wider than the configured limits. For memory this is the limit on the data segment
+(RLIMIT_DATA), since node does not run with a limited address space. If a cgroup can be created, the
+kernel limits all processes together (`cgroup`).
 """
 
 from collections.abc import Iterable
@@ -24,17 +25,19 @@ __all__ = [
     "with_defaults",
 ]
 
-# RLIMIT_ numbers of the kernel. They are the same on every architecture that our init supports.
+# RLIMIT_ numbers of the kernel. They are the same on every architecture that our init (`init.c`,
+# the first process of a namespace) supports.
 CPU, FILE_SIZE, DATA, PROCESSES, FILES = 0, 1, 2, 6, 7
 
 _OPTIONS = {CPU: "cpu", FILE_SIZE: "fsize", DATA: "data", PROCESSES: "nproc", FILES: "nofile"}
 
-# The time between the soft limit, SIGXCPU, which a program may handle, and the hard one, SIGKILL.
+# The time between the soft limit (SIGXCPU, which a program may handle) and the hard limit
+# (SIGKILL).
 _CPU_GRACE_SECONDS = 1
 
-# How much wider the resource limits are than the configured ones. With equal ones an allocation or
-# a fork would fail before the watchdog could end the extension and name the limit. The kernel
-# counts threads as processes, and counts our init.
+# How much wider the resource limits are than the configured limits. If both were equal, an
+# allocation or a fork would fail before the watchdog could end the extension with an error that
+# names the limit. Also, the kernel counts threads as processes, and counts our init.
 _MEMORY_FACTOR = 4
 _PROCESSES_FACTOR, _SPARE_PROCESSES = 2, 16
 
@@ -54,7 +57,8 @@ _MIN_SOCKETS = 64
 
 
 def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[ResourceLimit, ...]:
-    """Return the resource limits for each process."""
+    """Return the resource limits for each process. `policy` is None without a `permissions` table;
+    only such a table limits memory."""
     rlimits = []
     if limits.cpu is not None:
         seconds = max(1, round(limits.cpu))
@@ -72,9 +76,10 @@ def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[Resourc
 
 
 def with_defaults(limits: Limits, max_memory: int | None) -> Limits:
-    """Return the limits of a sandboxed extension: these, with defaults for the number of file
-    descriptors and processes. A small `max_memory` (bytes) lowers the number of file descriptors,
-    since the watchdog cannot see the buffers of pipes and sockets: they belong to no process."""
+    """Return the limits of a sandboxed extension: `limits`, with defaults for the numbers of file
+    descriptors and processes if they are not set. A small `max_memory` (bytes) lowers the default
+    number of file descriptors, since the watchdog cannot see the buffers of pipes and sockets: the
+    kernel accounts them to no process."""
     by_memory = _MAX_FILES if max_memory is None else max_memory // _FILE_BYTES
     files = max(_MIN_FILES, min(_MAX_FILES, by_memory))
     return limits.over(Limits(nofile=files, nproc=_MAX_PROCESSES))
@@ -88,14 +93,15 @@ def max_sockets(max_memory: int, buffer_bytes: int) -> int:
 
 
 def max_threads(processes: int) -> int:
-    """Return the number of threads to allow in the kernel, which counts threads, for a configured
-    number of processes."""
+    """Return the limit to set in the kernel, which counts threads, for a configured number of
+    processes."""
     return processes * _PROCESSES_FACTOR + _SPARE_PROCESSES
 
 
 def ceiling(limits: Limits, policy: Permissions | None) -> Ceiling:
     """Return the limits for all processes of an extension together."""
     max_memory = policy.max_memory if policy is not None else None
+    # Rounded as in `resource_limits`, so that both limits are the same number of seconds.
     cpu = None if limits.cpu is None else max(1, round(limits.cpu))
     return Ceiling(max_memory, limits.nproc, cpu)
 

@@ -5,12 +5,12 @@ process can prevent that. Our init (`init.c`) makes the namespace and is its fir
 when the program exits, or when the host's end of the control pipe is closed, which also happens if
 the host gets SIGKILL. So no process of the extension outlives the host.
 
-As a rule our init makes the namespace itself, since starting another program would double the time
-of a start. But some systems allow only certain programs to make namespaces, and bubblewrap may be
-one of them. Then bubblewrap makes the namespace and starts our init in it.
+Usually our init makes the namespace itself, since starting another program would double the time
+of a start. But some systems allow only certain programs, such as bubblewrap, to make namespaces. On
+these, bubblewrap makes the namespace and starts our init in it.
 
-Files, network, variables and uid are those of the host. The program sees only the pids of its
-namespace, and set-user-ID programs give it no rights (docs/security.md).
+The program has the host's files, network, environment variables and uid. It sees only the pids of
+its namespace, and gains no rights by executing a set-user-ID program (docs/security.md).
 """
 
 from exthost.launch_plan import LaunchPlan, ResourceLimit, Wrapper
@@ -18,7 +18,7 @@ from exthost.sandbox.initcode import INIT
 
 __all__ = ["ENFORCED", "plan_probe", "plan_wrapper"]
 
-# The value of `enforced["pids"]`.
+# The value of `enforced["pids"]`, in which users see how processes are kept together.
 ENFORCED = "pidns"
 
 _OPTIONS = (
@@ -28,8 +28,9 @@ _OPTIONS = (
 
 
 def plan_wrapper(machine: str, bwrap: str = "", limits: tuple[ResourceLimit, ...] = ()) -> Wrapper:
-    """Return the wrapper for a machine of this architecture. If `bwrap` is the path of bubblewrap,
-    that makes the namespace; if it is "", our init does. `limits` apply to each process."""
+    """Return the wrapper (what is executed around a program). `machine` is the architecture, as
+    `uname -m` prints it. `bwrap` is the path of bubblewrap, which then makes the namespace; if it
+    is "", our init makes it. `limits` apply to each process."""
     return Wrapper(options=(bwrap, *_OPTIONS) if bwrap else (), init=INIT[machine], limits=limits)
 
 

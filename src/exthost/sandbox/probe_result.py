@@ -11,7 +11,7 @@ __all__ = ["ProbeResult", "SandboxSupport"]
 class SandboxSupport(NamedTuple):
     """What this machine has for building sandboxes.
 
-    bwrap, setpriv, prlimit  paths of the programs, "" for one that is not installed
+    bwrap, setpriv, prlimit  the paths of these programs; "" if the program is not installed
     machine                  the architecture, as `uname -m` prints it
     uid                      the user that the host runs as; 0 is root
     """
@@ -24,10 +24,10 @@ class SandboxSupport(NamedTuple):
 
 
 class ProbeResult(NamedTuple):
-    """Whether one kind of sandbox works on this machine.
+    """Whether one type of sandbox works on this machine.
 
     reason        why it does not work; "" if it works
-    fix           what a person can do about that
+    fix           what a person can do to make it work
     is_temporary  whether a later attempt may succeed, since the failure had nothing to do with the
                   sandbox: too few file descriptors, too little memory, a timeout
     """

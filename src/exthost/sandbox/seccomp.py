@@ -1,9 +1,9 @@
-"""Builds the system call filter (seccomp) of the strict sandbox, as a BPF program. Pure.
+"""Builds the system call filter (seccomp) of the strict sandbox, as a BPF program.
 
 The kernel runs the filter before each system call. The filter sees the number, the architecture and
 the arguments, and returns "allow", an errno or "kill". It is a second barrier behind the
-namespaces. It is the only one against sockets that network namespaces do not cover (AF_VSOCK before
-Linux 7.0).
+namespaces. It is the only barrier against sockets that network namespaces do not cover (AF_VSOCK
+before Linux 7.0).
 
 The filter is an allow-list (`system_calls`). A call that is in no list fails with ENOSYS, so that
 programs and libraries fall back to older calls; that includes calls which future kernels add. A
@@ -12,11 +12,13 @@ allowed only with certain arguments:
 
 Without network, no socket can be created, connected or bound. `socketpair` is allowed, since event
 loops need it, but only for streams and sequenced packets: datagram sockets, which SOCK_RAW creates
-as well, could send to any path. Their buffers keep the size that the system gives them.
+as well, could send to any path. A program cannot change the buffer sizes of its sockets, because no
+limit counts the memory in these buffers.
 
 No call may set the set-user-ID or set-group-ID bit of a file: outside the sandbox such a file would
-run with its owner's rights. No lease can be taken on a file: whoever opens it, the host included,
-would wait for the holder. `clone` cannot make namespaces, and `personality` cannot change anything.
+run with its owner's rights. No lease can be taken on a file: a process that opens the file, such as
+the host, would wait for the holder of the lease. `clone` cannot make namespaces, and `personality`
+cannot change anything.
 """
 
 import struct
@@ -45,13 +47,13 @@ _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _NETLINK_ROUTE = 0
 _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE_MASK = 1, 5, 0xF
 
-# SOL_SOCKET; SO_SNDBUF and SO_SNDBUFFORCE. A pair of sockets has no other buffers.
+# SOL_SOCKET; SO_SNDBUF and SO_SNDBUFFORCE. Sockets of a socketpair have only send buffers.
 _SOCKET_LEVEL = 1
 _BUFFER_SIZES = (7, 32)
 
 # S_ISUID | S_ISGID; and the flags with which open takes a mode: O_CREAT | __O_TMPFILE.
 _SPECIAL_MODES = 0o6000
-_CREATES = 0o100 | 0o20000000
+_CREATE_FLAGS = 0o100 | 0o20000000
 
 # F_SETLEASE and F_SETDELEG of fcntl.
 _LEASES = (1024, 1040)
@@ -59,7 +61,8 @@ _LEASES = (1024, 1040)
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET.
 _NAMESPACES = 0x7E020000
 
-# With this argument `personality` changes nothing; 0 is what every program has.
+# With this argument `personality` only returns the current value. The argument 0, which every
+# program has from the start, is allowed as well.
 _QUERY_PERSONALITY = 0xFFFFFFFF
 
 # The machine's name by uname → its AUDIT_ARCH.
@@ -82,8 +85,9 @@ _OPENS: Mapping[str, tuple[int, int]] = {"open": (1, 2), "openat": (2, 3)}
 
 
 def program(machine: str, *, network: bool) -> bytes:
-    """Return the filter for this machine, as the kernel takes it. Raises KeyError for an unknown
-    machine."""
+    """Return the filter for this machine (as `uname -m` prints it), as an array of struct
+    sock_filter. `network` is whether the extension may use the network. Raises KeyError for an
+    unknown machine."""
     architecture = ARCHITECTURES[machine]
     code = [
         _step(_LOAD, _ARCHITECTURE),
@@ -99,36 +103,36 @@ def program(machine: str, *, network: bool) -> bytes:
     for name, check in _checks(network).items():
         if name in numbers:
             code += _if(numbers[name], check)
-    answers: dict[int, int] = {}
+    verdicts: dict[int, int] = {}
     for call in (*DENIED, *(() if network else GROUPS[NETWORK])):
         if (number := call.number(machine)) is not None:
-            answers[number] = _ERRNO | _EPERM
+            verdicts[number] = _ERRNO | _EPERM
     for call in calls(network=network):
         if (number := call.number(machine)) is not None:
-            answers[number] = _ALLOW
-    return b"".join([*code, *_search(_spans(answers))])
+            verdicts[number] = _ALLOW
+    return b"".join([*code, *_search(_verdict_ranges(verdicts))])
 
 
-def _spans(answers: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Return where the answer changes along the numbers: the first number of each span, and its
-    answer. A number without an answer gets ENOSYS."""
-    absent = _ERRNO | _ENOSYS
-    spans = [(0, answers.get(0, absent))]
-    for before, number in pairwise(range(max(answers) + 2)):
-        answer = answers.get(number, absent)
-        if answer != answers.get(before, absent):
-            spans.append((number, answer))
-    return spans
+def _verdict_ranges(verdicts: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Return the ranges of call numbers that have the same verdict, in ascending order: the first
+    number of each range, and its verdict. A number without a verdict gets ENOSYS."""
+    default = _ERRNO | _ENOSYS
+    ranges = [(0, verdicts.get(0, default))]
+    for previous, number in pairwise(range(max(verdicts) + 2)):
+        verdict = verdicts.get(number, default)
+        if verdict != verdicts.get(previous, default):
+            ranges.append((number, verdict))
+    return ranges
 
 
-def _search(spans: Sequence[tuple[int, int]]) -> list[bytes]:
-    """Return the code that finds the span of the loaded number by bisection, and returns its
-    answer."""
-    if len(spans) == 1:
-        return [_step(_RETURN, spans[0][1])]
-    middle = len(spans) // 2
-    lower, upper = _search(spans[:middle]), _search(spans[middle:])
-    return [_step(_JUMP_AT_LEAST, spans[middle][0], len(lower), 0), *lower, *upper]
+def _search(ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    """Return the code that finds the range of the loaded number by bisection, and returns its
+    verdict."""
+    if len(ranges) == 1:
+        return [_step(_RETURN, ranges[0][1])]
+    middle = len(ranges) // 2
+    lower, upper = _search(ranges[:middle]), _search(ranges[middle:])
+    return [_step(_JUMP_AT_LEAST, ranges[middle][0], len(lower), 0), *lower, *upper]
 
 
 def _checks(network: bool) -> dict[str, list[bytes]]:
@@ -147,8 +151,8 @@ def _checks(network: bool) -> dict[str, list[bytes]]:
     for name, mode in _MODES.items():
         checks[name] = _unless_set(mode, _SPECIAL_MODES)
     for name, (flags, mode) in _OPENS.items():
-        creates = [_step(_LOAD, _ARGUMENTS + 8 * flags), _step(_JUMP_SET, _CREATES, 1, 0)]
-        checks[name] = [*creates, _step(_RETURN, _ALLOW), *_unless_set(mode, _SPECIAL_MODES)]
+        load_flags = [_step(_LOAD, _ARGUMENTS + 8 * flags), _step(_JUMP_SET, _CREATE_FLAGS, 1, 0)]
+        checks[name] = [*load_flags, _step(_RETURN, _ALLOW), *_unless_set(mode, _SPECIAL_MODES)]
     return checks
 
 
@@ -163,6 +167,7 @@ def _unless_set(argument: int, bits: int) -> list[bytes]:
 
 
 def _personality() -> list[bytes]:
+    """Return the code that allows only arguments that change nothing."""
     allow = [_step(_RETURN, _ALLOW)]
     return [
         _step(_LOAD, _ARGUMENTS),
@@ -180,7 +185,7 @@ def _fcntl() -> list[bytes]:
 
 
 def _setsockopt() -> list[bytes]:
-    """Return the code that keeps the buffers of sockets at their size."""
+    """Return the code that denies changes of the size of a send buffer."""
     deny = [_step(_RETURN, _ERRNO | _EPERM)]
     sizes = [step for option in _BUFFER_SIZES for step in _if(option, deny)]
     return [
@@ -206,6 +211,7 @@ def _socket() -> list[bytes]:
 
 
 def _socketpair(network: bool) -> list[bytes]:
+    """Return the code that allows only AF_UNIX and, without network, only connected types."""
     check = [_step(_LOAD, _ARGUMENTS), *_unless(_AF_UNIX, _ERRNO | _EAFNOSUPPORT)]
     if not network:
         masked = [_step(_LOAD, _ARGUMENTS + 8), _step(_AND, _SOCK_TYPE_MASK)]
@@ -220,12 +226,12 @@ def _if(value: int, then: list[bytes]) -> list[bytes]:
     return [_step(_JUMP_EQUAL, value, 0, len(then)), *then]
 
 
-def _unless(value: int, answer: int) -> list[bytes]:
-    """Return the code that returns `answer` unless the loaded number is this value."""
-    return [_step(_JUMP_EQUAL, value, 1, 0), _step(_RETURN, answer)]
+def _unless(value: int, verdict: int) -> list[bytes]:
+    """Return the code that returns `verdict` unless the loaded number is this value."""
+    return [_step(_JUMP_EQUAL, value, 1, 0), _step(_RETURN, verdict)]
 
 
-def _step(code: int, value: int, when_true: int = 0, when_false: int = 0) -> bytes:
-    """Return one instruction (struct sock_filter). `when_true` and `when_false` are the numbers of
-    instructions that a jump skips."""
-    return struct.pack("=HBBI", code, when_true, when_false, value)
+def _step(code: int, value: int, skip_if_true: int = 0, skip_if_false: int = 0) -> bytes:
+    """Return one instruction (struct sock_filter). `skip_if_true` and `skip_if_false` are the
+    numbers of instructions that a jump skips."""
+    return struct.pack("=HBBI", code, skip_if_true, skip_if_false, value)

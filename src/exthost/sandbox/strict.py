@@ -3,7 +3,7 @@
 The strict sandbox puts the extension into new namespaces of every kind, without capabilities and
 behind a filter of system calls (`seccomp`). It mounts only the paths of a `View`, so all other
 files of the host are invisible. The result is a `Wrapper`: the command that is executed around the
-program. The module is pure: it runs nothing and reads no files.
+program. The module does no I/O.
 
 The order of the arguments matters, because bubblewrap mounts in that order:
 
@@ -60,10 +60,12 @@ _PROC_READ_ONLY = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus",
 
 
 class VisiblePath(NamedTuple):
-    """A path of the host that is mounted in the sandbox. It contains no symbolic links.
+    """A path of the host that is mounted in the sandbox.
 
-    `source` is a label that says why the path is visible: "system", "granted", "package" and so on.
-    Users see it in listings.
+    path    an absolute path without symbolic links
+    access  whether the extension may write there
+    source  a label that says why the path is visible: "system", "granted", "package" and so on;
+            users see it in listings
     """
 
     path: str
@@ -72,7 +74,8 @@ class VisiblePath(NamedTuple):
 
     @property
     def is_guard(self) -> bool:
-        """Whether it is mounted only to keep the extension from replacing the host's config."""
+        """Whether the path is mounted only to keep the extension from replacing the host's
+        config."""
         return self.source in (GUARDED_FILE, GUARDED_FOLDER)
 
 
@@ -81,9 +84,11 @@ class View:
     """The part of the host's file system that a sandboxed extension sees.
 
     visible_paths  the paths that are mounted; each exists
-    links          symbolic links that lead to them, which are made again: (path, target)
+    links          symbolic links that lead to these paths, and are created in the sandbox as well:
+                   (path, target)
     cwd            the working folder; it is created empty if it is not visible
-    state          a folder that the extension may write, "" for none; it need not exist yet
+    state          the extension's state folder, which it may write; "" for none; it need not exist
+                   yet
     uid            the user that a root host runs the extension as; None for the host's own user
     """
 
@@ -111,9 +116,9 @@ def plan_wrapper(
     limits: tuple[ResourceLimit, ...] = (),
     max_memory: int | None = None,
 ) -> Wrapper:
-    """Return the wrapper for a program with this view. `network`: it may use the host's network.
-    `limits` are applied to each process. `max_memory` is the size of each private file system, in
-    bytes; None for the default sizes."""
+    """Return the wrapper for a program with this view. `network` is whether it may use the host's
+    network. `limits` are applied to each process. `max_memory` is the size of each private file
+    system, in bytes; None for the default sizes."""
     sizes = private_sizes(max_memory)
     return Wrapper(
         options=tuple(_options(support, view, network, sizes)),
@@ -193,10 +198,12 @@ def _options(
     ):
         yield from ("--bind" if access == "write" else "--ro-bind", path, path)
     if view.state:
-        # The host may be unable to create it, and then the extension starts without it.
+        # bubblewrap ignores a state folder that does not exist: the host may be unable to create
+        # it, and the extension starts without it.
         yield from ("--bind-try", view.state, view.state)
     paths = [visible.path for visible in view.visible_paths]
     for link, target in view.links:
+        # A mounted folder already contains the links inside it.
         if not any(_is_inside(link, path) for path in paths):
             yield from ("--symlink", target, link)
     if not any(_is_inside(view.cwd, path) or view.cwd == path for path in paths):

@@ -1,20 +1,21 @@
-"""The system calls that a sandboxed extension may make, by group, and their numbers. Pure data.
+"""The system calls that a sandboxed extension may make, by group, and their numbers.
 
-The groups together are about what systemd calls `@system-service`: all that the runtimes of Python,
-Node, Go, Rust and Java use, and what programs do with files, processes and time. A call that is in
-no group does not exist for the extension (ENOSYS), and neither does one that a later kernel adds.
-Calls in `DENIED` exist, and the answer is EPERM: programs that try them expect that answer from an
-ordinary user.
+The groups together are about the same as systemd's group `@system-service`: the calls that the
+runtimes of Python, Node, Go, Rust and Java use, and the usual calls for files, processes and time.
+A call that is in no group fails with ENOSYS, as if the kernel did not have it; so do calls that
+later kernels add. A call in `DENIED` fails with EPERM: programs that try it expect this error when
+an ordinary user runs them.
 
 In no group, although systemd allows them:
 
     memfd_create, shm*, msg*, sem*, mq_*   memory that belongs to no process, so no limit counts it
     vmsplice                               pages in a pipe belong to no process, and each can be as
                                            large as 2 MB
-    io_setup and its kind                  their number is limited for the whole machine together
+    io_setup, io_submit and so on          the kernel limits their requests only for the whole
+                                           machine, so one extension could use up all
     io_uring_*, userfaultfd, bpf           interfaces with a long record of kernel defects
-    openat2, clone3                        take what is checked from memory, where no filter sees
-                                           it; libraries fall back to `openat` and `clone`
+    openat2, clone3                        pass flags in a struct in memory, which a filter cannot
+                                           read; libraries fall back to `openat` and `clone`
 """
 
 from collections.abc import Mapping
@@ -24,21 +25,22 @@ __all__ = ["DENIED", "GROUPS", "NETWORK", "Call", "calls"]
 
 
 class Call(NamedTuple):
-    """A system call and its numbers; None where the machine has no such call."""
+    """A system call and its number on each architecture; None if the architecture does not have
+    this call."""
 
     name: str
     x86_64: int | None
     aarch64: int | None
 
     def number(self, machine: str) -> int | None:
-        """Return its number on this machine."""
+        """Return the call's number on this machine; None if it has no such call."""
         return self.x86_64 if machine == "x86_64" else self.aarch64
 
 
 # The group that an extension with `network = true` has in addition.
 NETWORK = "network"
 
-# Each call with its number on x86_64 and on aarch64.
+# Each call with its number on x86_64 and on aarch64; "-" if the architecture does not have it.
 _TABLE: Mapping[str, str] = {
     "descriptors": """
     read 0 63; write 1 64; readv 19 65; writev 20 66; pread64 17 67; pwrite64 18 68;
@@ -144,21 +146,21 @@ _DENIED = """
 """
 
 
-def _read(text: str) -> tuple[Call, ...]:
-    rows = (row.split() for row in text.split(";"))
-    return tuple(Call(name, *map(_number, numbers)) for name, *numbers in rows)
+def _parse_calls(text: str) -> tuple[Call, ...]:
+    entries = (entry.split() for entry in text.split(";"))
+    return tuple(Call(name, *map(_parse_number, numbers)) for name, *numbers in entries)
 
 
-def _number(word: str) -> int | None:
-    return None if word == "-" else int(word)
+def _parse_number(text: str) -> int | None:
+    return None if text == "-" else int(text)
 
 
-GROUPS: Mapping[str, tuple[Call, ...]] = {name: _read(text) for name, text in _TABLE.items()}
-DENIED = _read(_DENIED)
+GROUPS: Mapping[str, tuple[Call, ...]] = {name: _parse_calls(text) for name, text in _TABLE.items()}
+DENIED = _parse_calls(_DENIED)
 
 
 def calls(*, network: bool) -> tuple[Call, ...]:
-    """Return the calls that an extension may make."""
+    """Return the calls that an extension may make, with or without network."""
     return tuple(
         call for name, group in GROUPS.items() if network or name != NETWORK for call in group
     )
