@@ -7,7 +7,7 @@ No module outside a dialect's package names the dialect. In reading order:
     base               Dialect and Traits: the parts that a dialect supplies
     steps              operations and handshakes, and the steps that a generator may yield
     calls              params and results of operations that are the same in every dialect
-    streams            calls whose answer is a sequence of events
+    streams            calls that are answered with a sequence of events
     meanings           what a notification of an extension makes the host do
     host_requests      requests that an extension may send to its host
     handshake_context  the values that a handshake may use

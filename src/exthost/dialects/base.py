@@ -51,13 +51,15 @@ class Traits:
                      sets is not restarted
         retry        "once" sends a call a second time if its process ended before the reply
     Host requests
-        quiet_while_asked  whether nothing but the answer is sent while a request of the extension
-                     is open, because the extension may take the next message for the answer
+        quiet_while_asked  whether the host sends nothing but the reply while a request of the
+                     extension is open, because the extension may take the next message for the
+                     reply
     Life cycle
         start        "eager" starts an extension with the host, "lazy" at its first use
         tools        whether the tools are known from the "handshake" or already from the "manifest"
         environment  which variables of the host an extension inherits: "filtered" (all but
                      secrets), "minimal" (those in `variables`) or "declared" (only PATH)
+        variables    the names of the variables that "minimal" passes on
         env_vars     variables that describe the extension to itself: name → "extension" (its id),
                      "host_version" or "state_folder" (its own folder, created before the start)
         limits       time limits in seconds, and sizes

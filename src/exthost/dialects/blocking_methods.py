@@ -1,4 +1,4 @@
-"""Makes blocking methods from asynchronous ones, with the same parameters.
+"""Makes blocking methods from asynchronous methods, with the same parameters.
 
 In a class that has the attributes `target` and `loop_thread`, `open = forward(Documents.open)`
 defines a method that runs `target.open` on the event loop's thread, blocks, and returns the result.
@@ -150,5 +150,6 @@ class SyncStream:
 
     @property
     def _entered(self) -> Stream:
-        # Without `with`, the stream object itself gives the result, or raises the right error.
+        # Without `with` there is no entered stream yet. Then the stream object that the method
+        # returned gives the result, or raises the right error.
         return self._stream if self._stream is not None else cast(Stream, self._context)

@@ -11,7 +11,8 @@ from exthost.offer import Offer
 
 
 class Stream(Protocol):
-    """The events of one call, in order. `result` is set after the last event."""
+    """The events of one call, in order. `result`, the result of the call, is set after the last
+    event."""
 
     result: Any
 
@@ -33,7 +34,8 @@ class Caller(Protocol):
 
     @property
     def offer(self) -> Offer:
-        """What the extension announced in its last handshake."""
+        """The offer: the tools, hooks and capabilities that the extension announced in its last
+        handshake."""
 
     async def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
         """Send a request and return the result of its reply."""

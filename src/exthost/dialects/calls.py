@@ -16,9 +16,11 @@ from exthost.spec import Spec
 class ToolCall(NamedTuple):
     """The params of the operation `call_tool`.
 
-    context  the mapping that the caller passed beside the arguments
-    tool     the tool as the extension announced it; None if unknown
-    spec     the configuration of the extension; None if unknown
+    name       the tool's name
+    arguments  the tool's arguments, a JSON value
+    context    the mapping that the caller passed beside the arguments
+    tool       the tool as the extension announced it; None if unknown
+    spec       the configuration of the extension; None if unknown
     """
 
     name: str
@@ -29,8 +31,8 @@ class ToolCall(NamedTuple):
 
 
 def tool_as_method(call: ToolCall) -> tuple[str, Any]:
-    """Return the request of a dialect in which each tool is a method of its own name, with the
-    arguments as params."""
+    """Return the wire method and the params of a tool call, for dialects in which each tool is a
+    method: the method has the tool's name, and the params are the arguments."""
     return call.name, call.arguments
 
 
@@ -58,7 +60,7 @@ class HookAnswer(NamedTuple):
     confirm      a question that a person must answer before the event may happen; None for none
     inject       text to be added; None for none
     final        whether no further hook is run for this event
-    extra        other fields of the dialect's answer, for the program that ran the hooks
+    extra        other fields of the reply, for the program that ran the hooks
     """
 
     abort: bool = False
@@ -76,6 +78,8 @@ class HookAnswer(NamedTuple):
 class FileFragment:
     """A part of a file that an extension generated, and that the host may write.
 
+    path      the path of the file
+    content   the text of the fragment
     strategy  how `content` is combined with the contents of the file
     order     appended fragments of one file are sorted by this number
     format    the format of the file; "" if unknown

@@ -39,12 +39,12 @@ class Codec(Protocol):
         is ignored. Raises ProtocolViolation for a frame that must end the session."""
 
     def reply_id_in_prefix(self, head: bytes) -> Id | None:
-        """Return the id in the first bytes of a reply; None if they do not contain one."""
+        """Return the id in the first bytes of a reply; None if they do not contain an id."""
 
 
 @runtime_checkable
 class Positional(Protocol):
-    """An extension's codec that cannot tell from a frame which method is requested, because the
+    """A codec of an extension that cannot find in a frame which method is requested, because the
     messages of the dialect carry neither ids nor method names."""
 
     def expect(self, method: str) -> None:

@@ -1,4 +1,4 @@
-"""Finds the installed dialects: the built-in ones, and those of other packages.
+"""Finds the installed dialects: the built-in dialects, and those of other packages.
 
 Another package supplies a dialect by an entry point of the group `exthost.dialects`, which names a
 `DialectPackage` or a `Dialect`. If a dialect cannot be loaded, functions that look it up by name
@@ -51,8 +51,8 @@ DIALECT_NAMES = _DialectNames(BUILT_IN)
 
 
 def find_dialect(name: str) -> Dialect:
-    """Return the dialect of this name. Raises ConfigError if there is none, or if its package
-    cannot be loaded."""
+    """Return the dialect of this name. Raises ConfigError if there is no such dialect, or if its
+    package cannot be loaded."""
     package = find_package(name)
     if isinstance(package.dialect, Dialect):
         return package.dialect
@@ -114,7 +114,8 @@ def find_manifest_format(name: str) -> ManifestFormat | None:
 
 
 def find_conformance(name: str) -> Conformance:
-    """Return how extensions of this dialect are checked; the defaults if it does not say."""
+    """Return how extensions of this dialect are checked; the defaults if the dialect has no
+    Conformance."""
     package = find_package(name)
     if not package.conformance:
         return Conformance()
@@ -181,9 +182,10 @@ def _load_guarded(name: str, load: Callable[[], T]) -> T:
     except Exception as error:
         import traceback
 
-        where = traceback.extract_tb(error.__traceback__)[-1]
+        # The innermost frame is the line that raised. Its number may be None: 0 means unknown.
+        frame = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error}"
-        raise _broken_package_error(name, text, where.filename, where.lineno or 0) from error
+        raise _broken_package_error(name, text, frame.filename, frame.lineno or 0) from error
 
 
 def _broken_package_error(name: str, why: str, path: str = "", line: int = 0) -> ConfigError:

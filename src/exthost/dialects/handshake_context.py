@@ -15,10 +15,10 @@ class HandshakeContext:
     config        the value of `config` in its entry, for the extension
     options       the value of `options` in its entry, for the dialect
     cwd, env      the working folder and the environment variables of the process
-    host_version  the version of the host that the extension may be told
+    host_version  the host's version, as the handshake may send it; a config can change it
     state_folder  the folder in which the extension may keep its state; "" if it has none
     manifest      the manifest as the dialect parsed it; None without a manifest
-    wire_id       the id of the extension in its own messages
+    wire_id       the id that the extension uses for itself in its messages
     handles       the methods for which the host has handlers
     """
 

@@ -8,7 +8,8 @@ handles a request in three steps:
 2. The host runs the action (`host.api`), which yields an outcome.
 3. `HostRequest.make_result` converts the outcome to the result that the extension receives.
 
-An action does not contain the id of the extension, because the host knows which one sent it.
+An action does not contain the id of the extension, because the host knows which extension sent the
+request.
 """
 
 from collections.abc import Callable
@@ -66,7 +67,8 @@ class WriteConfig(NamedTuple):
 
 
 class WatchConfig(NamedTuple):
-    """Notify the extension when one of the settings `keys` changes; None for any setting.
+    """Notify the extension when one of the settings `keys` changes. If `keys` is None, notify it
+    of a change of any setting.
 
     `make_notification` returns the message, given the key and the new value. The outcome is None.
     """

@@ -2,11 +2,11 @@
 
 The hostile extension (`exthost.testing.hostile`) uses the framing and codec of any dialect, and
 executes commands. A command is a JSON object such as `{"do": "die", "code": 3}`. A HostilePeer
-names the method whose requests carry commands, and says how the handshake is answered, and how a
-command and its answer are wrapped in the params and the result of that method. The test, in the
-role of the host, calls `wrap_command` and `unwrap_value`; the extension uses the rest. It runs
-without installed packages, so a module with a HostilePeer imports only the standard library,
-`exthost.messages` and this module.
+names the method whose requests carry commands, and defines how the extension replies to the
+handshake, and how a command and its value are wrapped in the params and the result of that method.
+The test, in the role of the host, calls `wrap_command` and `unwrap_value`; the extension uses the
+other fields. The extension runs without installed packages, so a module with a HostilePeer imports
+only the standard library, `exthost.messages` and this module.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,14 +28,15 @@ def unchanged(value: Any) -> Any:
 class HostilePeer:
     """How the hostile extension speaks one dialect.
 
+    dialect           the name of the dialect
     method            the method that carries commands; one request and one reply
     answer_handshake  returns the reply to a request of the handshake, given the request and the
                       command-line flags; None for a request that is not part of the handshake
     last_request      the method of the last request of the handshake
     wrap_command, unwrap_command  convert a command to the params of `method`, and back
-    wrap_value, unwrap_value      convert the answer to a command to a result, and back
+    wrap_value, unwrap_value      convert the value of a command to a result, and back
     notification      a notification that an extension may send; None if the dialect has none
-    host_request      a request that an extension may send to the host; None if it has none
+    host_request      a request that an extension may send to the host; None if the dialect has none
     settings          settings for the extension's entry in the host's config
     modules           modules outside the standard library that the dialect imports
     manifest          the file name and the text of the extension's manifest; None without one

@@ -29,13 +29,14 @@ _JSON_START = b'{["'  # the first byte of an object, a list or a string
 
 
 class Reader(Protocol):
-    """The part of a codec that a dialect supplies: converts any object but the simplest reply."""
+    """The part of a codec that a dialect supplies. `read` converts any object except the simplest
+    reply."""
 
     def read(self, fields: dict[str, Any], frame: Bytes) -> Message | Noise: ...
 
 
 def noise(frame: Bytes, why: str) -> Noise:
-    """Return a frame that is not a message as Noise, shortened to what an error message shows."""
+    """Return a frame that is not a message as Noise. Only its first bytes are kept, for errors."""
     return Noise(bytes(frame[:EVIDENCE_BYTES]), why)
 
 
@@ -47,8 +48,7 @@ def decoder(
 ) -> Callable[[Any, Bytes], Incoming]:
     """Return the method `decode` of a codec.
 
-    members   the number of fields of the simplest reply: an id, a result and, if there is one, the
-              marker
+    members   the number of fields of the simplest reply: an id, a result and the marker, if any
     marker    a field that every message must have, such as `jsonrpc`; None for no such field
     not_json  returns the message for a frame that is not JSON, or raises ProtocolViolation
     batches   whether a frame may contain a list of messages

@@ -8,7 +8,7 @@ special case in the walk, add a field here instead.
 use it as well: file names, the name of the parent folder, and whether the program itself is the
 manifest.
 
-**How a manifest is read** is a pure function, `ManifestFormat.read`. It takes a `ManifestFile` and
+**How a manifest is read** is a function, `ManifestFormat.read`. It takes a `ManifestFile` and
 returns a `Verdict`:
 
 - `Accepted`: the extension, and warnings about mistakes that do not prevent its use;
@@ -52,7 +52,8 @@ def _no_file(path: str) -> bool:
 class ManifestFile:
     """The path and the contents of one manifest. Paths are absolute, with "/" as separator.
 
-    folder        the extension's own folder; not always the folder of the manifest
+    path          the manifest's path
+    folder        the extension's folder; not always the folder of the manifest
     data          the manifest's bytes; empty if the program itself is the manifest
     root_index    the index of the search path in which discovery found the manifest
     read_sibling  returns the bytes of a file beside the manifest, given its file name, or None if
@@ -81,6 +82,7 @@ class ManifestFile:
 class Remark(NamedTuple):
     """A warning about one file.
 
+    text  the warning
     file  the name of a file beside the manifest; "" for the manifest itself
     line  the number of the line that the warning is about; 0 if unknown
     """
@@ -123,6 +125,7 @@ Verdict: TypeAlias = Accepted | Rejected | None
 class ManifestFormat:
     """The manifest format of one dialect.
 
+    dialect      the name of the dialect
     names        file names of manifests. A name that ends in "*" matches every file name that
                  begins with the part before it
     read         returns the verdict on one manifest

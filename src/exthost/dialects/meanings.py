@@ -22,8 +22,11 @@ class OfferStale(NamedTuple):
 class Emitted(NamedTuple):
     """An event that the extension publishes on the host's event bus.
 
-    `by` is the extension's own id in its messages. The host drops an event that names another
-    extension.
+    by              the id that the extension uses for itself in its messages; the host ignores an
+                    event that names another extension
+    kind            the name of the event
+    schema_version  the version of the payload's format
+    payload         any JSON value
     """
 
     by: str
@@ -47,7 +50,13 @@ class Unusable(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """The progress of a call. `id` is the id of its request. `total` is None if unknown."""
+    """The progress of a call.
+
+    id        the id of the call's request
+    progress  how much is done, in the unit of `total`
+    total     the value of `progress` at the end; None if unknown
+    message   a text for the user
+    """
 
     id: Any
     progress: float

@@ -1,8 +1,9 @@
 """Checks every message that an extension sends against the rules of its dialect.
 
-The host accepts many mistakes: it skips lines that are no messages, accepts a reply without
-`jsonrpc`, and drops a reply that matches no request. An author wants to know of each of them. This
-module does no I/O: it takes frames and returns problems.
+The host accepts many mistakes: it ignores lines that are not messages (noise), accepts a reply
+without `jsonrpc`, and ignores a reply that matches no request. `exthost check` reports each of
+these mistakes to the author of the extension. This module does no I/O: it takes frames and returns
+problems.
 """
 
 import ast
@@ -90,6 +91,7 @@ class MessageAudit:
             why = f"byte {error.start} ({bad}) is not UTF-8: {_quote(data)}"
             return None, Problem("utf8", why, data)
         try:
+            # `check_bytes` reports a byte-order mark, so it is not reported again here.
             value = json.loads(text.lstrip("\ufeff"), parse_constant=_refuse_constant)
         except NotFiniteError as error:
             return None, Problem("number", f"{error} is not JSON: {_quote(data)}", data)
@@ -138,7 +140,7 @@ class MessageAudit:
         id = message.get("id")
         if id is None:
             if isinstance(message.get("error"), dict):
-                return None  # JSON-RPC requires this as the answer to an unreadable request
+                return None  # JSON-RPC requires this reply to a request that cannot be parsed
             return Problem("reply-id", f"a response has no id: {_quote(data)}", data)
         if type(id) not in (int, str) or id not in self._requests:
             intended_id = next(
@@ -149,6 +151,7 @@ class MessageAudit:
                 why = f"the request has the id {intended_id!r}, and its response {id!r}"
                 return Problem("reply-id-type", why, data)
             unanswered = [sent_id for sent_id in self._requests if sent_id not in self._answered]
+            # The last four are the likeliest, and keep the message short.
             waiting = f"; unanswered: {', '.join(map(repr, unanswered[-4:]))}" if unanswered else ""
             why = f"a response has the id {id!r}, which no request had{waiting}"
             return Problem("reply-id", why, data)
@@ -163,8 +166,8 @@ class MessageAudit:
         if has_result and error is not None:
             return Problem("reply-form", "a response has both a result and an error", data)
         if not has_result and "error" not in message:
-            others = ", ".join(key for key in message if key not in ("id", "jsonrpc"))
-            has = f"; it has: {_quote(others.encode())}" if others else ""
+            other_keys = ", ".join(key for key in message if key not in ("id", "jsonrpc"))
+            has = f"; it has: {_quote(other_keys.encode())}" if other_keys else ""
             return Problem("reply-form", f"a response has neither result nor error{has}", data)
         if error is None:
             return None
@@ -180,11 +183,15 @@ class MessageAudit:
 
 
 def explain_violation(why: str, frame: bytes) -> Problem:
-    """Return the problem of a frame that ends the session. `why` is the reason of the codec; if the
-    frame contains the header of the next one, its Content-Length is wrong."""
-    at = frame.lower().find(b"content-length:")
-    if at > 0:
-        why = f"a frame announces {len(frame)} bytes, and the next one begins after {at} of them"
+    """Return the problem of a frame that ends the session. `why` is the codec's reason. If the
+    frame contains the header of the next frame, its Content-Length is too large, and the problem
+    says so instead."""
+    header_offset = frame.lower().find(b"content-length:")
+    if header_offset > 0:
+        why = (
+            f"a frame announces {len(frame)} bytes, and the next one begins after {header_offset} "
+            "of them"
+        )
     return Problem("frame", why, frame)
 
 
@@ -218,7 +225,7 @@ def _differs_only_in_type(id: Any, request_id: Id) -> bool:
 
 
 def _describe_error_problem(error: Any) -> str:
-    """Return what is wrong with a JSON-RPC error object, or ""."""
+    """Return what is wrong with a JSON-RPC error object; "" if nothing is wrong."""
     if not isinstance(error, dict):
         return (
             f"an error is an object with code and message, and here it is {_describe_type(error)}"

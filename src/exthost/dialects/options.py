@@ -14,10 +14,10 @@ from exthost.names import nearest
 class Option(NamedTuple):
     """One option.
 
-    fits      returns whether a value is valid
+    fits      a predicate: returns whether a value is valid
     expected  describes the valid values in an error message, after "must be"
     schema    the JSON Schema of the valid values, for editors
-    about     one sentence about what the option does, for the documentation
+    about     one sentence that describes the option, for the documentation
     """
 
     fits: Callable[[Any], bool]

@@ -41,7 +41,7 @@ class FirstBytes(NamedTuple):
     framing    the framing of the output
     starts     the prefixes that match, in lower case
     form       the name of this form in an error, after "it answers in"
-    least      the number of bytes that are needed for a match
+    least      the minimum number of bytes for a match
     is_text    whether a byte-order mark, leading white space and letter case are ignored
     """
 
@@ -66,7 +66,10 @@ LENGTH_PREFIXED = FirstBytes(Prefixed, (b"\0",), "length-prefixed frames", least
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialectPackage:
-    """One installed dialect. A field that is "", empty or None is a part that the dialect lacks.
+    """One installed dialect. A field that is "", empty or None is a part that the dialect does not
+    have.
+
+    name             the name of the dialect
 
     dialect          the `Dialect`, or a reference to it
     manifest         a reference to the `ManifestFormat`

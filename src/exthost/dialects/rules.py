@@ -18,9 +18,12 @@ Severity: TypeAlias = Literal["fault", "warning"]
 class Rule(NamedTuple):
     """One rule, as it applies to a dialect.
 
-    id    the id of the dialect's requirement that states this rule; otherwise `check-` and the name
-    text  what is required
-    fix   how an author mends an extension that breaks the rule
+    name      the name of the rule in `rules.toml`
+    id        the id of the dialect's requirement that states this rule; without such a requirement
+              `check-` and the name
+    text      what is required
+    fix       how an author fixes an extension that breaks the rule
+    severity  whether a broken rule fails the check ("fault") or is only reported ("warning")
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Recognises dialects by the first bytes of a process's output.
 
-The error of a failed handshake uses this to say that the extension speaks another dialect.
+If a handshake fails because the extension speaks another dialect, the error can name that dialect.
 """
 
 import sys
@@ -28,6 +28,7 @@ def sniff(first: bytes) -> Sniffed | None:
     ]
     if not matching:
         return None
+    # Several dialects may use one framing. The first match decides which framing it is.
     framing, form = matching[0][0].framing, matching[0][0].form
     return Sniffed(
         framing, form, tuple(name for pattern, name in matching if pattern.framing is framing)

@@ -6,7 +6,7 @@ An operation is one of three things:
     OneRequestOrMore  one request, whose reply may lead to more
     a generator       any number of steps
 
-A generator yields one step at a time and is resumed with the answer to it:
+A generator yields one step at a time and is resumed with the step's outcome:
 
     Request        resumed with its Reply or Failure
     Notification   resumed with None
@@ -50,10 +50,10 @@ class RetireProcess(NamedTuple):
 
 
 class TryRequest(NamedTuple):
-    """Send a request that some extensions do not answer.
+    """Send a request to which some extensions do not reply.
 
     After `seconds`, or after half of the call's time limit if that is shorter, the generator is
-    resumed with None. A reply that comes later is dropped.
+    resumed with None. A reply that comes later is ignored.
     """
 
     request: Request
@@ -61,7 +61,8 @@ class TryRequest(NamedTuple):
 
 
 class Subscribe(NamedTuple):
-    """Send a request that stays open as long as the session. Nobody waits for its reply.
+    """Send a request that stays open as long as the session. The generator does not wait for its
+    reply.
 
     If the extension replies without an error, the request is sent again: the first time after
     `pauses[0]` seconds, then after `pauses[1]`, and so on. After the last pause, or after an error
@@ -95,7 +96,7 @@ class WaitFor(NamedTuple):
 
 class AskHost(NamedTuple):
     """Pass a request that was contained in a reply to the handlers of the host, as if the extension
-    had sent it as a message of its own."""
+    had sent the request as a separate message."""
 
     method: str
     params: Any
@@ -120,8 +121,8 @@ class OneRequestOrMore(NamedTuple):
     """An operation whose first reply is usually its last one.
 
     `request` returns the wire method and its params. `finish` takes the params of the operation
-    and the result. It returns the value of the operation, raises one of our errors, or returns a
-    generator that goes on from there.
+    and the result. It returns the value of the operation, raises an ExthostError, or returns a
+    generator that continues the operation.
     """
 
     request: Callable[[Any], tuple[str, Any]]

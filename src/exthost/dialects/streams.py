@@ -23,7 +23,12 @@ class Unreadable(NamedTuple):
 class ProgressBar(NamedTuple):
     """The progress that an event of a stream reports, for a person.
 
-    `id` distinguishes several bars. `current` of `total` steps are done; None if unknown.
+    id       distinguishes several bars
+    label    the name of the bar
+    current  the number of steps that are done; None if unknown
+    total    the number of all steps; None if unknown
+    message  a text about the current step
+    done     whether the bar is finished and can be removed
     """
 
     id: str
@@ -42,7 +47,7 @@ class StreamKind:
                    params that names the stream, or to None if the event belongs to whichever call
                    of this method is in flight
     decode         returns the event, given the method and params of its notification. None or
-                   Unreadable means that the event cannot be decoded: it is logged and skipped
+                   Unreadable means that the event cannot be decoded: it is logged and ignored
     key            the field of the opening request's params that names the stream
     ends           "reply" if the reply ends the stream, "terminal" if the reply only acknowledges
                    it and a terminal event ends it

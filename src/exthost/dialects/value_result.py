@@ -4,8 +4,8 @@ The data of such a result is the value itself. Its text is the value if that is 
 value as compact JSON otherwise. It is never an error result, because tools of these dialects report
 errors with error replies.
 
-Dialects that have their own result format use these functions for values in another format, which
-a hook may return in place of the result.
+Dialects that have their own result format use these functions as well: a hook may replace a result
+by a plain value that does not have this format.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ __all__ = ["VALUE_RESULT", "value_content", "value_text"]
 def value_text(value: Any) -> str:
     """Return a string as it is, and any other value as compact JSON.
 
-    Raises ProtocolViolation for what cannot be written as JSON.
+    Raises ProtocolViolation for a value that cannot be written as JSON.
     """
     if isinstance(value, str):
         return value

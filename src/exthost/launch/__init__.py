@@ -1,4 +1,5 @@
-"""Turns a Spec into a launch plan: what is executed, with which variables, in which sandbox.
+"""Turns a Spec (the configuration of one extension) into a launch plan: what is executed, with
+which variables, in which sandbox.
 
 This package starts no processes. In reading order:
 

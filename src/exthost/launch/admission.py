@@ -1,8 +1,9 @@
 """Decides which files a sandboxed extension sees: once, before its first start.
 
-The view is computed from the config and from the files as they are at that moment. Every later
-start uses the same view, so a running extension cannot widen it by changing files. The device and
-inode of each path are recorded. If a later start finds another file at a path, it is refused.
+The view (the paths that the sandbox mounts) is computed from the config and from the files as they
+are at that moment. Every later start uses the same view, so a running extension cannot widen it by
+changing files. The device and inode of each path are recorded. If a later start finds another file
+at a path, the start is refused.
 """
 
 import os
@@ -28,11 +29,15 @@ __all__ = ["Admission", "NOT_SANDBOXED", "check_unchanged", "decide", "visible_f
 
 
 class RecordedFile(NamedTuple):
-    """The state of a file or folder at the time of admission. `path` is as configured, `real` has
-    no symlinks. `device` and `inode` are 0 if it could not be opened."""
+    """The state of a file or folder at the time of admission.
+
+    path           the path as configured
+    real_path      the same path with all symlinks resolved
+    device, inode  the identity of the file or folder; both are 0 if it could not be opened
+    """
 
     path: str
-    real: str
+    real_path: str
     device: int
     inode: int
 
@@ -41,9 +46,9 @@ class RecordedFile(NamedTuple):
 class Admission:
     """What was decided for every start of an extension.
 
-    view   the files that it sees; None without a sandbox
-    files  the visible paths, apart from those of the system, and the paths of the command line;
-           they must be the same files at every start
+    view   the files that the extension sees; None without a sandbox
+    files  the visible paths except those of the system (such as /usr), and the paths of the command
+           line; each must be the same file at every start
     """
 
     view: View | None = None
@@ -55,8 +60,8 @@ NOT_SANDBOXED = Admission()
 
 def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) -> Admission:
     """Decide which files an extension sees. `plan` has its program, arguments and variables.
-    `state` is a folder that it may write, "" for none. `host` are the host's environment variables.
-    Raises Refused if its permissions cannot be enforced."""
+    `state` is its state folder, which it may write; "" for none. `host` are the host's environment
+    variables. Raises Refused if its permissions cannot be enforced."""
     policy = enforced_policy(spec)
     if policy is None:
         return NOT_SANDBOXED
@@ -74,6 +79,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
         package=spec.package,
         config=spec.config_file,
     )
+    # A wrong path in the permissions is reported even if this machine has no sandbox.
     view = compute_view(request)
     if not can_enforce(spec):
         return NOT_SANDBOXED
@@ -83,6 +89,9 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
     if support.uid == 0:
         view = with_own_user(spec.id, view, support)
     if view.uid is None:
+        # If the host is root, the check above was about a separate user. The extension runs as the
+        # host's user instead, so the sandbox must work for that user: raises Refused if it does
+        # not. The result does not matter here, since each start checks it again (`contain`).
         can_enforce(spec, as_host=True)
     system = {mount.path for mount in system_view(network=True).visible_paths}
     # The paths that protect the host's config are left out: the operator may replace the config.
@@ -98,27 +107,28 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
 def check_unchanged(spec: Spec, admission: Admission) -> None:
     """Raise Refused if a path is not the same file as when the extension was admitted, or if it
     leads to another place."""
-    for then in admission.files:
-        now = _record_file(then.path)
-        if now == then:
+    for recorded in admission.files:
+        current = _record_file(recorded.path)
+        if current == recorded:
             continue
-        what = (
-            f"led to {then.real} when it was admitted, and now leads to {now.real}"
-            if now.real != then.real
+        change = (
+            f"led to {recorded.real_path} when it was admitted, and now leads to "
+            f"{current.real_path}"
+            if current.real_path != recorded.real_path
             else "is not the file or folder that it was when it was admitted"
         )
         raise Refused(
             "X0384",
-            f"{then.path} {what}",
+            f"{recorded.path} {change}",
             extension=spec.id,
             help="if that change was yours, restart the extension: it is then checked again",
-            evidence=Evidence(path=then.path),
+            evidence=Evidence(path=recorded.path),
         )
 
 
 def visible_files(admission: Admission) -> tuple[ExpectedPath, ...]:
-    """Return the visible paths, apart from those of the system, with the device and inode that must
-    be at each."""
+    """Return the visible paths except those of the system, each with the device and inode that the
+    file there must have."""
     visible = (
         {path.path for path in admission.view.visible_paths}
         if admission.view is not None
@@ -132,25 +142,27 @@ def visible_files(admission: Admission) -> tuple[ExpectedPath, ...]:
 
 
 def _record_file(path: str) -> RecordedFile:
-    real = os.path.realpath(path)
+    real_path = os.path.realpath(path)
     try:
-        fd = os.open(real, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        # O_PATH needs no read access. O_NOFOLLOW fails if a symlink was put there meanwhile.
+        fd = os.open(real_path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
-        return RecordedFile(path, real, 0, 0)
+        return RecordedFile(path, real_path, 0, 0)
     try:
         status = os.fstat(fd)
     finally:
         os.close(fd)
-    return RecordedFile(path, real, status.st_dev, status.st_ino)
+    return RecordedFile(path, real_path, status.st_dev, status.st_ino)
 
 
 def _check_not_writable(spec: Spec, plan: LaunchPlan, view: View) -> None:
     """Raise Refused if the extension could replace its own program before the next start, and no
-    pin would detect that."""
+    pin (a digest in the config) would detect that."""
     pins = spec.sha256
     if pins.program if isinstance(pins, Pins) else pins:
         return
     files = program_files(plan.argv, spec.cwd or str(Path.cwd()))
+    # With write access to a symlink or to its target the extension can change what is executed.
     for path in (*files, *map(os.path.realpath, files)):
         folder = next((writable for writable in view.writable if is_below(path, writable)), "")
         if folder:
@@ -165,8 +177,8 @@ def _check_not_writable(spec: Spec, plan: LaunchPlan, view: View) -> None:
 
 
 def _operator_folders(spec: Spec) -> tuple[str, ...]:
-    """Return the folders that the operator named: the folder of a manifest that the config names,
-    and a configured working folder."""
+    """Return the folders that the operator (the author of the host's config) named: the folder of a
+    manifest that the config names, and a configured working folder."""
     folders = []
     if spec.package is None and spec.manifest is not None and spec.manifest_file:
         folders.append(str(Path(spec.manifest_file).parent))

@@ -2,10 +2,11 @@
 
 An extension without a `permissions` table runs with its configured limits, and in a PID namespace
 if this machine can make one; nothing else restricts it. A `permissions` table is enforced in full,
-or the extension is refused. With `sandbox = "best-effort"` it runs without a sandbox where this
-machine cannot make one, and every listing says so. With `sandbox = "off"` the table is ignored.
+or the extension is refused. With `sandbox = "best-effort"` the extension runs without a sandbox if
+this machine cannot make one, and every listing reports that. With `sandbox = "off"` the table is
+ignored.
 
-`suggest_grant` names the permission that a sandboxed program lacked.
+`suggest_grant` names the permission whose absence made a sandboxed program fail.
 """
 
 import os
@@ -41,7 +42,7 @@ __all__ = ["contain", "suggest_grant"]
 # What is enforced without a sandbox; "open" means not restricted.
 _OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
 
-# Hidden folders in which package managers keep programs and caches, and no secrets.
+# Hidden folders in which package managers keep programs and caches, but no secrets.
 _HARMLESS_FOLDERS = frozenset(
     (".cache", ".local", ".npm", ".pyenv", ".nvm", ".cargo", ".rustup", ".venv", ".rbenv", ".asdf")
 )
@@ -54,7 +55,8 @@ def contain(
     spec: Spec, *, plan: LaunchPlan, limits: Limits, admission: Admission
 ) -> tuple[LaunchPlan, Mapping[str, Any]]:
     """Return the plan with its sandbox, limits and cgroup, and how each restriction is enforced, as
-    data for users. Raises Refused if a restriction cannot be enforced."""
+    data for users. `admission` holds the files that the extension sees (`admission.decide`). Raises
+    Refused if a restriction cannot be enforced."""
     policy, view = enforced_policy(spec), admission.view
     if policy is not None and view is not None and _is_sandboxed(spec, view):
         check_unchanged(spec, admission)
@@ -76,6 +78,8 @@ def _add_sandbox(
     view: View,
     paths: tuple[ExpectedPath, ...],
 ) -> tuple[LaunchPlan, Mapping[str, Any]]:
+    """Return the plan in a strict sandbox, and what is enforced. `paths` are the visible files that
+    must not have been replaced when the program is executed."""
     support, max_memory = sandbox_probe.find_sandbox_support(), policy.max_memory
     complete = with_defaults(limits, max_memory)
     # `kernel_limits` apply to each process, `total` to all of them together.
@@ -109,6 +113,8 @@ def _add_sandbox(
 def _add_limits_only(
     spec: Spec, plan: LaunchPlan, rlimits: tuple[ResourceLimit, ...]
 ) -> tuple[LaunchPlan, Mapping[str, str]]:
+    """Return the plan with resource limits and, if one can be made, a PID namespace, and what is
+    enforced. Without a namespace, prlimit(1) sets the resource limits."""
     support = sandbox_probe.find_sandbox_support()
     has_namespace, bwrap = has_pid_namespace(spec)
     if has_namespace:
@@ -139,7 +145,8 @@ def _plan_cgroup(total: Ceiling) -> Cgroup | None:
 
 
 def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Mapping[str, str]:
-    """Return how each configured limit is enforced, as data for users."""
+    """Return how each configured limit is enforced, as data for users. `limits` apply to each
+    process, `total` to all processes together."""
     files = dict(group.settings) if group is not None else {}
     enforced = {"memory": "open"}
     if total.memory is not None:
@@ -160,7 +167,7 @@ def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Ma
 def suggest_grant(plan: LaunchPlan, stderr: Iterable[str]) -> str:
     """Look on stderr for an error about a path that the sandbox hides or makes read-only. Return
     the permission that would help; "" if there is no such error."""
-    if plan.wrapper is None or not plan.wrapper.filter:
+    if plan.wrapper is None or not plan.wrapper.filter:  # only the strict sandbox has a filter
         return ""
     lines = [*stderr]
     # Each line is paired with the one before it, since a message may span two lines. A warning is
@@ -181,9 +188,9 @@ def suggest_grant(plan: LaunchPlan, stderr: Iterable[str]) -> str:
 
 
 def _is_private(path: str) -> bool:
-    """Return whether a path may contain secrets: a hidden file or folder, apart from those of
-    caches and runtimes, or a file that only its owner can read. For a file that does not exist its
-    folder is checked."""
+    """Return whether a path may contain secrets: whether it is or lies in a hidden file or folder
+    (except those of caches and runtimes), or is a file that only its owner can read. If the file
+    does not exist, its folder is checked."""
     if not os.path.lexists(path):
         path = str(Path(path).parent)
     hidden = [name for name in Path(path).parts if name.startswith(".")]

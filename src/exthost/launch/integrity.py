@@ -1,6 +1,6 @@
 """Refuses an extension whose files or tools differ from the digests in the config (pins).
 
-`sha256` in the config is one digest, that of the program, or a table:
+`sha256` in the config is either the digest of the program, or a table of digests:
 
     program      the file with the extension's code: the executable, or the script if an interpreter
                  runs one (`program_files`); other files among the arguments are not compared
@@ -51,9 +51,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class _Mismatch:
-    """A file or package whose current digest is not the pinned one; "" if it cannot be read."""
+    """A file or package whose current digest is not the pinned digest.
 
-    what: str
+    part     which key of the config table it belongs to, such as "program"
+    path     the file or folder; "" if the extension does not have it
+    pinned   the digest in the config
+    current  the current digest; "" if the file or folder cannot be read
+    """
+
+    part: str
     path: str
     pinned: str
     current: str
@@ -75,8 +81,8 @@ def tools_digest(tools: Iterable[Tool]) -> str:
 def compute_digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict[str, str]:
     """Return the current digests under the keys of the config table. A key is missing if the
     extension has no such file, or if its package cannot be pinned."""
-    digests = {"program": file_digest(_program(plan)), "tools": tools_digest(tools)}
-    if interpreter := _interpreter(plan):
+    digests = {"program": file_digest(_program_path(plan)), "tools": tools_digest(tools)}
+    if interpreter := _interpreter_path(plan):
         digests["interpreter"] = file_digest(interpreter)
     if spec.manifest_file:
         digests["manifest"] = file_digest(spec.manifest_file)
@@ -89,8 +95,8 @@ def compute_digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict
 
 
 def package_root(spec: Spec) -> str:
-    """Return the folder of an extension: that of its manifest, or the `cwd` that its config sets;
-    "" if it has none."""
+    """Return the folder of an extension: the folder of its package or manifest, or the `cwd` that
+    its config sets; "" if the extension has no folder."""
     if spec.package is not None:
         return spec.package.root
     if spec.manifest is not None and spec.manifest_file:
@@ -106,19 +112,20 @@ def check_files(spec: Spec, plan: LaunchPlan) -> None:
 def check_pinned_files(pins: Pins, plan: LaunchPlan, manifest: str, extension: str) -> None:
     """The same as `check_files`, for a caller without a Spec. `manifest` is a path, `extension` an
     id."""
-    for what, path, pinned in (
-        ("program", _program(plan) if pins.program else "", pins.program),
-        ("interpreter", _interpreter(plan) if pins.interpreter else "", pins.interpreter),
+    for part, path, pinned in (
+        ("program", _program_path(plan) if pins.program else "", pins.program),
+        ("interpreter", _interpreter_path(plan) if pins.interpreter else "", pins.interpreter),
         ("manifest", manifest, pins.manifest),
     ):
         current = _digest_of_executed(path, plan) if pinned and path else ""
         if pinned and current != pinned:
-            raise _mismatch_error(extension, _Mismatch(what, path, pinned, current))
+            raise _mismatch_error(extension, _Mismatch(part, path, pinned, current))
 
 
 def _digest_of_executed(path: str, plan: LaunchPlan) -> str:
-    """Return the digest of a file; "" if it cannot be read. Also "" if the sandbox expects another
-    file at this path, since the file that is compared must be the one that is executed."""
+    """Return the digest of a file; "" if the file cannot be read. Return "" also if the sandbox
+    expects another file at this path, since the file whose digest is compared must be the file that
+    is executed."""
     try:
         file = read_digest(path)
     except OSError:
@@ -179,8 +186,9 @@ def check_pinned_package(pinned: str, root: str, host: Mapping[str, str], extens
 
 def check_tools(spec: Spec, tools: Iterable[Tool], first: str) -> str:
     """Raise Refused if the tools of a pinned extension have changed. They are compared with the
-    pinned digest or, if the tools are not pinned, with `first`, the digest of the first start; ""
-    if this is the first. Return the digest to pass as `first` next time."""
+    pinned digest or, if the tools are not pinned, with `first`: the digest of the tools at the
+    first start, "" if this is the first start. Return the digest to pass as `first` next time; ""
+    if nothing of the extension is pinned."""
     if spec.sha256 is None:
         return ""
     pinned = get_pins(spec).tools
@@ -201,7 +209,7 @@ def _mismatch_error(extension: str, mismatch: _Mismatch) -> Refused:
     current = mismatch.current or "unreadable"
     return Refused(
         "X0386",
-        f"its {mismatch.what} {mismatch.path or '(it has none)'} is not the one that was pinned: "
+        f"its {mismatch.part} {mismatch.path or '(it has none)'} is not the one that was pinned: "
         f"pinned {mismatch.pinned}, found {current}",
         extension=extension,
         help="if you trust the change, pin the new digest; else put the file back",
@@ -215,10 +223,10 @@ def get_pins(spec: Spec) -> Pins:
     return pins if isinstance(pins, Pins) else Pins(program=pins or "")
 
 
-def _program(plan: LaunchPlan) -> str:
+def _program_path(plan: LaunchPlan) -> str:
     """Return the file that contains the extension's code."""
     return program_files(plan.argv, plan.cwd)[-1]
 
 
-def _interpreter(plan: LaunchPlan) -> str:
+def _interpreter_path(plan: LaunchPlan) -> str:
     return interpreter_of(plan.argv, plan.cwd, plan.env.get("PATH", os.defpath))

@@ -1,8 +1,8 @@
 """Decides which limits apply to one extension.
 
 Each limit comes from the first of these that sets it: the extension's config, its dialect, the
-defaults of the host. Afterwards some limits are lowered to what the permissions or the dialect
-allow. Pure: the functions read a Spec and a Dialect, and return values.
+defaults of the host. Afterwards some limits are lowered to what the permissions or the dialect (the
+protocol that the extension speaks) allow.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Finds out whether this machine can enforce the sandbox that an extension is configured for.
 
-The only way to find out is to try the sandbox, which blocks (`process.sandbox_probe`). So code on
-an event loop first calls `is_machine_probed`. If the results are not there yet, it runs
-`probe_machine` in a thread before the start.
+The only way to find out is to try the sandbox: to run a trial process in it, which blocks
+(`process.sandbox_probe`). So code on an event loop first calls `is_machine_probed`. If that returns
+False, the code runs `probe_machine` in a thread before the start.
 
 A restriction that this machine cannot enforce is never dropped silently. Either the extension is
 refused, or `describe_weaknesses` names the restriction and the reason.
@@ -27,7 +27,8 @@ __all__ = [
 
 
 def enforced_policy(spec: Spec) -> Permissions | None:
-    """Return the permissions to enforce on an extension; None if it runs without a sandbox."""
+    """Return the permissions to enforce on an extension; None if the config has no permissions for
+    it, or turns the sandbox off."""
     return None if spec.sandbox == "off" else spec.permissions
 
 
@@ -53,11 +54,12 @@ def probe_machine(spec: Spec) -> None:
 
 def can_enforce(spec: Spec, *, as_host: bool = False) -> bool:
     """Return whether this machine can enforce the permissions of an extension. Raises Refused if it
-    cannot, unless the config allows to run it without a sandbox.
+    cannot, unless the config allows to run the extension without a sandbox.
 
-    `as_host`: the extension would run as the host's own user. If that is not known, because no
-    trial can run on an event loop or the last one failed temporarily, the result is True. The start
-    then uses the sandbox, or fails: it never runs the extension without one.
+    `as_host` is whether the extension would run as the host's own user; otherwise it runs as a
+    separate user if the host can change to one. Return True also if the result of the trial is not
+    known, because a trial must not block an event loop or the last trial failed temporarily. The
+    start then uses the sandbox or fails; it never runs the extension without a sandbox.
     """
     support = sandbox_probe.find_sandbox_support()
     uid = None if as_host else user_of("", support)
@@ -81,8 +83,8 @@ _BEST_EFFORT = 'sandbox = "best-effort", which may run it without a sandbox'
 
 
 def has_pid_namespace(spec: Spec) -> tuple[bool, str]:
-    """Return whether a PID namespace can be made for an extension, and the path of bwrap if that is
-    needed for it. Raises Refused if it cannot be made and the config requires it."""
+    """Return whether a PID namespace can be made for an extension, and the path of bwrap if only
+    bwrap can make it, else "". Raises Refused if it cannot be made and the config requires it."""
     if spec.lifetime == "plain":
         return False, ""
     result, bwrap = sandbox_probe.probe_pid_namespace(sandbox_probe.find_sandbox_support())
@@ -101,7 +103,8 @@ def has_pid_namespace(spec: Spec) -> tuple[bool, str]:
 
 def describe_weaknesses(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple[str, str]]:
     """Return which restrictions are weaker than usual or than configured ("sandbox" or "lifetime"),
-    each with the reason. `pids` says how the processes of the extension are kept together."""
+    each with the reason. `pids` is the value of `enforced["pids"]`: how the processes of the
+    extension are kept together."""
     weaknesses = []
     support = sandbox_probe.find_sandbox_support()
     if enforced_policy(spec) is not None and not is_sandboxed:
@@ -115,7 +118,8 @@ def describe_weaknesses(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple
 
 def _users(support: SandboxSupport) -> set[int | None]:
     """Return the users that a sandboxed extension may run as: None, which is the host's own user,
-    and, if the host is root, another one. A trial with the id "" stands for every extension."""
+    and, if the host is root, the user of the id "". The result of the trial with this user is taken
+    for the separate users of all extensions."""
     return {None, user_of("", support)}
 
 

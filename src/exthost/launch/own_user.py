@@ -1,10 +1,10 @@
-"""Chooses the user that a host which runs as root starts a sandboxed extension as.
+"""Chooses the user that a sandboxed extension runs as if the host runs as root.
 
-Every extension has a uid of its own (`process/user_ids.py`). That user may be unable to reach the
+Every extension has a separate uid (`process/user_ids.py`). That user may be unable to reach the
 files of the program, such as an interpreter that a version manager installed below /root. Then the
 extension runs as user 0 without capabilities, but only if it may write none of the host's files,
-since it would write them as root. Otherwise it is refused, with the command that fixes it. If only
-the state folder cannot be reached, the extension runs without one.
+since it would write them as root. Otherwise it is refused, and the error tells how to fix that. If
+only the state folder cannot be reached, the extension runs without a state folder.
 """
 
 import logging
@@ -22,8 +22,8 @@ _log = logging.getLogger("exthost.launch")
 
 
 def user_of(extension: str, support: SandboxSupport) -> int | None:
-    """Return the uid that this host can run an extension as; None if it can run it only as the
-    host's own user."""
+    """Return the extension's separate uid; None if this host can run the extension only as the
+    host's own user, because the host is not root or there is no setpriv. `extension` is an id."""
     return user_id(extension) if support.uid == 0 and support.setpriv else None
 
 
@@ -56,8 +56,8 @@ def with_own_user(extension: str, view: View, support: SandboxSupport) -> View:
 
 
 def _as_root(extension: str, view: View, why: str) -> View:
-    """Return the view for an extension that runs as user 0. Raises Refused if it could write any of
-    the host's files. `why` says why it has no user of its own."""
+    """Return the view for an extension that runs as user 0. Raises Refused if the extension could
+    write any of the host's files. `why` says why it cannot run as its separate user."""
     if not is_kernel_root():  # user 0 in a container that an ordinary user started
         return view
     if view.writable:
@@ -76,7 +76,7 @@ def _as_root(extension: str, view: View, why: str) -> View:
 
 def _not_writable_error(extension: str, path: str, closed: str, uid: int) -> Refused:
     """Return the error for a granted path that the user cannot write. `closed` is the file or
-    folder that stops it: the path itself, or a folder above."""
+    folder without access for this user: the path itself, or a folder above it."""
     command = f"chown -R {uid} {path}" if closed == path else f"chmod o+x {closed}"
     return Refused(
         "X0392",

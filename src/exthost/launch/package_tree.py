@@ -1,14 +1,15 @@
-"""Computes one digest of all files of a package, and finds the files that differ from a pinned one.
+"""Computes one digest of all files of a package, and finds the first file that differs from the
+pinned state.
 
-The digest is that of a listing: each file with its digest, each symlink with its target. When a
-tree matches its pin, its listing is stored in the host's state folder, so that a later mismatch can
-name the file that differs. A stored listing needs no protection: it is used only if its own digest
-is the pinned one.
+The digest is the SHA-256 of a listing: each file with its digest, each symlink with its target.
+When a tree matches its pin (the digest in the config), its listing is stored in the host's state
+folder, so that the error for a later mismatch can name the file that differs. A stored listing
+needs no protection: it is used only if its SHA-256 is the pinned digest.
 
 The listing contains everything in the folder except a `.git` at the top. It contains `__pycache__`,
-since Python runs what lies there. For a symlink to a file outside of the folder, it contains the
-digest of that file. A folder cannot be pinned if it has a symlink to a folder outside, or a file
-that cannot be read, or if it is too large to be read before each start.
+since Python runs the files in it. For a symlink to a file outside the folder, the listing contains
+the digest of that file. A folder cannot be pinned if it has a symlink to a folder outside, or a
+file that cannot be read, or if it is too large to be read before each start.
 """
 
 import hashlib
@@ -79,8 +80,8 @@ class PackageTree:
 
 
 def first_difference(digest: str, now: PackageTree, folder: str) -> tuple[str, str] | None:
-    """Return the first path that differs from the tree with this digest, and how it differs; None
-    if the listing of that tree is not stored in `folder`."""
+    """Return the first path at which `now` differs from the tree with this digest, and how it
+    differs; None if the listing of that tree is not stored in `folder`."""
     try:
         text = Path(folder, f"{digest}.json").read_bytes()
     except OSError:
@@ -142,8 +143,8 @@ def _paths(root: str) -> Iterator[str]:
 
 
 def _content(path: str, root: str) -> tuple[str, int]:
-    """Return a text that describes what is at a path, and how many bytes were read: the type, and
-    the digest of a file or the target of a symlink."""
+    """Return a text that describes the content at a path, and how many bytes were read. The text is
+    the type, and the digest of a file or the target of a symlink."""
     try:
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):
@@ -157,6 +158,7 @@ def _content(path: str, root: str) -> tuple[str, int]:
 
 
 def _link(path: str, root: str) -> tuple[str, int]:
+    """The same as `_content`, for a symlink. A target inside the folder is listed itself."""
     target = os.readlink(path)  # noqa: PTH115
     real, base = os.path.realpath(path), os.path.realpath(root)
     if real == base or real.startswith(f"{base}/"):
@@ -175,7 +177,7 @@ def _digest(path: str) -> tuple[str, int]:
 
 
 class DigestedFile(NamedTuple):
-    """The digest and the size in bytes of a file, and its identity on the machine."""
+    """The digest of a file, its size in bytes, and its identity: device and inode number."""
 
     digest: str
     size: int
@@ -184,8 +186,8 @@ class DigestedFile(NamedTuple):
 
 
 def read_digest(path: str) -> DigestedFile:
-    """Read a whole file and return its digest. Raises OSError, also if it is not a regular file or
-    too large to be read before a start. A sparse file can have any size."""
+    """Read a whole file and return its digest. Raises OSError, also if it is not a regular file, or
+    too large to be read before a start: a sparse file may claim any size."""
     hasher, size = hashlib.sha256(), 0
     # A pipe in the place of a file must not block the start.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -47,10 +47,10 @@ class Launch:
     """What one start executes, and what its handshake sends.
 
     plan             the command, and the sandbox and limits around it
-    environment      the environment variables, and which of the host's were held back
-    context          what the handshake sends
+    environment      the environment variables, and which of the host's variables are not passed on
+    context          the values that the handshake sends
     state_variables  the variables that name the extension's state folder; empty if it has none
-    state_owner      the user that must own the state folder; None for the host's own user
+    state_owner      the uid that must own the state folder; None for the host's own user
     enforced         how each restriction is enforced, as data for users
     weaker           which restrictions are weaker than usual or than configured ("sandbox" or
                      "lifetime"), each with the reason
@@ -127,11 +127,13 @@ class _Command:
 
     @property
     def state(self) -> str:
-        """The state folder; "" if no variable of the program names it, so that it cannot use it."""
+        """The state folder; "" if no variable of the program names it, since the program then does
+        not know the folder."""
         return self.state_folder if self.state_variables else ""
 
 
 def _command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> _Command:
+    # `traits.env_vars` maps variables that the dialect defines to the names of these facts.
     traits = dialect.traits
     folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
     facts = {"extension": spec.id, "host_version": host_version(spec), "state_folder": folder}
@@ -159,7 +161,8 @@ def prepare(
 ) -> Launch:
     """Return what the next start executes, with which variables and in which sandbox. `handles` are
     the methods that the host answers for the extension. `admission` is the result of `admit`; None
-    if the extension has not been admitted, as in a dry run: then it is computed here."""
+    if the extension has not been admitted, as in a dry run, and the view is then decided here.
+    Raises ConfigError for an unknown option, Refused if a restriction cannot be enforced."""
     if wrong := find_option_problem(spec.options, dialect.options):
         raise ConfigError(
             "X0111",
@@ -229,9 +232,9 @@ def _resolve_references(spec: Spec, environ: Mapping[str, str]) -> dict[str, str
 
 
 def make_state_folder(launch: Launch) -> Launch:
-    """Create the state folder of an extension whose dialect has one, and return the launch. If it
-    cannot be created, as on a read-only file system, return a launch without it, since most
-    extensions never use theirs."""
+    """Create the state folder of an extension whose dialect defines a variable for it, and return
+    the launch. If the folder cannot be created, as on a read-only file system, return a launch
+    without a state folder, since most extensions never use it."""
     if not launch.state_variables:
         return launch
     try:

@@ -5,9 +5,9 @@
     find_name_conflict         whether another extension already has a name that must be unique
     resolve_config             the config for the handshake, with a value for each declared setting
 
-The functions are pure: the program lookup and the environment are arguments. Therefore a listing, a
-dry run and a start all use the same functions. `find_missing_requirements` reports everything that
-is missing at once.
+The functions do no I/O themselves: the program lookup and the environment are arguments. Therefore
+a listing, a dry run and a start all use the same functions. `find_missing_requirements` reports
+everything that is missing at once.
 """
 
 import json
@@ -28,7 +28,8 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingRequirements:
-    """The requirements that are not met, in the order of the manifest. False if all are met.
+    """The requirements that are not met, in the order of the manifest. The value is false (`bool`)
+    if all are met.
 
     bins  programs that are not on PATH
     env   environment variables that are not set, or empty
@@ -161,7 +162,7 @@ def _parse_setting(setting: DeclaredSetting, text: str, source: str, extension: 
     if setting.kind == "string":
         return text
     try:
-        value = json.loads(text.strip().lower())
+        value = json.loads(text.strip().lower())  # lower: people also write True and FALSE
     except (ValueError, RecursionError):
         value = None
     if setting.kind == "bool" and isinstance(value, bool):

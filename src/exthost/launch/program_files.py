@@ -1,7 +1,8 @@
 """Finds the files of a program: the executable, and the script that an interpreter runs.
 
-A command line may name many files; only these contain the code of the extension. The module reads
-the file system only to check whether an argument is a file, and to read the first line of a script.
+A command line may name many files, but only the executable and the script contain the code of the
+extension. The module reads the file system only to check whether an argument is a file, to look up
+a program on PATH, to resolve symlinks, and to read the first line of a script.
 """
 
 import os
@@ -51,8 +52,8 @@ _NO_SCRIPT = {
 
 
 def program_files(argv: Sequence[str], cwd: str | None) -> tuple[str, ...]:
-    """Return the executed file and, if it is an interpreter, its script. The last file contains the
-    extension's code."""
+    """Return the executed file and, if it is an interpreter, its script. The last file of the
+    result contains the extension's code."""
     program, arguments = argv[0], [*argv[1:]]
     interpreter = _interpreter_name(program)
     if Path(program).name == "env":
@@ -109,7 +110,7 @@ def _scripts(interpreter: str, arguments: Sequence[str], cwd: str | None) -> Ite
             return
         if argument in _VALUE_OPTIONS[interpreter]:
             next(remaining, "")
-        elif not argument.startswith("-") or argument == "-":
+        elif not argument.startswith("-") or argument == "-":  # "-" is stdin, not an option
             path = os.path.join(cwd or "", argument)  # noqa: PTH118
             if os.path.isfile(path):  # noqa: PTH113
                 yield path

@@ -1,10 +1,11 @@
 """Refuses an extension that may write files which another extension, or the host, depends on.
 
-A grant with `:rw` lets a sandboxed extension write everything in a folder. If that folder contains
-the program or the manifest of another extension, the first one could replace them, and its code
-would run with the rights of the other, which may have no sandbox. Therefore two such extensions
-cannot run in one host, unless the files of the other are pinned. For the same reason no extension
-may write to the host's state folder.
+A grant with `:rw` lets a sandboxed extension (the writer) write everything in a folder. If that
+folder contains the program or the manifest of another extension, the writer could replace them, and
+the writer's code would run with the rights of the other extension, which may have no sandbox.
+Therefore two such extensions cannot run in one host, unless the files of the other extension are
+pinned (their digests are in the config). For the same reason no extension may write to the host's
+state folder.
 
 The module reads the file system only to resolve symlinks.
 """
@@ -23,19 +24,19 @@ __all__ = ["find_conflict", "refuse_state_folder"]
 
 
 def find_conflict(spec: Spec, others: Iterable[Spec]) -> Refused | None:
-    """Return the error if this extension may write what one of the others runs, or if one of them
-    may write what it runs; None if there is no conflict."""
+    """Return the error if this extension may write files that one of the others runs, or if one of
+    the others may write files that this extension runs; None if there is no conflict."""
     for other in others:
         if other.id == spec.id:
             continue
-        if shared := _writes_program(other, spec):
+        if shared := _find_writable_code(other, spec):
             return _conflict_error(
                 spec,
                 f"{shared[0]}, which it runs, is in {shared[1]}, which {other.id!r} may write",
                 f"pin it (sha256), move it elsewhere, or grant {other.id!r} less",
                 shared[0],
             )
-        if shared := _writes_program(spec, other):
+        if shared := _find_writable_code(spec, other):
             return _conflict_error(
                 spec,
                 f"it may write {shared[1]}, and {shared[0]} in there is what {other.id!r} runs",
@@ -60,28 +61,28 @@ def refuse_state_folder(spec: Spec, writable: Iterable[str], host: Mapping[str, 
             )
 
 
-def _writes_program(writer: Spec, other: Spec) -> tuple[str, str] | None:
+def _find_writable_code(writer: Spec, other: Spec) -> tuple[str, str] | None:
     """Return a file that the other extension runs, and the folder in which the writer may replace
-    it; None if there is none."""
-    folders = [*_writable(writer)]
+    it; None if there is no such file."""
+    folders = [*_writable_folders(writer)]
     if not folders or _is_pinned(other):
         return None
-    for path in _runs(other):
+    for path in _code_files(other):
         for folder in folders:
             if is_below(path, folder):
                 return path, folder
     return None
 
 
-def _writable(spec: Spec) -> Iterator[str]:
+def _writable_folders(spec: Spec) -> Iterator[str]:
     policy = enforced_policy(spec)
     for entry in policy.filesystem if policy is not None else ():
         if entry.endswith(":rw"):
             yield os.path.realpath(_absolute(os.path.expanduser(entry[:-3]), spec))  # noqa: PTH111
 
 
-def _runs(spec: Spec) -> Iterator[str]:
-    """Yield the files that decide what an extension does."""
+def _code_files(spec: Spec) -> Iterator[str]:
+    """Yield the files that decide what an extension does: its manifest, program and script."""
     paths = [spec.manifest_file] if spec.manifest_file else []
     if spec.argv:
         paths += program_files(spec.argv, spec.cwd)

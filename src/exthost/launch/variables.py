@@ -1,10 +1,11 @@
 """Decides which of the host's environment variables an extension gets, in its environment and in
 its config.
 
-Without a `permissions` table the configured `env_policy` applies, or the default of the dialect.
-With one, an extension gets a few variables that hardly any program can do without, and those that
-the operator set under `env`. It does not get the variables that its discovered manifest requires
-(`requires.env`, `secret_env`): a package must not decide which secrets it gets.
+Without a `permissions` table the configured `env_policy` applies, or the default of the dialect
+(the protocol that the extension speaks). With such a table and no `env_policy`, an extension gets a
+few variables that hardly any program can do without, and the variables that the operator (the
+author of the host's config) set under `env`. It does not get the variables that the manifest of its
+package requires (`requires.env`, `secret_env`): a package must not decide which secrets it gets.
 """
 
 from collections.abc import Mapping
@@ -35,25 +36,29 @@ def build_environment(
     traits = dialect.traits
     if enforced_policy(spec) is not None and spec.env_policy is None:
         return child_environment(host, "minimal", names=_USUAL, configured=configured)
-    hidden = withheld_variables(spec)
+    withheld = withheld_variables(spec)
     return child_environment(
         host,
         spec.env_policy or traits.environment,
-        names=(*traits.variables, *(name for name in _secrets(spec) if name not in hidden)),
-        allowed=tuple(name for name in spec.requires.env if name not in hidden),
+        names=(*traits.variables, *(name for name in _secrets(spec) if name not in withheld)),
+        allowed=tuple(name for name in spec.requires.env if name not in withheld),
         configured=configured,
     )
 
 
 def host_variables(spec: Spec, host: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the variables from which the settings of an extension may get their values."""
-    hidden = withheld_variables(spec)
-    if not hidden:
+    """Return the variables from which the settings of an extension may get their values: those of
+    the host without the withheld variables, and those that the operator set."""
+    withheld = withheld_variables(spec)
+    if not withheld:
         return host
-    passed = {name: value for name, value in host.items() if name not in hidden}
+    passed_on = {name: value for name, value in host.items() if name not in withheld}
     return {
-        **passed,
-        **{name: resolve_reference(value, host) for name, value in _by_operator(spec).items()},
+        **passed_on,
+        **{
+            name: resolve_reference(value, host)
+            for name, value in _operator_variables(spec).items()
+        },
     }
 
 
@@ -68,7 +73,7 @@ def withheld_variables(spec: Spec) -> tuple[str, ...]:
     does not get, because the operator has not set them."""
     if enforced_policy(spec) is None or spec.package is None:
         return ()
-    configured = _by_operator(spec)
+    configured = _operator_variables(spec)
     requested = dict.fromkeys((*spec.requires.env, *_secrets(spec)))
     return tuple(name for name in requested if name not in configured)
 
@@ -83,7 +88,8 @@ def _secrets(spec: Spec) -> tuple[str, ...]:
     return tuple(setting.secret for setting in spec.settings if setting.secret)
 
 
-def _by_operator(spec: Spec) -> Mapping[str, str]:
-    """Return the variables that the operator set, without those of the package's manifest."""
-    packaged = spec.package.env if spec.package is not None else {}
-    return {name: value for name, value in spec.env.items() if packaged.get(name) != value}
+def _operator_variables(spec: Spec) -> Mapping[str, str]:
+    """Return the variables that the operator set. A variable with the value of the package's
+    manifest is left out, since `spec.env` contains both."""
+    package_env = spec.package.env if spec.package is not None else {}
+    return {name: value for name, value in spec.env.items() if package_env.get(name) != value}

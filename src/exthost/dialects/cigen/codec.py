@@ -1,4 +1,5 @@
-"""cigen's six pairs of request and result, and the codecs, which match frames to them by order."""
+"""cigen's six pairs of request and result, and the codecs. Messages carry neither ids nor method
+names, so the codecs match requests and replies by their order."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -41,8 +42,8 @@ _CALLABLE_METHODS = tuple(name for name in EXCHANGES if name != "hello")
 
 
 class HostCodec:
-    """The codec of the host. It remembers the methods of its requests, because the type of a result
-    follows only from the method of its request."""
+    """The codec of the host. It remembers the methods of its requests that have no reply yet,
+    because the type of a result follows only from the method of its request."""
 
     __slots__ = ("_methods",)
 
@@ -96,8 +97,8 @@ def _check_plan(result: Proto) -> None:
 
 
 class GuestCodec:
-    """The codec of a plugin. After Hello it expects Plan and Generate alternately, as existing
-    plugins do, unless `expect` names another method."""
+    """The codec of an extension, which cigen calls a plugin. After Hello it expects Plan and
+    Generate alternately, as existing plugins do, unless `expect` names another method."""
 
     __slots__ = ("_current", "_next")
 
@@ -115,9 +116,9 @@ class GuestCodec:
 
     def encode(self, message: Message) -> bytes:
         if isinstance(message, Reply):
-            answer = to_message(EXCHANGES[self._current].result, message.result)
-            return answer.SerializeToString(deterministic=True)
-        return self.request("", None, 0)
+            result = to_message(EXCHANGES[self._current].result, message.result)
+            return result.SerializeToString(deterministic=True)
+        return self.request("", None, 0)  # raises the error for any other message
 
     def decode(self, frame: Bytes) -> Incoming:
         self._current = self._next

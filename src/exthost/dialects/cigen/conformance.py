@@ -17,7 +17,8 @@ CONFORMANCE = Conformance(
             "result": "cigen-wire-07",
         }
     ),
-    # Messages are told apart only by their order, so every request affects the next one.
+    # The type of a message follows only from the order of messages, so there is no request without
+    # an effect: every request changes how the extension decodes the next.
     pings=(),
     is_json=False,
     has_version=False,

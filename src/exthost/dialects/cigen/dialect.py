@@ -3,10 +3,10 @@
     Hello → PluginInfo, then any number of (PlanRequest → PlanResult, GenerateRequest →
     GenerateResult); DetectRequest, ValidateRequest and PreflightRequest if a plugin has them
 
-The type of a message follows only from the order of messages, and a message of the wrong type
-usually decodes without an error. Therefore the order must never be broken: one call with all of its
-exchanges runs at a time; the codec remembers its requests; and the process is ended if a reply was
-abandoned, or if no Generate followed a Plan.
+A plugin is cigen's name for an extension. The type of a message follows only from the order of
+messages, and a message of the wrong type usually decodes without an error. Therefore the order must
+never be broken: one call with all of its exchanges runs at a time; the codec remembers its
+requests; and the process is ended if a reply was abandoned, or if no Generate followed a Plan.
 
 Callers pass JSON, as in any other dialect (`proto.mapping` converts it). The facet `ext.typed`
 takes and returns the generated messages. The method `generate` consists of two exchanges, because
@@ -97,15 +97,17 @@ def _handshake(context: HandshakeContext) -> Handshake:
     warnings = [
         f"it says that it conflicts with {conflict}"
         for conflict in info["conflicts_with"]
-        if not any(capability_fits(conflict, own) for own in capabilities)
+        if not any(capability_fits(conflict, capability) for capability in capabilities)
     ]
-    configured = options.get("methods", ())
+    configured_methods = options.get("methods", ())
     has_plan = options.get("plan") is not False
-    always = {"plan", "generate"} if has_plan else {"generate"}
+    required_methods = {"plan", "generate"} if has_plan else {"generate"}
     methods = [
         name
         for name in _METHODS
-        if name in always or name in configured or _is_announced(name, capabilities)
+        if name in required_methods
+        or name in configured_methods
+        or _is_announced(name, capabilities)
     ]
     return Offer(
         tools=tuple(Tool(name, _DESCRIPTIONS[name]) for name in methods),
@@ -135,19 +137,21 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def _check_capabilities(offered: tuple[str, ...], wanted: Any) -> None:
-    for capability in offered:
+def _check_capabilities(announced: tuple[str, ...], required: Any) -> None:
+    """Raise HandshakeFailed if a capability is malformed, or if `required`, the value of the option
+    `capability`, is not among them."""
+    for capability in announced:
         if _CAPABILITY.fullmatch(capability) is None:
             raise HandshakeFailed(
                 "X0522",
                 f"its capability {capability!r} is not of the form namespace:value",
-                help="such as provider:github; mend PluginInfo.capabilities",
+                help="such as provider:github; fix PluginInfo.capabilities",
             )
-    if wanted and not any(capability_fits(str(wanted), capability) for capability in offered):
+    if required and not any(capability_fits(str(required), capability) for capability in announced):
         raise HandshakeFailed(
             "X0523",
-            f"it does not have the capability {wanted}",
-            help=f"it has: {', '.join(offered) or 'none'}",
+            f"it does not have the capability {required}",
+            help=f"it has: {', '.join(announced) or 'none'}",
         )
 
 
@@ -188,29 +192,29 @@ def _generate(params: Any) -> Exchanges:
     offer = yield GetOffer()
     assert isinstance(offer, Offer)
     request_fields = fields(messages.GenerateRequest, params)
-    request = {
-        name: value for name, value in request_fields.items() if value is not None
-    }  # null: not set
+    # In JSON a field that is null counts as not set.
+    request = {name: value for name, value in request_fields.items() if value is not None}
     plan_fields = fields(messages.PlanRequest, request.pop("plan", None))
-    earlier: list[Any] = []
+    plan_diagnostics: list[Any] = []
     if offer.extra["plan"]:
         shared = {name: request[name] for name in ("facts", "schema") if name in request}
         # Check the params before the plan is sent, because a call with invalid params must send
-        # nothing. The fields that the plan shares are nearly all of the data; they are checked when
-        # the plan is encoded.
+        # nothing. The shared fields are nearly all of the data, and encoding the plan checks them,
+        # so they are checked here only if `plan_fields` may replace them in the plan.
         checked = {name: request[name] for name in request if plan_fields or name not in shared}
         to_message(messages.GenerateRequest, checked)
         response = yield Request("plan", shared | plan_fields)
         try:
             plan = _check_diagnostics("plan", response)
         except CallFailed:
-            yield RetireProcess()
+            yield RetireProcess()  # it would decode the next message as a GenerateRequest
             raise
-        earlier = plan["diagnostics"]
+        plan_diagnostics = plan["diagnostics"]
         request.setdefault("graph", plan["resources"])
+    # The default target of the plugin `provider/github` is `github`.
     request.setdefault("target", offer.name.rpartition("/")[2])
     response = yield Request("generate", request)
-    return _check_diagnostics("generate", response, earlier)
+    return _check_diagnostics("generate", response, plan_diagnostics)
 
 
 def _check_diagnostics(method: str, response: Received, earlier: Sequence[Any] = ()) -> Any:
@@ -237,10 +241,10 @@ def _diagnostics_error(
     loc = first.get("loc") or {}
     place = f" ({loc['file']}:{loc['line']})" if loc.get("file") else ""
     code = f" [{first['code']}]" if first["code"] else ""
-    more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+    remaining = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
     return CallFailed(
         "X0720",
-        f"{method} failed: {text or 'an error without words'}{code}{place}{more}",
+        f"{method} failed: {text or 'an error without a message'}{code}{place}{remaining}",
         error_code=first["code"] or None,
         error_message=text,
         data={"diagnostics": diagnostics},

@@ -1,6 +1,6 @@
 """How the hostile extension of the fault tests speaks cigen.
 
-A command travels as a path in a DetectRequest, and the value that answers it as a fact in the
+A command is sent as a path in a DetectRequest, and its value is returned as a fact in the
 DetectResult, because cigen has no message that carries arbitrary JSON.
 """
 

@@ -1,7 +1,8 @@
 """Finds cigen's plugins on disk: executables named `cigen-provider-*` or `cigen-lang-*`.
 
-They have no manifest. Before the handshake only the file name is known, and it is the extension's
-id. In the handshake the plugin announces its own name (`provider/github`) and its capabilities.
+Plugins (cigen's name for extensions) have no manifest. Before the handshake only the file name is
+known, and it is the extension's id. In the handshake the plugin announces its name, such as
+`provider/github`, and its capabilities.
 """
 
 from exthost.dialects.manifest_format import Accepted, ManifestFile, ManifestFormat, Verdict

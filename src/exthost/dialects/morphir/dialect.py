@@ -112,7 +112,7 @@ class GuestCodec:
                 return jsontext.encode({"id": number, "error": text})
             case Notification(method=method, params=params):
                 return jsontext.encode({"method": method, "params": params})
-        return self.request("", None, 0)
+        return self.request("", None, 0)  # raises the error for a request
 
     def decode(self, frame: Bytes) -> Incoming:
         try:
@@ -150,11 +150,13 @@ def _handshake(context: HandshakeContext) -> Handshake:
     return Offer(tools=tools, warnings=tuple(warnings))
 
 
-def _parse_tools(listed: Any, warnings: list[str]) -> tuple[Tool, ...]:
-    if type(listed) is not list:
-        raise _capabilities_error("it is not a list", listed)
+def _parse_tools(capabilities: Any, warnings: list[str]) -> tuple[Tool, ...]:
+    """Return the tools in the reply to `capabilities`. Mistakes that do not prevent their use are
+    appended to `warnings`."""
+    if type(capabilities) is not list:
+        raise _capabilities_error("it is not a list", capabilities)
     tools: dict[str, Tool] = {}
-    for position, item in enumerate(listed):
+    for position, item in enumerate(capabilities):
         if type(item) is not dict:
             raise _capabilities_error(f"item {position} is not an object", item)
         name, description = item.get("name"), item.get("description")
@@ -190,10 +192,10 @@ def _request_health(_: Any) -> Exchanges:
     """Request the health and return `{"status", "message"?}`. The method is optional, so an
     extension without it counts as healthy."""
     response = yield Request("health_check", None)
-    answer = response.result if isinstance(response, Reply) else None
+    result = response.result if isinstance(response, Reply) else None
     statuses = ("healthy", "degraded", "unhealthy")
-    if type(answer) is dict and answer.get("status") in statuses:
-        return answer
+    if type(result) is dict and result.get("status") in statuses:
+        return result
     return {"status": "healthy"}
 
 

@@ -39,7 +39,8 @@ _METHOD_NOT_FOUND = -32601
 
 
 class Codec(JsonRpc):
-    """A codec for JSON-RPC 2.0 that writes the id as the last field. Both ends use it."""
+    """A codec for JSON-RPC 2.0 that writes the id as the last field. The host and the extension use
+    the same codec."""
 
     __slots__ = ()
 
@@ -75,15 +76,15 @@ def _codec(role: Role) -> Codec:
 
 def _handshake(context: HandshakeContext) -> Handshake:
     params = {"agent_version": context.host_version, "extension_id": context.extension}
-    answer = handshake_result((yield Request("initialize", params, id=0)))
-    if answer is None:
-        answer = {}
-    if type(answer) is not dict:
-        raise _handshake_error("it is not an object", answer)
+    result = handshake_result((yield Request("initialize", params, id=0)))
+    if result is None:  # every field is optional, so null is the same as {}
+        result = {}
+    if type(result) is not dict:
+        raise _handshake_error("it is not an object", result)
     warnings: list[str] = []
-    tools = _parse_tools(answer.get("tools"), warnings)
-    hooks = _parse_hooks(answer.get("hooks"), warnings)
-    version = answer.get("server_version")
+    tools = _parse_tools(result.get("tools"), warnings)
+    hooks = _parse_hooks(result.get("hooks"), warnings)
+    version = result.get("server_version")
     return Offer(
         tools=tools,
         version=version if type(version) is str else "",
@@ -92,13 +93,13 @@ def _handshake(context: HandshakeContext) -> Handshake:
     )
 
 
-def _parse_tools(listed: Any, warnings: list[str]) -> tuple[Tool, ...]:
-    if listed is None:
+def _parse_tools(items: Any, warnings: list[str]) -> tuple[Tool, ...]:
+    if items is None:
         return ()
-    if type(listed) is not list:
-        raise _handshake_error("`tools` is not a list", listed)
+    if type(items) is not list:
+        raise _handshake_error("`tools` is not a list", items)
     tools: dict[str, Tool] = {}
-    for position, item in enumerate(listed):
+    for position, item in enumerate(items):
         tool = _parse_tool(item, position)
         if tool.name in tools:
             warnings.append(f"it offers {tool.name!r} twice; the first is used")
@@ -120,18 +121,18 @@ def _parse_tool(item: Any, position: int) -> Tool:
     return Tool(name, description or "", {} if schema is None else schema)
 
 
-def _parse_hooks(listed: Any, warnings: list[str]) -> tuple[str, ...]:
-    if listed is None:
+def _parse_hooks(items: Any, warnings: list[str]) -> tuple[str, ...]:
+    if items is None:
         return ()
-    if type(listed) is not list:
-        raise _handshake_error("`hooks` is not a list", listed)
+    if type(items) is not list:
+        raise _handshake_error("`hooks` is not a list", items)
     hooks: dict[str, None] = {}  # an ordered set
-    for item in listed:
+    for item in items:
         if type(item) is str and item in HOOKS:
             hooks[item] = None
         else:
-            shown = item if type(item) is str else jsontext.display_text(item)
-            warnings.append(f"it offers an unknown hook, which is never called: {shown[:80]}")
+            text = item if type(item) is str else jsontext.display_text(item)
+            warnings.append(f"it offers an unknown hook, which is never called: {text[:80]}")
     return tuple(hooks)
 
 
@@ -155,9 +156,9 @@ def _call_tool(call: ToolCall) -> Exchanges:
         arguments = {**arguments, "_meta": meta}
     response = yield Request("tools/call", {"name": call.name, "arguments": arguments})
     if isinstance(response, Failure) and response.code == _METHOD_NOT_FOUND:
-        again = yield Request(f"tools/{call.name}", arguments)
-        if not isinstance(again, Failure) or again.code != _METHOD_NOT_FOUND:
-            response = again  # otherwise keep the first error, which is more useful
+        second_response = yield Request(f"tools/{call.name}", arguments)
+        if not isinstance(second_response, Failure) or second_response.code != _METHOD_NOT_FOUND:
+            response = second_response  # otherwise keep the first error, which is more useful
     return result_of(response, call.name)
 
 
@@ -174,25 +175,25 @@ def _list_tools(_: Any) -> Exchanges:
     result = result_of((yield Request("tools/list", {})), "tools/list")
     try:
         return _parse_tools(result.get("tools") if type(result) is dict else result, [])
-    except HandshakeFailed as bad:
+    except HandshakeFailed as error:  # `_parse_tools` raises it for both methods
         raise ProtocolViolation(
             "X0630",
-            bad.message.replace("`initialize`", "`tools/list`"),
+            error.message.replace("`initialize`", "`tools/list`"),
             help='answer with {"tools": […]} or a list',
-            evidence=bad.evidence,
+            evidence=error.evidence,
         ) from None
 
 
 # The hooks for tool calls. The other hooks receive the event of the caller unchanged.
 _TOOL_HOOKS = frozenset({"before_tool_call", "after_tool_call"})
 
-# The field by which a hook says that the program must not reply to the message a second time.
+# With this field in its reply a hook requests that the program does not reply to the message again.
 _DO_NOT_REPLY = "do_not_reply_again"
 _FINAL_REPLY = MappingProxyType({_DO_NOT_REPLY: True})
 
 
-# The fields of an answer, each with a function that accepts its valid values. Null is always valid
-# and means the default.
+# The fields of a hook's reply, each with a predicate for its valid values. Null is always valid and
+# means the default.
 _HOOK_ANSWER_FIELDS: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
     {
         "abort": lambda value: type(value) is bool,
@@ -205,41 +206,41 @@ _HOOK_ANSWER_FIELDS: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
 
 
 def _hook(call: HookCall) -> Exchanges:
-    """Run a hook. Raises ProtocolViolation for an invalid answer, because an extension that answers
-    `{"abort": "yes"}` did not mean to let the event pass. An answer that clearly stops the event is
+    """Run a hook. Raises ProtocolViolation for an invalid reply, because an extension that replies
+    `{"abort": "yes"}` did not mean to let the event pass. A reply that clearly stops the event is
     accepted even if its other fields are invalid."""
     method = f"hooks/{call.name}"
-    answer = result_of((yield Request(method, _make_event(call))), method)
-    if answer is None:
+    result = result_of((yield Request(method, _make_event(call))), method)
+    if result is None:
         return HookAnswer()
-    if type(answer) is not dict:
-        raise _hook_answer_error("its answer to a hook is neither an object nor null", answer)
-    values = {name: answer.get(name) for name in _HOOK_ANSWER_FIELDS}
+    if type(result) is not dict:
+        raise _hook_answer_error("its answer to a hook is neither an object nor null", result)
+    values = {name: result.get(name) for name in _HOOK_ANSWER_FIELDS}
     invalid = [
         name
-        for name, fits in _HOOK_ANSWER_FIELDS.items()
-        if values[name] is not None and not fits(values[name])
+        for name, is_valid in _HOOK_ANSWER_FIELDS.items()
+        if values[name] is not None and not is_valid(values[name])
     ]
     if invalid and values["abort"] is not True and values["decision"] != "block":
-        raise _hook_answer_error(f"its answer to a hook has a bad `{invalid[0]}`", answer)
+        raise _hook_answer_error(f"its answer to a hook has a bad `{invalid[0]}`", result)
     valid = {name: value for name, value in values.items() if name not in invalid}
     return HookAnswer(
         abort=valid.get("abort") is True,
         reason=valid.get("reason") or "",
         override=valid.get("override") or {},
         decision=valid.get("decision"),
-        replacement=answer.get("transformed_body"),
+        replacement=result.get("transformed_body"),
         extra=_FINAL_REPLY if valid.get(_DO_NOT_REPLY) is True else EMPTY_MAPPING,
     )
 
 
-def _hook_answer_error(message: str, answer: Any) -> ProtocolViolation:
+def _hook_answer_error(message: str, result: Any) -> ProtocolViolation:
     return ProtocolViolation(
         "X0631",
         message,
         help="answer with {abort?: bool, reason?: text, override?: object, decision?: allow, block "
         "or transform, transformed_body?} or null",
-        evidence=Evidence(bytes=jsontext.display_text(answer)[:500]),
+        evidence=Evidence(bytes=jsontext.display_text(result)[:500]),
     )
 
 

@@ -1,6 +1,6 @@
 """Parses `[[process_extensions]]` of a config: roder extensions, each with its manifest's path.
 
-Each element becomes an `Entry`, as those of `[[extensions]]` do, and may have the same common
+Each element becomes an `Entry`, like an element of `[[extensions]]`, and may have the same common
 keys (limits, restart, options …). This module only stores the path of the manifest; `discovery`
 reads the file. Relative paths, and a command that contains a slash, are relative to the folder of
 the config. Unknown keys are reported and have no effect, because later versions of roder's own host
@@ -34,8 +34,9 @@ from exthost.spec import Limits, Spec
 def read_process_extensions(
     value: Any, place: Place, origin: str, folder: str | None
 ) -> tuple[Entry, ...]:
-    """Return the entries of the section. Mistakes are recorded in `place`. Relative paths start at
-    `folder`."""
+    """Return the entries of the section. `value` is the parsed section, `place` its position in the
+    config, which records mistakes, `origin` the path of the config. Relative paths start at
+    `folder`, the config's folder."""
     if not isinstance(value, list | tuple):
         help = "write [[process_extensions]] with two brackets"
         place.add_problem(

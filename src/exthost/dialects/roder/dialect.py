@@ -51,18 +51,19 @@ from exthost.wire.lines import Lines
 
 PROTOCOL_VERSION = "0.2.0"
 
-# The protocol's limit for the payload of an extension's own event.
+# The protocol's limit for the payload of an event that an extension publishes.
 EVENT_PAYLOAD_BYTES = 256 * 1024
 
 # The protocol's time limits: for an extension to read one event of the host, and for a subagent
-# dispatch whose request has no limit of its own.
+# dispatch whose request sets no limit.
 EVENT_FORWARD_SECONDS = 2.0
 DISPATCH_SECONDS = 1800.0
 
 # The `kind` of the error in the result of a tool that did not run (requirement roder-tools-05).
 ERROR_KIND = "tool_execution_failed"
 
-# The longest time limit of a dispatch, about 30 years. A longer one is reduced to this.
+# The longest time limit of a dispatch, about 30 years. A longer limit is reduced to this, since
+# timers do not accept arbitrarily large numbers.
 MAX_DISPATCH_SECONDS = 10.0**9
 
 
@@ -191,7 +192,7 @@ def _is_error(result: Any) -> bool:
 
 
 def _is_tool_result(result: Any) -> bool:
-    """Return whether this is the result of a tool, and not what a hook put in its place."""
+    """Return whether this is the result of a tool, and not a value by which a hook replaced it."""
     return type(result) is dict and type(result.get("content")) is str
 
 
@@ -266,7 +267,7 @@ def _event_notification(envelope: Mapping[str, Any]) -> Notification:
 
 
 def _acknowledgement_check(key: str) -> Any:
-    """Return a function that tells whether a reply repeats the stream's name, the field `key`."""
+    """Return a predicate: whether a reply repeats the stream's name, the field `key`."""
 
     def is_acknowledged(params: Any, result: Any) -> bool:
         return isinstance(result, dict) and not find_difference(result.get(key), params[key])
@@ -295,17 +296,18 @@ def _dispatch_limit(params: Any) -> float:
 
 
 def _stream_kind(
-    notification: str, key: str, decode: Callable[[str, Any], StreamEvent | None], **more: Any
+    notification: str, key: str, decode: Callable[[str, Any], StreamEvent | None], **fields: Any
 ) -> StreamKind:
-    """Return a kind of stream whose reply repeats its name (the field `key`), and which a terminal
-    event ends. `notification` is the method of its events, `more` further fields of StreamKind."""
+    """Return the description of a stream whose reply repeats its name (the field `key`), and which
+    a terminal event ends. `notification` is the method of its events. `fields` are further fields
+    of StreamKind."""
     return StreamKind(
         notifications=MappingProxyType({notification: key}),
         decode=decode,
         key=key,
         ends="terminal",
         acknowledged=_acknowledgement_check(key),
-        **more,
+        **fields,
     )
 
 

@@ -1,9 +1,10 @@
 """roder's facets: `ext.inference`, `ext.subagents`, `ext.tasks`.
 
-A facet is an attribute that only extensions of one dialect have. Each of its methods sends one
-request of the protocol, generates the ids that the request needs, and returns the reply as a value
-of `types`. A caller may name a service of the extension, and must do so if the manifest has several
-of the same type. How streams end and how they are cancelled is defined in `dialect`.
+A facet is an attribute that only extensions of one dialect have. Each method sends one request of
+the protocol, generates the ids that the request needs, and returns the reply as a class of `types`.
+A service is a part of the extension that its manifest declares, such as an inference engine. A
+caller may name a service, and must do so if the manifest has several of the same type. How streams
+end and how they are cancelled is defined in `dialect`.
 """
 
 import uuid
@@ -39,11 +40,15 @@ class _Facet:
             return str(ids[0])
         if service is not None and service in ids:
             return service
-        what = self.service.replace("_", " ")
-        message = f"it provides no {what} {service!r}" if service else f"say which {what} you mean"
+        type_name = self.service.replace("_", " ")
+        message = (
+            f"it provides no {type_name} {service!r}"
+            if service
+            else f"say which {type_name} you mean"
+        )
         raise UsageError(
             "X1340",
-            message if ids else f"it provides no {what}",
+            message if ids else f"it provides no {type_name}",
             extension=self._caller.id,
             help=f"its manifest has: {', '.join(ids) or 'none'}",
         )

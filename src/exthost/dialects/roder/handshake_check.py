@@ -1,8 +1,8 @@
 """Checks the reply to roder's handshake against the manifest of the extension.
 
 The reply to `extension/initialize` must repeat the protocol version, and the id, the services and
-the checksum of the manifest. They are compared in this order, which docs/dialects/roder.md gives,
-and each mismatch has its own error code.
+the checksum of the manifest. They are compared in this order, as docs/dialects/roder.md specifies,
+and each mismatch has a separate error code.
 
 An error shows the version, the id or the checksum that the extension sent, shortened. For services
 it names only the place that differs, because messages of this dialect may contain private text.
@@ -66,8 +66,8 @@ def _compared_tool_fields(tool: Any) -> Any:
 def find_difference(actual: Any, expected: Any, place: str = "value") -> str:
     """Return the first place where two JSON values differ, or "" if they are equal.
 
-    Types are compared as well: 1, 1.0 and true are different. The returned text names the place,
-    and if types or lengths differ, these; it never contains the values.
+    Types are compared as well: 1, 1.0 and true are different. The returned text names the place
+    and, if the types or lengths differ, both types or lengths. It never contains the values.
     """
     if type(actual) is not type(expected):
         return f"{place} ({_type_name(actual)} for {_type_name(expected)})"

@@ -1,6 +1,6 @@
 """How the hostile extension of the fault tests speaks roder.
 
-Its handshake repeats the manifest, which it reads from the file that the flag `manifest` names.
+Its handshake repeats the manifest. The command-line flag `manifest` is the path of the manifest.
 """
 
 import tomllib
@@ -33,6 +33,8 @@ def _answer_handshake(request: Request, flags: Flags) -> Reply | Failure | None:
         return None
     data = Path(flags["manifest"]).read_bytes()
     manifest = tomllib.loads(data.decode())
+    # The FNV-1a checksum of the manifest. It is computed here because this module may not import
+    # `manifest`, which needs installed packages.
     checksum = 0xCBF29CE484222325
     for byte in data:
         checksum = (checksum ^ byte) * 0x100000001B3 % 2**64

@@ -51,8 +51,12 @@ _MAX_DEPTH: Final = 100
 class Launch:
     """The section `[launch]`: how the extension of a discovered manifest is run.
 
-    `startup_seconds` limits the start and the handshake; None for the default. `kinds` are the
-    kinds of events that the extension receives.
+    command          the program
+    args             its arguments
+    cwd              its working folder, relative to the manifest's folder; None for that folder
+    env              its environment variables
+    startup_seconds  the time limit of the start and of the handshake; None for the default
+    kinds            the kinds of events that the extension receives
     """
 
     command: str
@@ -65,7 +69,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A valid manifest. `services` are what the reply to the handshake must repeat."""
+    """A valid manifest. The reply to the handshake must repeat its id, checksum and services."""
 
     id: str
     name: str
@@ -77,9 +81,9 @@ class Manifest:
     capabilities: tuple[str, ...] = ()
     launch: Launch | None = None
 
-    def ids(self, kind: str) -> tuple[str, ...]:
+    def ids(self, service_type: str) -> tuple[str, ...]:
         """Return the ids of the services of this type."""
-        return tuple(service["id"] for service in self.services if service["type"] == kind)
+        return tuple(service["id"] for service in self.services if service["type"] == service_type)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -232,10 +236,12 @@ class _Table:
 
     def error(self, message: str, key: str = "", code: str = "X0240") -> ManifestError:
         key = ".".join(part for part in (self._place, key) if part)
-        about = f"{key}: " if key and code == "X0240" else ""
+        # X0240 is the code for any invalid value, so its message begins with the key. Messages of
+        # other codes are whole sentences that name their subject.
+        prefix = f"{key}: " if key and code == "X0240" else ""
         return ManifestError(
             code,
-            f"{about}{message}",
+            f"{prefix}{message}",
             help="the dialect's page shows what a manifest must say",
             evidence=Evidence(path=self._path, key=key),
         )
@@ -302,7 +308,7 @@ def _parse_toml(data: bytes, path: str) -> Mapping[str, Any]:
     raise ManifestError(
         "X0240",
         f"the manifest is not valid TOML: {reason}",
-        help="mend the line named; https://toml.io shows the notation",
+        help="fix the line named; https://toml.io shows the notation",
         evidence=Evidence(path=path),
     )
 
@@ -335,8 +341,8 @@ def read(file: ManifestFile) -> Accepted:
 
 
 def join(spec: Spec, file: ManifestFile) -> Spec:
-    """Return the spec of a config entry, completed with the manifest that the entry names. The
-    program and the user that runs it are those of the entry."""
+    """Return the spec of a config entry, completed with the manifest that the entry names. All
+    values that the manifest does not set, such as the command, remain those of the entry."""
     try:
         return _add_manifest(spec, parse(file.data, file.path))
     except ManifestError as error:

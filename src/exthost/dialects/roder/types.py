@@ -40,7 +40,7 @@ class UntypedEvent(Payload):
 
 @dataclass(frozen=True, slots=True)
 class MessageDelta(Payload):
-    """A part of the answer."""
+    """A part of the model's answer."""
 
     text: str
 

@@ -1,7 +1,7 @@
 """How `exthost check` checks synaps extensions.
 
-Names the requirement that each check tests, requests without an effect, and the answers to requests
-of the plugin.
+Names the requirement that each check tests, requests without an effect, and the replies to requests
+of the extension.
 """
 
 from types import MappingProxyType
@@ -33,7 +33,7 @@ CONFORMANCE = Conformance(
         }
     ),
     pings=(Request("info.get", {}), Request(UNKNOWN_METHOD, {})),
-    # The answers of a host that has stored nothing. The check itself stores nothing, either.
+    # The replies of a host that has stored nothing. The check itself stores nothing, either.
     host_results=MappingProxyType(
         {
             "memory.append": {"ok": True, "timestamp_ms": 0},

@@ -1,9 +1,10 @@
 """synaps: JSON-RPC 2.0 in Content-Length frames, with requests in both directions.
 
-A plugin replies to calls, and may send requests for memory and config to the host at any time, even
-during its own `initialize`. Many plugins are one simple loop that takes the next message for the
-reply to their own request. Therefore calls are sent one at a time, and while a request of the
-plugin is open, nothing else is sent to it (the trait `quiet_while_asked`).
+synaps calls an extension a plugin. A plugin replies to calls, and may send requests for memory and
+config to the host at any time, even before it has replied to `initialize`. Many plugins are one
+simple loop that takes the next message for the reply to their own request. Therefore calls are sent
+one at a time, and until the host has replied to a request of the plugin, it sends nothing else (the
+trait `quiet_while_asked`).
 
 The permissions in the manifest limit what a plugin may announce. Hooks are declared in the
 manifest; tools, providers and capabilities are announced in the handshake (`offer`). Providers and
@@ -41,7 +42,8 @@ from exthost.wire.headers import Headers
 # The protocol's limit for the output of a tool in a hook.
 HOOK_OUTPUT_BYTES = 32 * 1024
 
-# Ids are unsigned 64-bit numbers below this; a message with another id is dropped.
+# Request ids are unsigned 64-bit integers, below this limit. A message with another id is noise: it
+# is logged and ignored.
 _ID_LIMIT = 2**64
 
 
@@ -58,7 +60,8 @@ def _not_json(frame: Bytes, why: str) -> Incoming:
 
 
 class Codec(JsonRpc):
-    """A codec for JSON-RPC 2.0 that writes the id as the last field. Both ends use it."""
+    """A codec for JSON-RPC 2.0 that writes the id as the last field. The host and the extension use
+    the same codec."""
 
     __slots__ = ()
 
@@ -84,6 +87,7 @@ class Codec(JsonRpc):
 
 
 def _failure(id: int, error: Any) -> Failure:
+    # An error need not be an object; any other value becomes the error's data.
     fields = error if type(error) is dict else {"data": error}
     message, code = fields.get("message"), fields.get("code")
     return Failure(
@@ -112,11 +116,11 @@ def _handshake(context: HandshakeContext) -> Handshake:
             "config": {} if context.config is None else context.config,
         },
     )
-    answer = handshake_result(response, "initialize")
-    manifest = context.manifest
-    parsed = manifest if isinstance(manifest, Manifest) else Manifest()
-    permissions = granted_permissions(manifest, context.options)
-    return make_offer(answer, permissions, parsed.hooks, parsed.version)
+    result = handshake_result(response, "initialize")
+    # A bare command (after `--`), and a config entry that names no manifest, have none.
+    manifest = context.manifest if isinstance(context.manifest, Manifest) else Manifest()
+    permissions = granted_permissions(context.manifest, context.options)
+    return make_offer(result, permissions, manifest.hooks, manifest.version)
 
 
 def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
@@ -125,7 +129,8 @@ def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
 
 
 def _has_text(result: Any) -> bool:
-    """Return whether a result is `{"content": "text"}`, which is read as that text."""
+    """Return whether a result is an object with text in `content`; the result then stands for that
+    text."""
     return type(result) is dict and type(result.get("content")) is str
 
 
@@ -153,6 +158,7 @@ def wants_hook(spec: Spec, hook: str, event: Mapping[str, Any]) -> bool:
 
 
 def _matches(subscription: Subscription, event: Mapping[str, Any]) -> bool:
+    """Return whether an event passes all filters of a subscription."""
     if subscription.tool is not None and subscription.tool not in (
         event.get("tool_name"),
         _runtime_name(event),
@@ -208,14 +214,15 @@ def _format_output(event: Mapping[str, Any]) -> str | None:
 
 
 def _run_hook(call: HookCall) -> Exchanges:
-    answer = result_of((yield Request("hook.handle", hook_event(call))), "hook.handle")
-    if answer is None or answer == {}:
+    result = result_of((yield Request("hook.handle", hook_event(call))), "hook.handle")
+    if result is None or result == {}:
         return HookAnswer()  # means "continue"
-    fields = answer if type(answer) is dict else {}
+    fields = result if type(result) is dict else {}
     action = fields.get("action")
     hook_answer = _ACTIONS[action](fields) if type(action) is str and action in _ACTIONS else None
     if hook_answer is None and action == "modify":
-        # The hook wanted to change the input. To let the unchanged input pass would be wrong.
+        # The plugin requested other input, but sent none. The unchanged input must not be used, so
+        # the call is blocked.
         hook_answer, action = (
             HookAnswer(abort=True, reason="its modify was malformed", final=True),
             "block",
@@ -225,7 +232,7 @@ def _run_hook(call: HookCall) -> Exchanges:
             "X0651",
             "its answer to a hook cannot be read",
             help='answer with {"action": "continue"}, or another action with its member',
-            evidence=Evidence(bytes=_format_evidence(answer)),
+            evidence=Evidence(bytes=_format_evidence(result)),
         )
     allowed = HOOKS[call.name].actions if call.name in HOOKS else ("continue",)
     if action not in allowed:

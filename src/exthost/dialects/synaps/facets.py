@@ -1,8 +1,8 @@
 """synaps' facets: `ext.providers`, `ext.commands`, `ext.settings`, `ext.info`, `ext.sidecar`.
 
-A facet is an attribute that only extensions of one dialect have. Each of its methods sends one
-request of the protocol and returns the reply, most of them as a value of `types`. How streams end
-and how their events are parsed is defined in `dialect`.
+A facet is an attribute that only extensions of one dialect have. Each method sends one request of
+the protocol and returns the reply, in most cases as a class of `types`. How streams end and how
+their events are parsed is defined in `dialect`. synaps calls an extension a plugin.
 """
 
 import uuid
@@ -63,8 +63,8 @@ class Providers(_Facet, ModelProvider):
         method = "provider.complete"
         options = (system_prompt, tools, temperature, max_tokens, thinking_budget)
         params = self._params(model, messages, *options)
-        answer = await self._caller.call(method, params, timeout=timeout)
-        completion = self._require(types.read_completion(answer), method)
+        result = await self._caller.call(method, params, timeout=timeout)
+        completion = self._require(types.read_completion(result), method)
         if not completion.content:
             raise ProtocolViolation(
                 "X0653",
@@ -116,18 +116,22 @@ class Providers(_Facet, ModelProvider):
         }
 
     def _find_model(self, name: str) -> tuple[Provider, Model]:
+        """Return the model of this name: `provider:model`, or only the model's id. The extension's
+        id may come first, as in the `model` that requests send."""
         name = name.removeprefix(f"{self._caller.id}:")
         models = {f"{p.id}:{model.id}": (p, model) for p in self.all for model in p.models}
         matching = [full for full in models if full == name or full.partition(":")[2] == name]
         if len(matching) == 1:
             return models[matching[0]]
         near = nearest(name, models)
-        known = ", ".join(models) or "none"
+        model_names = ", ".join(models) or "none"
         raise NotFound(
             "X1250",
             f"it has {len(matching) or 'no'} models {name!r}",
             extension=self._caller.id,
-            help=f"did you mean {near!r}?" if near and not matching else f"its models are: {known}",
+            help=f"did you mean {near!r}?"
+            if near and not matching
+            else f"its models are: {model_names}",
         )
 
 
@@ -166,7 +170,7 @@ class Settings(_Facet):
         return await self._caller.call("settings.editor.key", params)
 
     async def commit(self, category: str, field: str, value: Any) -> Any:
-        """Store a value, and return the plugin's answer."""
+        """Store a value, and return the plugin's reply."""
         params = {"category": category, "field": field, "value": value}
         return await self._caller.call("settings.editor.commit", params)
 
@@ -176,8 +180,8 @@ class About(_Facet):
 
     async def get(self, *, timeout: float | None = None) -> types.Info:
         """Return what the plugin reports about itself."""
-        answer = await self._caller.call("info.get", None, timeout=timeout)
-        return self._require(types.read_info(answer), "info.get")
+        result = await self._caller.call("info.get", None, timeout=timeout)
+        return self._require(types.read_info(result), "info.get")
 
 
 class Sidecar(_Facet):
@@ -185,5 +189,5 @@ class Sidecar(_Facet):
 
     async def spawn_args(self, *, timeout: float | None = None) -> types.SpawnArgs:
         """Return the arguments for its helper program."""
-        answer = await self._caller.call("sidecar.spawn_args", None, timeout=timeout)
-        return self._require(types.read_spawn_args(answer), "sidecar.spawn_args")
+        result = await self._caller.call("sidecar.spawn_args", None, timeout=timeout)
+        return self._require(types.read_spawn_args(result), "sidecar.spawn_args")

@@ -1,9 +1,11 @@
 """Parses the requests of a synaps plugin to its host: memory and config.
 
-Each method is a `HostRequest`. Its function checks the permissions of the plugin and the params, in
-the order of docs/dialects/synaps.md, and returns an action that is the same in every dialect. For a
-wrong parameter, a missing permission or the namespace of another plugin it raises CallFailed; the
-plugin receives the message with the JSON-RPC code -32602.
+A plugin is synaps' name for an extension. Each method is a `HostRequest`. Its first function checks
+the permissions of the plugin and the params, in the order of docs/dialects/synaps.md, and returns
+an action, a value that is the same in every dialect and that the host carries out. For a wrong
+parameter, a missing permission or the namespace of another plugin it raises CallFailed; the plugin
+receives the message with the JSON-RPC code -32602. The second function makes the reply from the
+result of the action.
 """
 
 from collections.abc import Mapping
@@ -24,14 +26,15 @@ from exthost.messages import Notification
 from exthost.spec import Spec
 
 _BAD_PARAMS = -32602
-_CONTENT_BYTES = 16 * 1024
+_MAX_CONTENT_BYTES = 16 * 1024
 _FORBIDDEN_IN_KEYS = "./ "
 _RESERVED = "tools.override"  # a permission that is never granted
 
 
 def granted_permissions(manifest: Any, options: Mapping[str, Any]) -> frozenset[str]:
-    """Return the permissions of a plugin: those of its manifest. A plugin that was started as a
-    bare command has no manifest; it has those of `options.permissions`, by default all."""
+    """Return the permissions of a plugin. They are listed in its manifest. A plugin without a
+    manifest, such as a bare command (a command after `--` instead of a configured extension), gets
+    the permissions in `options.permissions`, by default all except the reserved permission."""
     if isinstance(manifest, Manifest):
         return frozenset(manifest.permissions)
     names = options.get("permissions", PERMISSIONS)
@@ -76,9 +79,9 @@ def _remember(spec: Spec, params: Any) -> Remember:
     _check_namespace(spec, params)
     content = _text(params, "content")
     size = len(content.encode())
-    if size > _CONTENT_BYTES:
+    if size > _MAX_CONTENT_BYTES:
         raise _refusal_error(
-            "X0751", f"the content has {size} bytes, and {_CONTENT_BYTES} are allowed"
+            "X0751", f"the content has {size} bytes, and {_MAX_CONTENT_BYTES} are allowed"
         )
     tags = params.get("tags")
     if tags is not None and (type(tags) is not list or any(type(tag) is not str for tag in tags)):

@@ -1,4 +1,5 @@
-"""How the hostile extension of the fault tests speaks synaps."""
+"""How the hostile extension (the one that breaks the protocol on purpose, in fault tests) speaks
+synaps."""
 
 from types import MappingProxyType
 

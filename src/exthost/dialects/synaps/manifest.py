@@ -1,9 +1,9 @@
 """Parses and checks synaps' manifest, `<plugin>/.synaps-plugin/plugin.json`.
 
-Only the key `extension` of the file is read; a plugin.json without it is a plugin of another kind
-and is ignored. Unknown keys are ignored as well, because other versions of the format have more.
-The id of the extension is the name of the plugin's folder. This module also has the tables of hooks
-and permissions.
+The extension is described by the key `extension`; a plugin.json without this key is a plugin of
+another type and is ignored. Outside it only `version` and `description` are read. Unknown keys are
+ignored as well, because other versions of the format have more. The id of the extension is the name
+of the plugin's folder. This module also has the tables of hooks and permissions.
 """
 
 import re
@@ -55,8 +55,12 @@ _ACTIVE: Final = (
 
 
 class HookKind(NamedTuple):
-    """One hook: the permission that it needs, the actions that its answer may have, and whether it
-    is called for tool calls, so that a subscription may name a tool."""
+    """One hook.
+
+    permission  the permission that an extension needs for this hook
+    actions     the actions that the reply of the hook may have
+    of_tools    whether the hook is called for tool calls, so that a subscription may name a tool
+    """
 
     permission: str
     actions: tuple[str, ...] = ("continue",)
@@ -77,7 +81,7 @@ HOOKS: Final[Mapping[str, HookKind]] = MappingProxyType(
     }
 )
 
-# Hooks that cannot stop an event: their answers only continue it or add to it.
+# Hooks that cannot stop an event: their replies only continue it or add to it.
 ADVISORY_HOOKS: Final = tuple(name for name, kind in HOOKS.items() if "block" not in kind.actions)
 
 # The types of settings.
@@ -85,8 +89,13 @@ _SETTING_TYPES: Final = ("string", "bool", "number")
 
 
 class Subscription(NamedTuple):
-    """A hook that a plugin subscribes to, and its filters. `equals` and `contains` are None if they
-    are not set. `equals` is a tuple of one value, because that value may be null."""
+    """A hook that a plugin subscribes to, and its filters. A filter is None if it is not set.
+
+    hook      the name of the hook
+    tool      the name of the tool that the event must be about
+    equals    a tuple of one value, which the tool's input must equal; the value itself may be null
+    contains  a text that the tool's input must contain, as canonical JSON
+    """
 
     hook: str
     tool: str | None = None
@@ -164,7 +173,8 @@ def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
 
 def _argv(table: "_Table", file: ManifestFile) -> tuple[str, ...]:
     command = table.text("command")
-    if "/" in command:  # a bare name is looked up on PATH, an absolute one stays
+    # A name without a slash is looked up on PATH. Joining keeps an absolute path as it is.
+    if "/" in command:
         command = str(PurePosixPath(file.folder, command))
     args = table.texts("args")
     # An argument that names a file of the plugin becomes an absolute path.
@@ -251,13 +261,13 @@ def _parse_json(file: ManifestFile) -> Mapping[str, Any]:
         "X0250",
         message,
         extension=file.folder_name,
-        help="mend the file; the dialect's page shows one",
+        help="fix the file; the dialect's page shows one",
         evidence=Evidence(path=file.path, line=line),
     )
 
 
 def _line_of(data: bytes, reason: str) -> int:
-    """Return the line of the byte that a parser's message names; 0 if it names none."""
+    """Return the line of the byte that a parser's message names; 0 if it names no byte."""
     place = re.search(r"byte (\d+)", reason)
     return data[: int(place[1])].count(b"\n") + 1 if place is not None else 0
 
@@ -268,8 +278,9 @@ def _text_of(document: Mapping[str, Any], key: str) -> str:
 
 
 class _Table:
-    """Reads and checks the fields of one object. `place` is its path in the document, for
-    errors."""
+    """A JSON object of the manifest, whose fields are read and checked. `path` is the manifest
+    file, `id` the extension, `place` the object's path in the document, such as extension.hooks[0];
+    all three are for errors."""
 
     def __init__(self, values: Any, path: str, id: str, place: str = "extension") -> None:
         self._path = path
@@ -332,8 +343,8 @@ def read(file: ManifestFile) -> Verdict:
 
 
 def join(spec: Spec, file: ManifestFile) -> Spec:
-    """Return the spec of a config entry, completed with the manifest that the entry names. The
-    program and the user that runs it are those of the entry."""
+    """Return the spec of a config entry, completed with the manifest that the entry names: version,
+    hooks and settings. All other values, such as the command, remain those of the entry."""
     parsed = parse(file)
     if parsed is None:
         raise ManifestError(
@@ -344,6 +355,7 @@ def join(spec: Spec, file: ManifestFile) -> Spec:
             evidence=Evidence(path=file.path),
         )
     parsed_spec, manifest = parsed
+    # The names of the variables contain the extension's id, which the entry may have changed.
     settings = tuple(
         setting._replace(variables=_variables(spec.id, setting.key, setting.secret))
         for setting in parsed_spec.settings

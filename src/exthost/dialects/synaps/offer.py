@@ -1,8 +1,11 @@
-"""Parses and checks the reply to synaps' `initialize`, and makes the Offer from it.
+"""Parses and checks the reply to synaps' `initialize`, and makes the Offer from it: the tools,
+hooks, providers and capabilities that the extension announces.
 
-First the whole reply is parsed; a field of the wrong type rejects it. Then the tools, the
-providers, the permissions that both need, and the generic capabilities are checked, in this order.
-The first mistake raises HandshakeFailed.
+synaps calls an extension a plugin; this module says extension, except where it quotes the protocol.
+
+First the protocol version is checked. Then the whole reply is parsed; a field of the wrong type
+rejects it. Then the tools, the providers, the permissions that both need, and the generic
+capabilities are checked, in this order. The first mistake raises HandshakeFailed.
 """
 
 import re
@@ -17,10 +20,16 @@ from exthost.errors import Evidence, HandshakeFailed
 from exthost.offer import Offer, Tool
 from exthost.wire import jsontext
 
-_ID_BYTES = 64
+# The longest id of a tool, provider or model, in UTF-8.
+_MAX_ID_BYTES = 64
 _PROVIDER_ID = re.compile(r"[a-z0-9_-]+")
-_U32 = 2**32
-_U64 = 2**64
+
+# How much of an invalid reply an error quotes.
+_MAX_EXCERPT_CHARS = 500
+
+# Unsigned integers of the protocol are below these limits (u32 and u64).
+_U32_LIMIT = 2**32
+_U64_LIMIT = 2**64
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,8 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """A generic capability of a plugin. Only the plugin and its user know what `kind` means."""
+    """A generic capability of an extension. Only the extension and its user know what `kind`
+    means."""
 
     kind: str
     name: str
@@ -54,36 +64,34 @@ class Capability:
     params: Any = None
 
 
-def make_offer(
-    answer: Any, granted: Collection[str], hooks: tuple[str, ...], version: str
-) -> Offer:
-    """Return the Offer: what the plugin announces in this reply. Raises HandshakeFailed.
+def make_offer(reply: Any, granted: Collection[str], hooks: tuple[str, ...], version: str) -> Offer:
+    """Return the Offer: what the extension announces in this reply. Raises HandshakeFailed.
 
-    `granted` are the permissions of the plugin. `hooks` and `version` are those of its manifest.
+    `granted` are the permissions of the extension. `hooks` and `version` come from its manifest.
     """
-    members = _Members(answer, "the answer")
-    protocol = members.get("protocol_version", _is_whole(_U32), "a whole number")
+    fields = _ReplyObject(reply, "the reply")
+    protocol = fields.get("protocol_version", _is_whole_below(_U32_LIMIT), "a whole number")
     if protocol != PROTOCOL_VERSION:
         raise HandshakeFailed(
             "X0551",
             f"it speaks protocol {protocol}, and this host speaks {PROTOCOL_VERSION}",
             help="use a version of the plugin for the protocol named",
         )
-    capabilities = members.values.get("capabilities", {})
-    if capabilities == []:  # some plugins serialize an empty object as a list
+    capabilities = fields.values.get("capabilities", {})
+    if capabilities == []:  # some extensions serialize an empty object as a list
         capabilities = {}
-    lists = _Members(capabilities, "capabilities")
-    tools = tuple(_parse_tool(tool) for tool in lists.each("tools"))
-    providers = tuple(_parse_provider(provider) for provider in lists.each("providers"))
-    others = tuple(_parse_capability(capability) for capability in lists.each("capabilities"))
+    announced = _ReplyObject(capabilities, "capabilities")
+    tools = tuple(_parse_tool(tool) for tool in announced.objects("tools"))
+    providers = tuple(_parse_provider(provider) for provider in announced.objects("providers"))
+    generic = tuple(_parse_capability(entry) for entry in announced.objects("capabilities"))
     _check_tools(tools)
     for provider in providers:
         _check_provider(provider)
     if tools and "tools.register" not in granted:
-        raise _permission_error("it registers tools", "tools.register")
+        raise _permission_error("it registers tools, and", "tools.register")
     if providers and "providers.register" not in granted:
-        raise _permission_error("it registers providers", "providers.register")
-    for capability in others:
+        raise _permission_error("it registers providers, and", "providers.register")
+    for capability in generic:
         _check_capability(capability, granted)
     models = [f"{provider.id}:{model.id}" for provider in providers for model in provider.models]
     return Offer(
@@ -93,17 +101,19 @@ def make_offer(
         extra=MappingProxyType({"providers": models} if models else {}),
         capabilities=(
             *(f"provider:{provider.id}" for provider in providers),
-            *(f"{capability.kind}:{capability.name}" for capability in others),
+            *(f"{capability.kind}:{capability.name}" for capability in generic),
         ),
-        details=(*providers, *others),
+        details=(*providers, *generic),
     )
 
 
 # -- reading -----------------------------------------------------------------------------------
 
 
-class _Members:
-    """Reads and checks the fields of one object of the reply. `place` names it in errors."""
+class _ReplyObject:
+    """A JSON object in the reply, whose fields are read and checked. `place` is its name in
+    errors, such as "tools[0]". Every method raises HandshakeFailed for a field of the wrong
+    type."""
 
     def __init__(self, values: Any, place: str) -> None:
         if type(values) is not dict:
@@ -111,24 +121,28 @@ class _Members:
         self.values: dict[str, Any] = values
         self._place = place
 
-    def get(self, key: str, fits: Callable[[Any], bool], expected: str) -> Any:
+    def get(self, key: str, is_valid: Callable[[Any], bool], expected: str) -> Any:
+        """Return a required field. `expected` describes a valid value, for the error."""
         if key not in self.values:
             raise _invalid_reply_error(f"{key!r} is missing in {self._place}", self.values)
-        if not fits(self.values[key]):
+        if not is_valid(self.values[key]):
             raise _invalid_reply_error(f"{key!r} in {self._place} is not {expected}", self.values)
         return self.values[key]
 
     def text(self, key: str) -> str:
+        """Return a required field that must be text."""
         return str(self.get(key, _is_text, "text"))
 
-    def optional(self, key: str, fits: Callable[[Any], bool], expected: str) -> Any:
-        return self.get(key, fits, expected) if self.values.get(key) is not None else None
+    def optional(self, key: str, is_valid: Callable[[Any], bool], expected: str) -> Any:
+        """Return a field that may be missing or null, which both become None."""
+        return self.get(key, is_valid, expected) if self.values.get(key) is not None else None
 
-    def each(self, key: str) -> list["_Members"]:
+    def objects(self, key: str) -> list["_ReplyObject"]:
+        """Return a list of objects; it is empty if the field is missing."""
         if key not in self.values:
             return []
-        listed = self.get(key, lambda value: type(value) is list, "a list")
-        return [_Members(item, f"{key}[{n}]") for n, item in enumerate(listed)]
+        items = self.get(key, lambda value: type(value) is list, "a list")
+        return [_ReplyObject(item, f"{key}[{n}]") for n, item in enumerate(items)]
 
 
 def _is_text(value: Any) -> bool:
@@ -139,56 +153,60 @@ def _is_text_list(value: Any) -> bool:
     return type(value) is list and all(type(item) is str for item in value)
 
 
-def _is_whole(limit: int) -> Callable[[Any], bool]:
+def _is_whole_below(limit: int) -> Callable[[Any], bool]:
+    """Return a predicate for integers from 0 to `limit` - 1."""
     return lambda value: type(value) is int and 0 <= value < limit
 
 
-def _parse_tool(members: _Members) -> Tool:
-    raw = members.text("name")
-    name = raw.strip()
-    schema = members.get("input_schema", lambda _: True, "anything")
-    # Callers use the trimmed name; the messages have the original one.
-    extra = MappingProxyType({"wire_name": raw} if raw != name else {})
-    return Tool(name, members.text("description"), schema, extra=extra)
+def _parse_tool(fields: _ReplyObject) -> Tool:
+    wire_name = fields.text("name")
+    name = wire_name.strip()
+    # Required, but of any type: `_check_tools` checks it, with an error that names the tool.
+    schema = fields.get("input_schema", lambda _: True, "anything")
+    # Callers use the trimmed name, but `tool.call` must send the name that the extension announced.
+    extra = MappingProxyType({"wire_name": wire_name} if wire_name != name else {})
+    return Tool(name, fields.text("description"), schema, extra=extra)
 
 
-def _parse_provider(members: _Members) -> Provider:
+def _parse_provider(fields: _ReplyObject) -> Provider:
     return Provider(
-        members.text("id").strip(),
-        members.text("display_name"),
-        members.text("description"),
+        fields.text("id").strip(),
+        fields.text("display_name"),
+        fields.text("description"),
         tuple(
             Model(
                 model.text("id").strip(),
                 model.optional("display_name", _is_text, "text"),
                 model.values.get("capabilities"),
-                model.optional("context_window", _is_whole(_U64), "a whole number"),
+                model.optional("context_window", _is_whole_below(_U64_LIMIT), "a whole number"),
             )
-            for model in members.each("models")
+            for model in fields.objects("models")
         ),
-        members.values.get("config_schema"),
+        fields.values.get("config_schema"),
     )
 
 
-def _parse_capability(members: _Members) -> Capability:
+def _parse_capability(fields: _ReplyObject) -> Capability:
     permissions = ()
-    if "permissions" in members.values:
-        permissions = members.get("permissions", _is_text_list, "a list of text")
+    if "permissions" in fields.values:
+        permissions = fields.get("permissions", _is_text_list, "a list of text")
     return Capability(
-        members.text("kind"), members.text("name"), tuple(permissions), members.values.get("params")
+        fields.text("kind"), fields.text("name"), tuple(permissions), fields.values.get("params")
     )
 
 
 def _invalid_reply_error(why: str, value: Any) -> HandshakeFailed:
+    """Return the error for a reply with a missing field or a field of the wrong type. `value` is
+    the object with that field."""
     try:
-        shown = jsontext.encode(value).decode("utf-8", "replace")[:500]
+        excerpt = jsontext.encode(value).decode("utf-8", "replace")[:_MAX_EXCERPT_CHARS]
     except Exception:  # nested too deep to be encoded again
-        shown = ""
+        excerpt = ""
     return HandshakeFailed(
         "X0550",
-        f"its answer to `initialize` cannot be used: {why}",
-        help="answer with {protocol_version: 1, capabilities?: {tools?, providers?, …}}",
-        evidence=Evidence(bytes=shown),
+        f"its reply to `initialize` cannot be used: {why}",
+        help="reply with {protocol_version: 1, capabilities?: {tools?, providers?, …}}",
+        evidence=Evidence(bytes=excerpt),
     )
 
 
@@ -200,8 +218,8 @@ def find_id_problem(id: str) -> str:
     if not id:
         return "it is empty"
     size = len(id.encode("utf-8", "surrogatepass"))
-    if size > _ID_BYTES:
-        return f"it has {size} bytes, and {_ID_BYTES} are allowed"
+    if size > _MAX_ID_BYTES:
+        return f"it has {size} bytes, and {_MAX_ID_BYTES} are allowed"
     for char in id:
         if unicodedata.category(char) == "Cc":
             return f"it has the control character U+{ord(char):04X}"
@@ -228,28 +246,28 @@ def _check_tools(tools: tuple[Tool, ...]) -> None:
 
 
 def _check_provider(provider: Provider) -> None:
-    about = f"the provider {_quote(provider.id)}"
+    subject = f"the provider {_quote(provider.id)}"
     if why := find_id_problem(provider.id):
-        raise _refused_error("X0553", f"{about} cannot have that id: {why}")
+        raise _refused_error("X0553", f"{subject} cannot have that id: {why}")
     if not _PROVIDER_ID.fullmatch(provider.id):
         raise _refused_error(
-            "X0553", f"{about} cannot have that id: only a-z, 0-9, _ and - are allowed"
+            "X0553", f"{subject} cannot have that id: only a-z, 0-9, _ and - are allowed"
         )
     if not provider.display_name.strip():
-        raise _refused_error("X0553", f"{about} has no display_name")
+        raise _refused_error("X0553", f"{subject} has no display_name")
     if not provider.description.strip():
-        raise _refused_error("X0553", f"{about} has no description")
+        raise _refused_error("X0553", f"{subject} has no description")
     if not provider.models:
-        raise _refused_error("X0553", f"{about} has no models")
+        raise _refused_error("X0553", f"{subject} has no models")
     ids: set[str] = set()
     for model in provider.models:
         if why := find_id_problem(model.id):
-            raise _refused_error("X0553", f"{about} has a model {_quote(model.id)}: {why}")
+            raise _refused_error("X0553", f"{subject} has a model {_quote(model.id)}: {why}")
         if model.id in ids:
-            raise _refused_error("X0553", f"{about} has the model {model.id!r} twice")
+            raise _refused_error("X0553", f"{subject} has the model {model.id!r} twice")
         ids.add(model.id)
     if provider.config_schema is not None and type(provider.config_schema) is not dict:
-        raise _refused_error("X0553", f"the config_schema of {about} is not an object")
+        raise _refused_error("X0553", f"the config_schema of {subject} is not an object")
 
 
 def _check_capability(capability: Capability, granted: Collection[str]) -> None:
@@ -259,26 +277,28 @@ def _check_capability(capability: Capability, granted: Collection[str]) -> None:
         raise _refused_error(
             "X0554", f"its capability of the kind {_quote(capability.kind)} has no name"
         )
-    about = f"its capability {_quote(capability.kind)}"
+    subject = f"its capability {_quote(capability.kind)}"
     for permission in capability.permissions:
         if permission not in PERMISSIONS:
             raise _refused_error(
-                "X0554", f"{about} needs an unknown permission {_quote(permission)}"
+                "X0554", f"{subject} needs an unknown permission {_quote(permission)}"
             )
         if permission not in granted:
-            raise _permission_error(f"{about} needs it", permission)
+            raise _permission_error(f"{subject} needs a permission:", permission)
 
 
 def _refused_error(code: str, message: str) -> HandshakeFailed:
+    """Return the error for a reply that the protocol's rules forbid."""
     return HandshakeFailed(
-        code, message, help="nothing of it was registered; its author has to mend it"
+        code, message, help="nothing of it was registered; its author has to fix it"
     )
 
 
-def _permission_error(why: str, permission: str) -> HandshakeFailed:
+def _permission_error(reason: str, permission: str) -> HandshakeFailed:
+    """Return the error for a missing permission. `reason` is the start of its sentence."""
     return HandshakeFailed(
         "X0555",
-        f"{why}, and the permission {permission} is not granted",
+        f"{reason} the permission {permission} is not granted",
         help="add it to `permissions` in its plugin.json, if you agree",
     )
 

@@ -1,8 +1,8 @@
 """Parses the events of synaps' streams: converts the params of a notification to a class of
 `types`.
 
-An event that cannot be parsed becomes `Unreadable` with the name of the wrong field; the session
-logs and skips it. `render_event` formats an event for a person.
+An event that cannot be parsed becomes `Unreadable` with the reason, such as "text is missing"; the
+session logs and ignores it. `render_event` formats an event for a person.
 """
 
 from typing import Any
@@ -31,7 +31,8 @@ class _InvalidEvent(Exception):
 
 
 def parse_provider_event(method: str, params: Any) -> StreamEvent | Unreadable:
-    """Parse one `provider.stream.event`. Its fields are in `event`, or in the params themselves."""
+    """Parse one `provider.stream.event`. Its fields are in the params, or in an object `event` in
+    the params: plugins send both forms."""
     try:
         return StreamEvent(_provider_event(_find_event(params)))
     except _InvalidEvent as error:
@@ -51,6 +52,7 @@ def parse_command_event(method: str, params: Any) -> StreamEvent | Unreadable:
 def _provider_event(event: dict[str, Any]) -> Any:
     match event.get("type"):
         case "text" | "thinking" as kind:
+            # Plugins send the text under either name.
             text = _text(event, "delta" if "delta" in event else "text")
             return Text(text) if kind == "text" else Thinking(text)
         case "tool_use":

@@ -1,8 +1,9 @@
 """The payloads of synaps' messages as dataclasses, and the functions that parse them from JSON.
 
-The payloads are events of providers and commands, notifications, and replies that facets return. A
-function for a reply returns None if the reply cannot be parsed, and the caller decides what to do.
-A function for a notification returns `Unusable` instead. `stream_events` parses the events.
+The payloads are events of providers and commands, notifications, and replies that facets (such as
+`ext.providers`) return. A function for a reply returns None if the reply cannot be parsed, and the
+caller decides what to do. A function for a notification returns `Unusable` instead. `stream_events`
+parses the events. A plugin is synaps' name for an extension.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from exthost.empty_mapping import empty_mapping
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A part of the answer."""
+    """A part of the model's answer."""
 
     text: str
 
@@ -59,7 +60,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The answer of a provider, in content blocks."""
+    """The model's answer, in content blocks."""
 
     content: tuple[Any, ...]
     stop_reason: str | None = None
@@ -151,7 +152,8 @@ def _is_text_or_none(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Widget:
-    """A widget to show, or to replace the one with the same id. It disappears after `ttl_secs`."""
+    """A widget to show; it replaces a widget with the same id. It disappears after `ttl_secs`
+    seconds; None means that it stays."""
 
     id: str
     lines: tuple[Any, ...]
