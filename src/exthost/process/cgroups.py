@@ -120,16 +120,16 @@ class Group:
 
 def _find_base() -> CgroupBase:
     uid = os.geteuid()
-    own = above = None
+    host_cgroup = parent = None
     try:
         folder, point = locate(_read("/proc/self/cgroup"), _read("/proc/self/mountinfo"))
         if folder:
-            own = _inspect(folder)
-            above = _inspect(os.path.dirname(folder)) if folder != point else None  # noqa: PTH120
+            host_cgroup = _inspect(folder)
+            parent = _inspect(os.path.dirname(folder)) if folder != point else None  # noqa: PTH120
     except OSError:  # not on Linux, or not readable
         pass
     has_systemd = os.path.isdir("/run/systemd/system")  # noqa: PTH112
-    return choose_base(own, above, uid=uid, has_systemd=has_systemd)
+    return choose_base(host_cgroup, parent, uid=uid, has_systemd=has_systemd)
 
 
 def _inspect(folder: str) -> FoundCgroup:
