@@ -22,6 +22,6 @@ In reading order:
     pytest_plugin        the checks as tests
 
 The rules are in `exthost.dialects.rules`, the checks of messages in
-`exthost.dialects.message_audit`. What is special to a dialect is in its package
-(`exthost.dialects.conformance`).
+`exthost.dialects.message_audit`. The parts that differ between dialects (protocols) are in the
+package of each dialect, as a `Conformance` (`exthost.dialects.conformance`).
 """

@@ -7,14 +7,16 @@ from exthost.errors import escape_controls
 
 Direction: TypeAlias = Literal[">", "<"]
 
-# How many pieces are kept, how many of them a finding shows, and how many bytes of each.
+# A piece is one read or one write. How many pieces are kept, how many of them a finding shows, and
+# how many bytes of each piece it shows.
 KEPT_PIECES = 12
 SHOWN_PIECES = 6
 SHOWN_BYTES = 240
 
 
 class ByteLog:
-    """The last pieces of a conversation: `>` marks those that were sent, `<` those received."""
+    """The last pieces of a conversation. `>` marks pieces that were sent, `<` pieces that were
+    received."""
 
     __slots__ = ("_pieces",)
 
@@ -31,7 +33,7 @@ class ByteLog:
             self._pieces.append((direction, bytearray(data[: 4 * SHOWN_BYTES])))
 
     def clear(self) -> None:
-        """Forget all pieces, so that the next message is the first that is shown."""
+        """Remove all pieces, so that findings show nothing before the next message."""
         self._pieces.clear()
 
     def format_last(self, offending: bytes = b"") -> tuple[str, ...]:
@@ -40,6 +42,7 @@ class ByteLog:
         pieces = list(self._pieces)
         end = len(pieces)
         if offending:
+            # A piece may end within the offending bytes, so only their beginning is searched for.
             head = offending[:60]
             for position in range(len(pieces) - 1, -1, -1):
                 if pieces[position][0] == "<" and head in pieces[position][1]:
@@ -50,8 +53,9 @@ class ByteLog:
 
 
 def format_bytes(data: bytes | bytearray) -> str:
-    """Return bytes as text in one line: control characters and what is not UTF-8 are escaped."""
-    cut = bytes(data[:SHOWN_BYTES])
-    text = cut.decode("utf-8", "backslashreplace")
+    """Return bytes as text in one line, shortened. Control characters, and bytes that are not
+    UTF-8, are escaped."""
+    shortened = bytes(data[:SHOWN_BYTES])
+    text = shortened.decode("utf-8", "backslashreplace")
     text = text.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t")
     return escape_controls(text) + ("…" if len(data) > SHOWN_BYTES else "")

@@ -1,8 +1,9 @@
 """One process under check, with raw pipes: it records the last bytes and audits every message.
 
 It does not use the host's session, because a session writes each message as a whole and accepts
-many mistakes. This class can also write a message byte by byte, write bytes that are no message,
-and send signals. Replies are matched by their ids, or in positional dialects by their order.
+many mistakes. This class can also write a message byte by byte, write bytes that are not a message,
+and send signals. Replies are matched by their ids; in positional dialects, whose replies carry no
+id, by their order.
 """
 
 import asyncio
@@ -27,7 +28,8 @@ from exthost.wire.framing import Broken, Bytes, Skipped
 # The time limit for a message that is written in pieces, which includes the start of the program.
 _SPLIT_SECONDS = 60.0
 
-# A frame of at most this many bytes is written byte by byte, a longer one in larger pieces.
+# A frame of at most this many bytes is written byte by byte, a longer frame in about this many
+# pieces.
 _MAX_BYTE_BY_BYTE = 600
 
 # How long to wait for the exit after the end of the output, to report how the process ended.
@@ -68,12 +70,13 @@ class CheckedProcess:
         self.byte_log = ByteLog()
         self.problems: list[tuple[Problem, tuple[str, ...]]] = []
         self.notifications: list[Notification] = []
-        self.is_broken = False
+        self.is_broken = False  # whether the output cannot be read any further
         self.splits = False  # whether every message is written in pieces
         self._host_results = conformance.host_results
         self._bytes_received = 0
         self._is_inside_frame = False  # the last output completed no frame
         self._audit = MessageAudit(conformance)
+        # `resolve_limits` always sets this limit; 2**26 is only for the type checker.
         self._framing = dialect.framing(resolve_limits(spec, dialect).max_message or 2**26)
         self._codec = dialect.codec(Role.HOST)
         self._next_id = dialect.traits.first_id
@@ -208,7 +211,7 @@ class CheckedProcess:
         return self._waiting[request.id]
 
     async def request(self, request: Request, seconds: float) -> Answer:
-        """Send a request and return the answer. Raises NoAnswer."""
+        """Send a request and return the reply. Raises NoAnswer."""
         data, numbered = self.register_request(request)
         future = self.find_reply_future(numbered)
         write_seconds = max(seconds, _SPLIT_SECONDS) if self.splits else seconds
@@ -218,7 +221,8 @@ class CheckedProcess:
     async def wait_for(
         self, future: "asyncio.Future[Answer]", method: str, seconds: float
     ) -> Answer:
-        """Return the answer when it comes. Raises NoAnswer."""
+        """Return the reply when it arrives. `method` is for the error. Raises NoAnswer, before the
+        time limit if the process wrote something unusable and nothing more for a while."""
         if self.is_broken or (self.pipes.has_exited and self.pipes.ended.is_set()):
             self._fail_all()
         deadline = self._loop.time() + seconds
@@ -235,7 +239,7 @@ class CheckedProcess:
 
     @property
     def _has_unusable_output(self) -> bool:
-        """Whether the output contains bytes that are no message, or only a part of one."""
+        """Whether the output contains bytes that are not a message, or only a part of a message."""
         return self._is_inside_frame or any(
             problem.rule not in _HARMLESS for problem, _ in self.problems
         )
@@ -274,7 +278,8 @@ class CheckedProcess:
     async def _try_request(self, request: Request, seconds: float) -> Answer | None:
         try:
             return await self.request(request, seconds)
-        except NotRead:  # part of the request is in the pipe, and the next one would be added to it
+        except NotRead:
+            # A part of the request is in the pipe, and the next request would be appended to it.
             raise
         except NoAnswer:
             if self.pipes.ended.is_set() or self.is_broken:
@@ -306,7 +311,7 @@ class CheckedProcess:
         return self._bytes_received > 0
 
     def describe_end(self) -> str:
-        """Return how the process ended, or that it runs."""
+        """Return a phrase that says how the process ended, or that it still runs."""
         status = self.pipes.status
         if self.is_broken:
             return "its output cannot be read any further"

@@ -1,6 +1,7 @@
-"""The checks of requests: what an extension does with each kind of request.
+"""The checks of requests: how an extension handles unknown, invalid, large, cancelled and joined
+requests, and how fast it replies.
 
-All checks use the same process. After a check that ended it, the next one starts a new process.
+All checks use the same process. If a check ended the process, the next check starts a new one.
 """
 
 import time
@@ -21,6 +22,8 @@ from exthost.messages import Failure, Notification, Request
 from exthost.offer import Offer
 from exthost.schema import Checker
 
+# The size of the large message, the number of requests in one write, and the number of requests
+# whose replies are timed.
 LARGE_BYTES = 2**20
 JOINED_REQUESTS = 5
 TIMED_REQUESTS = 15
@@ -78,7 +81,7 @@ class ConversationChecks:
             await self._drop(self.process)
 
     async def _live_process(self) -> CheckedProcess | None:
-        """Return the process, or a fresh one if it has ended; None if that does not start."""
+        """Return the process, or a new process if it has ended; None if no new process starts."""
         process = self.process
         if process is None or not process.is_alive:
             try:
@@ -91,18 +94,18 @@ class ConversationChecks:
         self.process = process
         return process
 
-    async def _check_still_answers(self, process: CheckedProcess, rule: str, what: str) -> bool:
+    async def _check_still_answers(self, process: CheckedProcess, rule: str, when: str) -> bool:
         """Return whether a request without an effect is answered. If not, record that the rule is
-        broken; `what` begins the message."""
+        broken. The message begins with `when`, such as "after an unknown method"."""
         if self._ping is None:
             if not process.is_alive:
-                self._ledger.add_finding(rule, f"{what} {process.describe_end()}", process)
+                self._ledger.add_finding(rule, f"{when} {process.describe_end()}", process)
                 return False
             return True
         try:
             await process.request(self._ping, self._seconds)
         except NoAnswer as silence:
-            self._ledger.add_finding(rule, f"{what} {silence}", process)
+            self._ledger.add_finding(rule, f"{when} {silence}", process)
             await self._starter.release(process)
             self.process = None
             return False
@@ -144,6 +147,7 @@ class ConversationChecks:
         )
 
     async def _check_joined_frames(self, process: CheckedProcess) -> None:
+        """Send several requests in one write; each must be answered."""
         ping = self._ping
         if ping is None:
             self._ledger.skip("joined-frames", "no request without an effect is answered")
@@ -168,7 +172,7 @@ class ConversationChecks:
             if not future.done():
                 future.cancel()
             elif not future.cancelled():
-                future.exception()
+                future.exception()  # otherwise asyncio logs an exception that nobody retrieved
         self._ledger.mark_checked("joined-frames", time.perf_counter() - began)
 
     async def _check_unknown_method(self, process: CheckedProcess) -> None:
@@ -201,28 +205,28 @@ class ConversationChecks:
             self._ledger.skip("bad-arguments", "no tool requires arguments")
             return
         call = ToolCall(tool.name, {}, tool=tool)
-        what = f"{tool.name} without the arguments that it requires"
-        await self._check_refused_call(process, "bad-arguments", call, what)
+        subject = f"{tool.name} without the arguments that it requires"
+        await self._check_refused_call(process, "bad-arguments", call, subject)
 
     async def _check_refused_call(
-        self, process: CheckedProcess, rule: str, call: ToolCall, what: str
+        self, process: CheckedProcess, rule: str, call: ToolCall, subject: str
     ) -> None:
         """Make a call that the extension must refuse. If it does not, record that the rule is
-        broken."""
+        broken. `subject` describes the call in the message."""
         began = time.perf_counter()
         try:
             result = await call_tool(process, call, self.offer, self._seconds)
         except NoAnswer as silence:
-            self._ledger.add_finding(rule, f"{what}: {silence}", process)
+            self._ledger.add_finding(rule, f"{subject}: {silence}", process)
             await self._drop(process)
         except CallFailed:
-            await self._check_still_answers(process, rule, f"after a call of {what}")
+            await self._check_still_answers(process, rule, f"after a call of {subject}")
         except ProtocolViolation as violation:
-            self._ledger.add_finding(rule, f"{what}: {violation.message}", process)
+            self._ledger.add_finding(rule, f"{subject}: {violation.message}", process)
         else:
             is_error = process.dialect.result_reader.is_error
             if is_error is None or not is_error(result):
-                self._ledger.add_finding(rule, f"{what} was answered with a result", process)
+                self._ledger.add_finding(rule, f"{subject} was answered with a result", process)
         self._ledger.mark_checked(rule, time.perf_counter() - began)
 
     async def _check_results(self, process: CheckedProcess) -> None:
@@ -233,8 +237,8 @@ class ConversationChecks:
         tools = {tool.name: tool for tool in self.offer.tools}
         for name, arguments in self._settings.calls:
             if name not in tools:
-                known = ", ".join(tools)
-                fix = f"give --call one of: {known}" if known else "it offers no tools at all"
+                names = ", ".join(tools)
+                fix = f"give --call one of: {names}" if names else "it offers no tools at all"
                 self._ledger.add_finding("result", f"there is no tool {name}", fix=fix)
                 continue
             live = await self._live_process()
@@ -245,7 +249,7 @@ class ConversationChecks:
                 call = ToolCall(name, arguments, tool=tools[name])
                 result = await call_tool(live, call, self.offer, self._seconds)
             except (NoAnswer, ExthostError) as error:
-                fix = _fix_of_call(error, live)
+                fix = _suggest_fix(error, live)
                 self._ledger.add_finding(
                     "result", f"{name}: {describe_error(error)}", live, fix=fix
                 )
@@ -267,11 +271,14 @@ class ConversationChecks:
                 self._ledger.add_finding("result", f"{name}: {problem}", process)
 
     async def _check_large_message(self, process: CheckedProcess) -> None:
+        # An unknown method has no effect, whatever its params. But it is of no use here if the
+        # extension has already failed to answer it.
         request = self._ping if self._ledger.has("unknown-method") else _UNKNOWN
         if request is None or process.dialect.closed:
             self._ledger.skip("large-message", "the dialect has no request for it")
             return
         began = time.perf_counter()
+        # "é" is two bytes in UTF-8: a program that counts characters instead of bytes fails.
         padded = request._replace(params={"padding": "é" * (LARGE_BYTES // 2)})
         try:
             await process.request(padded, max(self._seconds, 5.0))
@@ -288,6 +295,7 @@ class ConversationChecks:
         began = time.perf_counter()
         data, numbered = process.register_request(self._ping)
         future = process.find_reply_future(numbered)
+        # An extension must ignore the cancellation of a call that it does not know.
         unknown = numbered._replace(id=987654)
         try:
             await process.write(data)
@@ -304,13 +312,13 @@ class ConversationChecks:
         self._ledger.mark_checked("cancel", time.perf_counter() - began)
 
     async def _drop(self, process: CheckedProcess) -> None:
-        """End a process that has not answered, so that the next check gets a fresh one."""
+        """End a process that has not answered, so that the next check starts a new process."""
         await self._starter.release(process)
         self.process = None
 
 
-def _fix_of_call(error: NoAnswer | ExthostError, process: CheckedProcess) -> str:
-    """Return what to do about a call that failed; "" for what the rule says."""
+def _suggest_fix(error: NoAnswer | ExthostError, process: CheckedProcess) -> str:
+    """Return what to do about a call that failed; "" for the fix that the rule suggests."""
     if isinstance(error, CallFailed):
         return _TOOL_FAILED
     if isinstance(error, AnswerTimeout):

@@ -13,11 +13,12 @@ Status: TypeAlias = Literal["passed", "warning", "fault", "skipped"]
 class Finding:
     """One broken rule.
 
+    rule      the rule that is broken
     message   what was observed
-    exchange  the bytes that led to it, escaped and shortened; `> ` precedes what was sent, `< `
-              what was received
+    exchange  the bytes that led to the finding, escaped and shortened; sent bytes begin with `> `,
+              received bytes with `< `
     stderr    the last lines of stderr
-    fix       how to mend it; "" for the fix of the rule
+    fix       how to fix the extension; "" for the fix that the rule suggests
     """
 
     rule: Rule
@@ -40,8 +41,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of the checks of one rule. `reason` says why the rule was skipped, or what was
-    measured. `seconds` is how long the checks took."""
+    """The outcome of the checks of one rule.
+
+    rule      the rule
+    findings  how it was broken; empty if it holds or was not checked
+    seconds   how long the checks took
+    reason    why the rule was not checked, or what was measured
+    skipped   whether the rule was not checked
+    """
 
     rule: Rule
     findings: tuple[Finding, ...] = ()
@@ -69,7 +76,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Every outcome of the checks of one extension."""
+    """Every outcome of the checks of one extension. `seconds` is how long all checks took."""
 
     extension: str
     dialect: str

@@ -12,7 +12,8 @@ from exthost.dialects.rules import all_rules, find_rule
 # At most this many findings of one rule are kept; more would only repeat them.
 MAX_FINDINGS = 5
 
-# Rules that are broken line by line, by one cause: the first line is shown, the others are counted.
+# Rules that one cause usually breaks on many lines: the first line is shown, the others are
+# counted.
 _ONE_CAUSE = frozenset({"stdout-noise"})
 
 
@@ -54,7 +55,7 @@ class Ledger:
             findings[message] = Finding(rule, message, exchange, stderr, fix)
 
     def add_problems(self, problems: Iterable[Problem]) -> None:
-        """Record problems that no bytes illustrate, such as those of the announced tools."""
+        """Record problems for which no bytes are shown, such as those of the announced tools."""
         for problem in problems:
             self._add(problem.rule, problem.message, None, ())
 
@@ -75,7 +76,8 @@ class Ledger:
         return not self._findings
 
     def mark_checked(self, name: str, seconds: float = 0.0, reason: str = "") -> None:
-        """Record that a rule was checked. It holds unless a finding was recorded, too."""
+        """Record that a rule was checked. The rule holds unless a finding was recorded, too.
+        `seconds` is added to the time that its checks took. `reason` is what was measured."""
         total_seconds, last_reason = self._checked.get(name, (0.0, ""))
         self._checked[name] = (total_seconds + seconds, reason or last_reason)
 
@@ -84,8 +86,8 @@ class Ledger:
         self._skipped.setdefault(name, reason)
 
     def outcomes(self, default_reason: str) -> tuple[Outcome, ...]:
-        """Return the outcome of every rule. `default_reason` is the reason of those that were not
-        checked, if `skip` recorded no other."""
+        """Return the outcome of every rule. `default_reason` is the reason why a rule was not
+        checked, if `skip` recorded no other reason."""
         outcomes = []
         for rule in all_rules(self._conformance):
             findings = tuple(self._findings.get(rule.name, {}).values())

@@ -117,7 +117,7 @@ class LifeChecks:
 
 
 async def _write(process: CheckedProcess, data: bytes) -> None:
-    """Write bytes. A process that has already ended is no mistake here."""
+    """Write bytes. It is not an error if the process has already ended."""
     try:
         await process.write(data)
     except NoAnswer:

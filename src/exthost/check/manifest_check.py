@@ -20,7 +20,7 @@ class ManifestCheck:
     outcome: Outcome
 
     def add_to(self, report: Report) -> Report:
-        """Return the report with this outcome in place of its own for the rule `manifest`."""
+        """Return the report with this outcome for the rule `manifest`."""
         return replace(
             report,
             outcomes=tuple(
@@ -36,8 +36,11 @@ def check_manifest(spec: Spec) -> ManifestCheck:
     path = spec.manifest_file
     if not path:
         return ManifestCheck(Outcome(rule, reason="it has none", skipped=True))
+    # rpartition returns "" for a file in the root folder.
     folder = path.rpartition("/")[0] or "/"
     formats = find.load_manifest_formats()
+    # Some formats require the manifest in a folder of a certain name, inside the extension's
+    # folder.
     if any(form.parent and form.parent == folder.rpartition("/")[2] for form in formats):
         folder = folder.rpartition("/")[0] or "/"
     report = discover(DiscoverySettings(search_paths=(folder,), max_depth=2), formats)
@@ -64,6 +67,6 @@ def make_failed_report(error: ExthostError, target: str, dialect: str) -> Report
     evidence = error.evidence
     place = f"{evidence.path}:{evidence.line}: " if evidence.line else ""
     first = Finding(rule, f"{place}{error.message} [{error.code}]", fix=error.help)
-    others = tuple(Finding(rule, detail) for detail in evidence.details)
-    outcome = Outcome(rule, (first, *others))
+    further_findings = tuple(Finding(rule, detail) for detail in evidence.details)
+    outcome = Outcome(rule, (first, *further_findings))
     return Report(error.extension or target, dialect or "unknown", (outcome,))

@@ -6,10 +6,10 @@ from exthost.dialects.message_audit import Problem
 from exthost.offer import Offer, Tool
 from exthost.schema import Checker, schema_problem
 
-# Capabilities that an extension may have without offering anything.
+# Capabilities that announce nothing by themselves: an extension may have them, but no tools.
 _EMPTY_LABELS = frozenset({"logging", "tools"})
 
-# What the SDK writes to stderr about handlers for which the dialect has no place.
+# A part of the line that the SDK writes to stderr for a handler that the dialect cannot announce.
 _NOT_OFFERED = "so not offered: "
 
 
@@ -27,7 +27,7 @@ def audit_offer(offer: Offer) -> list[Problem]:
 
 
 def audit_emptiness(offer: Offer) -> list[Problem]:
-    """Return that an offer is empty, if it is."""
+    """Return one problem if the offer is empty, else an empty list."""
     labels = {*offer.capabilities} - _EMPTY_LABELS
     if offer.tools or offer.hooks or offer.details or labels:
         return []
@@ -35,7 +35,8 @@ def audit_emptiness(offer: Offer) -> list[Problem]:
 
 
 def audit_stderr(lines: Iterable[str]) -> list[Problem]:
-    """Return what the SDK reports as not offered, in the stderr of an extension."""
+    """Return a problem for each handler that the SDK, in the stderr of an extension, reports as not
+    offered."""
     return [Problem("offer", line.strip()) for line in lines if _NOT_OFFERED in line]
 
 
@@ -64,7 +65,8 @@ def _schema_problems(rule: str, name: str, schema: object) -> list[Problem]:
 
 
 def tool_with_required_arguments(offer: Offer) -> Tool | None:
-    """Return a tool whose schema rejects a call without arguments; None if there is none."""
+    """Return a tool whose schema rejects a call without arguments; None if there is no such
+    tool."""
     for tool in offer.tools:
         schema = tool.input_schema
         if isinstance(schema, Mapping) and isinstance(schema.get("required"), list | tuple):

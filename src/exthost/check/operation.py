@@ -1,4 +1,5 @@
-"""Runs a tool call with a process under check, by the operation of the dialect."""
+"""Calls a tool of a process under check. The dialect's operation `call_tool` defines the
+messages."""
 
 from typing import Any
 
@@ -29,11 +30,14 @@ async def call_tool(process: CheckedProcess, call: ToolCall, offer: Offer, secon
         if isinstance(operation, OneRequest):
             return operation.result(result) if operation.result is not None else result
         value = operation.finish(call, result)
+        # `finish` may return a generator, which has further steps.
         return await _run(process, value, offer, seconds) if hasattr(value, "send") else value
     return await _run(process, operation(call), offer, seconds)
 
 
 async def _run(process: CheckedProcess, steps: Exchanges, offer: Offer, seconds: float) -> Any:
+    """Run the steps of a generator and return its value. `seconds` is the time limit of each
+    request."""
     received: Received = None
     while True:
         try:

@@ -15,8 +15,8 @@ from exthost.process.exit_status import ExitStatus
 from exthost.process.stderr_tail import StderrTail
 from exthost.wire.framing import READ_BYTES
 
-# The pipe is polled to see whether the process has read it, because no event reports that. Once the
-# process has begun to read, it is polled at most this many times.
+# No event reports that the process has read the bytes in its stdin pipe, so the pipe is polled.
+# Once the process has begun to read, the pipe is polled at most this many times for each piece.
 _UNREAD_POLLS = 40
 _POLL_SECONDS = 0.0005
 _START_POLL_SECONDS = 0.01
@@ -113,7 +113,8 @@ class Pipes:
                     self._loop.remove_writer(self._child.stdin)
 
     def write_now(self, data: bytes) -> None:
-        """Write a short message without waiting. If the pipe is full or closed, it is lost."""
+        """Write a short message without waiting. If the pipe is full or closed, the message is
+        lost."""
         try:
             os.write(self._child.stdin, data)
         except OSError:
@@ -158,8 +159,8 @@ class Pipes:
         return self._child.see_exit()
 
     async def output_ends(self) -> bool:
-        """Return whether the output ends soon after the exit. It does not if another process holds
-        the pipe open."""
+        """Return whether the output ends soon after the exit. It does not end if another process
+        holds the pipe open."""
         try:
             async with asyncio.timeout(_DRAIN_SECONDS):
                 await self.ended.wait()
@@ -170,6 +171,8 @@ class Pipes:
     async def kill(self) -> None:
         """Kill the process if it runs, read the rest of stderr, and release everything."""
         child = self._child
+        # In a namespace the first call of `Child.kill` only asks our init to end it; later calls
+        # send SIGKILL.
         for _ in range(3):
             if child.see_exit() is not None:
                 break

@@ -57,12 +57,12 @@ async def run_checks(spec: Spec, environ: Mapping[str, str], settings: Settings)
 def record_timeout(
     ledger: Ledger, seconds: float, *, has_connected: bool, start_seconds: float
 ) -> None:
-    """Record that the checks did not finish in time. `has_connected`: a handshake has succeeded.
-    `start_seconds`: the time that all starts took together.
+    """Record that the checks did not finish within `seconds`. `has_connected` is whether a
+    handshake has succeeded, `start_seconds` the time that all starts took together.
 
-    That is a fault if no handshake ever succeeded, or if starts took less than half of the time. If
-    starts took most of it, it is only a warning, because a program that starts slowly may still
-    keep every rule.
+    The timeout is a fault if no handshake succeeded, or if starts took less than half of the time.
+    If starts took more, it is only a warning, because a program that starts slowly may still keep
+    every rule.
     """
     if not has_connected:
         ledger.add_finding("time", f"it did not finish its handshake in {seconds:g} s")
@@ -130,7 +130,8 @@ async def _check(
 
 
 def _explain_handshake(error: NoAnswer | ExthostError, process: CheckedProcess) -> tuple[str, str]:
-    """Return why a handshake failed, first what stderr says of it, and what to do."""
+    """Return why a handshake failed, and what to do; "" for the fix that the rule suggests. A cause
+    that stderr names comes first."""
     reason = describe_error(error)
     if isinstance(error, ExthostError):
         return reason, error.help

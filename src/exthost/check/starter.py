@@ -17,8 +17,8 @@ from exthost.launch.plan import admit, make_state_folder, prepare
 from exthost.offer import Offer
 from exthost.spec import HostEnvRef, Spec
 
-# Makes Python flush every write: a program that never flushes would pass where a shell sets it, and
-# hang in hosts that do not.
+# This variable makes Python flush every write. A program that never flushes would pass the check in
+# a shell that sets the variable, and hang in hosts that do not set it.
 _UNBUFFERED = "PYTHONUNBUFFERED"
 
 # If the time limit of replies is shorter than the default, a request of the handshake may take this
@@ -46,6 +46,7 @@ class Starter:
         self.ledger = ledger
         self._conformance = conformance
         self._environ = _buffered(environ, spec)
+        # `resolve_limits` always sets this limit; 0.0 is only for the type checker.
         limit = resolve_limits(spec, dialect).handshake or 0.0
         # The host's own limit, unless the time limit of replies is shorter than the default.
         is_short = reply_seconds < REPLY_SECONDS

@@ -1,4 +1,5 @@
-"""Runs the processes of extensions on other machines (nodes), with the interface of local ones.
+"""Runs the processes of extensions on other machines (nodes). The host uses them like local
+processes.
 
 A placer starts a node process on a node. The node process connects back to the host, starts the
 extension there and relays its pipes: there is a connection for each of stdin, stdout and stderr,
@@ -8,12 +9,12 @@ local child.
 
 In reading order:
 
-    messages       the messages on the control connection (pure)
+    messages       the messages on the control connection
     placer         the interface that starts node processes on nodes
     local_nodes    a placer that simulates nodes on this machine
     ray_nodes      a placer that uses a Ray cluster, by way of `ray_driver`
-    ray_driver     a process of its own, the only one that imports Ray
-    node_choice    which node gets the next process (pure)
+    ray_driver     a separate process, the only process that imports Ray
+    node_choice    which node gets the next process
     tls            encrypts the connections between nodes and the host
     gate           the listening socket of the host, to which node processes connect
     folders        copies the folder of an extension to nodes, which keep it by its digest

@@ -40,7 +40,7 @@ _SPAWN_SECONDS = 20.0
 # How long a folder may take to be sent.
 _FOLDER_SECONDS = 300.0
 
-# For how long a node that was lost is avoided. Ray needs up to 18 s to see that one is dead.
+# For how long a node that was lost is avoided. Ray needs up to 18 s to detect that a node is dead.
 _SUSPECT_SECONDS = 20.0
 
 # How many nodes are tried for one start if nodes are lost during it.
@@ -70,7 +70,7 @@ class Cluster:
 
     def spawner(self, spec: Spec) -> Callable[[LaunchPlan, str], Awaitable[RemoteChild]]:
         """Return a function that starts a process of this extension on a node. If the node is lost
-        during the start, the function tries another one."""
+        during the start (X0423), the function tries another node."""
 
         async def spawn(plan: LaunchPlan, extension: str) -> RemoteChild:
             for attempt in itertools.count(1):
@@ -149,8 +149,10 @@ class Cluster:
             raise _lost_node_error(
                 spec.id, node, str(error) or "it did not answer in time"
             ) from None
+        # The first four are the control connection and the three streams. The connection for the
+        # folder is not used if the node already has a copy.
         for future in expected[4:]:
-            future.cancel()  # the connection for the folder, if the node had a copy already
+            future.cancel()
 
         def release() -> None:
             self._children.pop(child, None)
@@ -174,7 +176,8 @@ class Cluster:
         return child
 
     async def _make_order(self, plan: LaunchPlan, spec: Spec) -> tuple[Order, PackageTree | None]:
-        """Return the order, still without nonces, and the files to send, None if none are sent."""
+        """Return the order, still without nonces, and the files to send; None if no files are
+        sent."""
         root, folder, tree = package_root(spec), None, None
         if spec.pool.files == "sent":
             folder, tree = await asyncio.to_thread(read_folder, root, spec.id)
@@ -241,7 +244,7 @@ class Cluster:
                 return connected.result()
             if ended.done():
                 reason = ended.result()
-                if "cannot be reached" in reason:
+                if "cannot be reached" in reason:  # a message of `node_process.main`
                     raise _unreachable_error(extension, node, reason)
                 raise ConnectionError(reason or "its process ended without a message")
         finally:
@@ -260,7 +263,8 @@ class Cluster:
     async def _read_started(
         self, control: socket.socket, lines: LineDecoder, extension: str, node: Node
     ) -> tuple[int, list[dict[str, Any]]]:
-        """Return the pid on the node and the messages that follow. Raises the error of the node."""
+        """Return the pid on the node and the messages that follow. Raises the error that the node
+        reports."""
         loop = asyncio.get_running_loop()
         while data := await loop.sock_recv(control, 65536):
             messages = lines.feed(data)

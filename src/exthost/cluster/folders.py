@@ -1,8 +1,8 @@
 """Copies the folder of an extension to nodes.
 
-A node keeps the copy in its state folder, under the digest of the content. It uses the copy again
-for later starts, if the content still has that digest. The launch plan names paths of the host's
-machine; those below the folder are replaced by paths below the copy.
+A node keeps the copy in its state folder; the name of the copy is the digest of the content. The
+node uses the copy again for later starts, if the content still has that digest. The launch plan
+names paths of the host's machine; paths below the folder are replaced by paths below the copy.
 """
 
 import os
@@ -24,8 +24,8 @@ from exthost.process.state_dirs import state_root
 
 __all__ = ["fetch_folder", "read_folder", "replace_root", "send_folder"]
 
-# A program may write into its copy, which cannot be used again then, so a node makes another one.
-# It makes at most this many copies of the same digest.
+# A program may write into its copy. The node cannot use the copy again then, and makes another one:
+# at most this many copies for the same digest.
 _MAX_COPIES = 100
 
 
@@ -74,8 +74,8 @@ def fetch_folder(
     connect: Callable[[], socket.socket],
     extension: str,
 ) -> str:
-    """Return the path of a copy on this machine, fetched if there is none. Raises SpawnFailed.
-    `connect` opens a connection on which the host sends the folder."""
+    """Return the path of a copy on this machine. If there is no unchanged copy, fetch the folder.
+    `connect` opens a connection on which the host sends the folder. Raises SpawnFailed."""
     base = Path(state_root(environ), "folders")
     try:
         make_shared_root(base)
@@ -112,7 +112,7 @@ def _unpack(connect: Callable[[], socket.socket], copy: Path) -> None:
         unfinished.rename(copy)
     except FileExistsError:
         pass  # another process has made the copy meanwhile
-    except OSError:
+    except OSError:  # renaming to a folder that is not empty fails with another error
         if not copy.exists():
             raise
     finally:
@@ -120,7 +120,7 @@ def _unpack(connect: Callable[[], socket.socket], copy: Path) -> None:
 
 
 def replace_root(plan: LaunchPlan, root: str, copy: str) -> LaunchPlan:
-    """Return the plan with every path below `root` replaced by one below `copy`."""
+    """Return the plan with every path below `root` replaced by the same path below `copy`."""
     # A path is at the start of a text, or follows one of = : , as in --option=PATH and PATH:PATH.
     pattern = re.compile(rf"(?<![^=:,]){re.escape(root)}(?=[/:,]|$)")
 

@@ -1,8 +1,8 @@
 """The listening socket of the host, to which node processes connect.
 
-A new connection must first send a nonce that the host has issued, within a few seconds. Each nonce
-is valid for one connection. Any other connection is closed without an answer. If the settings name
-a certificate, every connection is encrypted.
+A new connection must first send a nonce (a random text that the host has issued), within a few
+seconds. Each nonce is valid for one connection. Any other connection is closed without a reply. If
+the settings name a certificate, every connection is encrypted.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ _BUFFER_BYTES = 256 * 1024
 
 
 class Gate:
-    """Listens at the address of the settings, and hands each connection to the one who expects its
-    nonce."""
+    """Listens at the address of the settings. `expect` issues a nonce and returns a future; the
+    connection that presents the nonce becomes the result of the future."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings
@@ -100,7 +100,7 @@ class Gate:
         while True:
             try:
                 connection, _ = await loop.sock_accept(listener)
-            except OSError:  # out of file descriptors; whoever waits for a connection has a timeout
+            except OSError:  # out of file descriptors; the callers of `expect` have a timeout
                 await asyncio.sleep(0.1)
                 continue
             if len(self._unauthenticated) >= _MAX_UNAUTHENTICATED:
@@ -118,7 +118,7 @@ class Gate:
             async with asyncio.timeout(_NONCE_SECONDS):
                 if self._tls is not None:
                     connection = await self._tls.wrap(connection)
-                while len(nonce) <= NONCE_BYTES:
+                while len(nonce) <= NONCE_BYTES:  # the nonce and a line feed
                     data = await asyncio.get_running_loop().sock_recv(
                         connection, NONCE_BYTES + 1 - len(nonce)
                     )

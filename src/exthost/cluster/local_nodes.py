@@ -23,7 +23,7 @@ _MAX_OUTPUT_BYTES = 4096
 
 
 def package_root() -> str:
-    """Return the folder that a Python needs on its path to import this package."""
+    """Return the folder that must be in PYTHONPATH to import exthost."""
     return str(Path(__file__).parents[2])
 
 
@@ -107,12 +107,12 @@ def _environ() -> dict[str, str]:
     """Return the environment of a node process: what it needs to import exthost, and to find its
     state folder."""
     names = ("HOME", "XDG_STATE_HOME", "EXTHOST_HOME")
-    kept = {name: os.environ[name] for name in names if name in os.environ}
-    return {**kept, "PYTHONPATH": package_root(), "PATH": os.defpath}
+    inherited = {name: os.environ[name] for name in names if name in os.environ}
+    return {**inherited, "PYTHONPATH": package_root(), "PATH": os.defpath}
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Close its stdin, which ends it together with its extension, and reap it."""
+    """End a node process and its extension, by closing its stdin, and reap it."""
     assert process.stdin is not None and process.stderr is not None
     process.stdin.close()
     try:

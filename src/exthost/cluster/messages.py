@@ -1,15 +1,16 @@
 """The messages on the control connection between the host and a node process, as lines of JSON.
 
-Every connection starts with a nonce, a random text by which the host recognizes it. The host passes
-the nonce of the control connection to the placer, and those of the others in the order. Then the
-messages on the control connection are:
+Every connection starts with a nonce, a random text by which the host recognizes the connection. The
+host passes the nonce of the control connection to the placer, and the nonces of the other
+connections to the node in the order (the message that says what to start). The messages on the
+control connection are:
 
     host to node    order (once), signal, kill, beat
     node to host    started or failed (once), beat, exit (once, the last)
 
-If one side sends nothing for longer than the order's `silence` seconds, the other takes it for
-lost: the node then kills the extension, and the host reports that the process is gone. A `beat` is
-sent regularly so that a side is never silent.
+If one side sends nothing for longer than the order's `silence` seconds, the other side assumes that
+it is lost: the node then kills the extension, and the host reports that the process has ended. Each
+side sends a `beat` (heartbeat) regularly, so that it is never silent.
 """
 
 import json
@@ -52,8 +53,12 @@ BEAT_SECONDS = 1.0
 
 
 class SentFolder(NamedTuple):
-    """A folder on the host's machine, and the digest of its content. The node fetches it on the
-    connection with this `nonce`."""
+    """A folder that a node can fetch from the host.
+
+    root    the path of the folder on the host's machine
+    digest  the digest of its content
+    nonce   the nonce of the connection on which the host sends the folder
+    """
 
     root: str
     digest: str
@@ -61,7 +66,7 @@ class SentFolder(NamedTuple):
 
 
 class StateFolder(NamedTuple):
-    """The folder in which an extension may keep files, and the user it belongs to."""
+    """The folder in which an extension may keep files. `owner` is the uid that owns it."""
 
     path: str
     owner: int
@@ -73,7 +78,7 @@ class Order(NamedTuple):
     extension  the name of the extension
     plan       the command, its variables and its sandbox
     streams    the nonces of the connections for stdin, stdout and stderr
-    silence    after how many seconds without a message the host counts as lost
+    silence    after how many seconds without a message the node assumes that the host is lost
     folder     a folder to fetch first, None if there is none
     pins       the digests that the files below `root` and the manifest must have
     root       the folder of the extension
@@ -93,7 +98,7 @@ class Order(NamedTuple):
 
 
 class VersionMismatch(ValueError):
-    """The host that sent the order has another version of exthost, which is the argument."""
+    """The host that sent the order has another version of exthost. The argument is that version."""
 
 
 class LineDecoder:
@@ -146,7 +151,7 @@ def encode_order(order: Order) -> bytes:
 
 def decode_order(message: Mapping[str, Any]) -> Order:
     """Return the order of a message. Raises VersionMismatch, or KeyError, TypeError or ValueError
-    if it has none."""
+    if the message has no valid order."""
     if message["version"] != __version__:
         raise VersionMismatch(message["version"])
     data = message["order"]

@@ -20,9 +20,9 @@ def choose_node(
     suspects: Collection[str],
     extension: str,
 ) -> Node:
-    """Return the node for the next process. `counts` has the processes of the extension by the id
-    of their node, and `suspects` are the ids of nodes that were lost a short time ago. Raises
-    SpawnFailed if there is no node for it."""
+    """Return the node for the next process. `counts` has the number of the extension's processes by
+    the id of their node. `suspects` are the ids of nodes that were lost a short time ago. Raises
+    SpawnFailed if no node can run the process."""
     alive = [node for node in nodes if not node.is_draining]
     wanted = dict(pool.resources or ())
     suitable = [node for node in alive if _is_suitable(node, pool, wanted)]
@@ -46,6 +46,7 @@ def choose_node(
     spreads = pool.spread is not False
 
     def rank(node: Node) -> tuple[bool, bool, int]:
+        # The smallest rank is chosen: False is smaller than True.
         count = counts.get(node.id, 0)
         return (
             not _has_amounts(node.free, wanted),

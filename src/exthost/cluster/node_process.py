@@ -39,7 +39,8 @@ from exthost.process.child import Child
 _ORDER_SECONDS = 30.0
 _OUTPUT_SECONDS = 1.0
 
-# How long a killed process may take to end before it is killed once more, by all means.
+# How long a killed process may take to end. In a namespace the first call of `Child.kill` only asks
+# our init to end it; the second call sends SIGKILL.
 _KILL_SECONDS = 1.0
 
 _BUFFER_BYTES = 256 * 1024
@@ -135,7 +136,8 @@ def _reset_inherited() -> None:
 
 
 class NodeProcess:
-    """Relays between one child and the host until one of them is gone."""
+    """Relays between one child (the extension's process) and the host, until the child has ended or
+    the host is lost."""
 
     def __init__(
         self, child: Child, order: Order, control: socket.socket, streams: list[socket.socket]
@@ -168,7 +170,7 @@ class NodeProcess:
         control.send(encode({"started": child.pid}))
 
     def run(self) -> None:
-        """Relay until the child has ended or the host is gone. The child has ended afterwards."""
+        """Relay until the child has ended or the host is lost; in that case kill the child."""
         next_beat = time.monotonic() + BEAT_SECONDS
         while not self._is_lost and self._child.see_exit() is None:
             for key, _ in self._selector.select(max(0.0, next_beat - time.monotonic())):

@@ -11,9 +11,15 @@ __all__ = ["Node", "Placement", "Placer"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A machine that can run processes. `id` is unique, `name` is for people. `resources` are the
-    total amounts that it has, `free` those that are not in use; None if unknown. A node that
-    `is_draining` gets no new process."""
+    """A machine that can run processes.
+
+    id           unique in the cluster
+    name         the name that users see
+    labels       labels that the cluster's operator gave to the node
+    resources    the total amounts of its resources, such as CPU; None if unknown
+    free         the amounts that are not in use; None if unknown
+    is_draining  whether the node is to be shut down and gets no new process
+    """
 
     id: str
     name: str
@@ -25,9 +31,15 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """A request for one node process. It connects to `gate`, which is HOST:PORT, and presents
-    `nonce`. `certificate` is the SHA-256 of the gate's certificate, "" if it has none. `resources`
-    are amounts by the names that the placer uses, such as CPU."""
+    """A request for one node process.
+
+    id           unique in the host
+    node         the node on which the process is started
+    gate         the address to which it connects, as HOST:PORT
+    nonce        the nonce that it presents there
+    certificate  the SHA-256 of the gate's certificate, "" if it has none
+    resources    the amounts that it needs, by the names that the placer uses, such as CPU
+    """
 
     id: int
     node: Node
@@ -56,7 +68,7 @@ class Placer(Protocol):
         on stderr, or the reason."""
 
     async def release(self, placement: Placement) -> None:
-        """Give back the resources of a node process that has ended, or end one that has not."""
+        """Release the resources of a node process. If it has not ended, end it."""
 
     async def close(self) -> None:
         """End all node processes."""

@@ -24,9 +24,9 @@ __all__ = ["encode_error", "version_error", "prepare_on_node"]
 
 
 def prepare_on_node(order: Order, connect: Callable[[str], socket.socket]) -> Order:
-    """Return the order with paths of this machine, ready to be started. Raises SpawnFailed, or
-    Refused if a file is not the one that was pinned. `connect` opens a connection to the host with
-    a nonce."""
+    """Return the order with paths of this machine, ready to be started. `connect` opens a
+    connection to the host, given a nonce. Raises SpawnFailed, or Refused if a file does not have
+    its pinned digest."""
     plan, root, manifest = order.plan, order.root, order.manifest
     if order.state is not None:
         _make_state_folder(order.state)
@@ -54,6 +54,8 @@ def _make_state_folder(state: StateFolder) -> None:
 
 
 def _use_local_paths(plan: LaunchPlan, extension: str) -> LaunchPlan:
+    """Return the plan with the device and inode numbers of this machine. Raises SpawnFailed if the
+    sandbox program or a visible path is missing."""
     wrapper = plan.wrapper
     if wrapper is None:
         return plan

@@ -144,11 +144,12 @@ class NodeActor:
     """Runs on a node, in a worker of Ray."""
 
     def run(self, gate: str, nonce: str, certificate: str) -> str:
-        """Run a node process, and return what it printed. It lives as long as this actor, which
-        holds its stdin."""
+        """Run a node process, and return the beginning of its stderr. The node process ends with
+        this actor at the latest, because the actor holds the other end of its stdin."""
         from exthost import _version
 
         root = str(Path(_version.__file__).parents[1])
+        # Ray sets OMP_NUM_THREADS for its workers; it is not meant for the extension.
         environ = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "exthost.cluster.node_process", gate],

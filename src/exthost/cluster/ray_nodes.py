@@ -26,10 +26,10 @@ __all__ = ["RayNodes"]
 # How long Ray may take to connect to its cluster, or to start one.
 _INIT_SECONDS = 120.0
 
-# How long it may take to answer anything else.
+# How long Ray may take to answer any other request.
 _ANSWER_SECONDS = 30.0
 
-# How long the driver may take to leave the cluster, or to end the one that it has started.
+# How long the driver may take to leave the cluster, or to end a cluster that it has started.
 _END_SECONDS = 15.0
 
 _DRIVER_ENDED = "the process that talks to Ray has ended"

@@ -60,7 +60,8 @@ class Relay:
         return True
 
     def drain(self) -> bool:
-        """Copy until the source has no more bytes for now. Return False if the target is full."""
+        """Copy until the source has no more bytes for now. Return False if the target is full, True
+        otherwise, also if the relay has ended."""
         previous_fd = self._registered_fd
         while self.move():
             if self._pending:

@@ -2,8 +2,8 @@
 
 Its stdin, stdout and stderr are connections to the node. Signals for the process, and its exit
 status, are messages on the control connection. If the node sends nothing for `silence` seconds, or
-the control connection ends, the node is lost: the process counts as gone, and the node process,
-which notices the same, kills it.
+the control connection ends, the node is lost: the host treats the process as ended, and the node
+process, which detects the same silence, kills it.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ __all__ = ["RemoteChild"]
 
 _CLOSED = -1
 
-# The exit is reported once all output has arrived, which follows within milliseconds. Where the
-# host does not read the output, it cannot arrive; then the exit is reported without it.
+# The exit is reported once all output has arrived, usually within milliseconds. If the host does
+# not read the output, it cannot arrive; the exit is then reported after this time.
 _OUTPUT_SECONDS = 1.0
 
 
@@ -166,8 +166,8 @@ class RemoteChild:
         self._report()
 
     def _on_exit(self, status: ExitStatus) -> None:
-        """Report the exit when both outputs have ended. They are connections of their own, so their
-        last bytes may arrive after the exit status."""
+        """Report the exit when stdout and stderr have ended. They are separate connections, so
+        their last bytes may arrive after the exit status."""
         self._reported = status
         self._close_control()
         self._output_end = select.epoll()
@@ -233,8 +233,8 @@ class RemoteChild:
         self._send(encode({"signal": int(signal.SIGTERM)}))
 
     def kill(self) -> None:
-        """Kill the process and its group. A second call closes the control connection, upon which
-        the node process kills it, too."""
+        """Kill the process and its group. A second call closes the control connection, whereupon
+        the node process kills the process by itself."""
         self._kills += 1
         if self._kills == 1:
             self._send(KILL)

@@ -53,8 +53,8 @@ def fingerprint(certificate: str) -> str:
 
 
 class _Forwarder(asyncio.Protocol):
-    """One of two connections that forward to each other: what it receives is written to the
-    other."""
+    """One of two connections that forward to each other: data that one receives is written to the
+    other, with back-pressure."""
 
     def __init__(self, connections: "TlsConnections") -> None:
         self._connections = connections
@@ -174,8 +174,8 @@ def _check_peer(forwarder: _Forwarder, peer: str) -> None:
 
 
 class TlsClient:
-    """Encrypted connections for a program without an event loop: a thread runs one for them. `peer`
-    is the SHA-256 of the host's certificate."""
+    """Encrypted connections for a program without an event loop: a thread runs an event loop for
+    them. `peer` is the SHA-256 of the host's certificate."""
 
     def __init__(self, peer: str) -> None:
         self._peer = peer

@@ -24,7 +24,7 @@ _BLOCK_BYTES = 64 * 1024
 
 
 class ReplyPort(Protocol):
-    """What a behaviour writes to the host with, in the host's dialect. `id` is that of the request
+    """Sends the messages of a behaviour to the host, in its dialect. `id` is the id of the request
     that is answered."""
 
     def reply(self, id: Id | None, value: Any) -> None:
@@ -77,7 +77,7 @@ def spew(port: ReplyPort, id: Id | None, command: Command) -> None:
     """Write arbitrary bytes to `fd`, which is 1 (the default) or 2.
 
     `out` is a list of [bytes in hexadecimal, how often]. With `bytewise`, each byte is written by a
-    call of its own. `then` is how the behaviour ends (see `finish`).
+    separate call. `then` is how the behaviour ends (see `finish`).
     """
     fd, bytewise = command.get("fd", 1), command.get("bytewise", False)
     for text, times in command["out"]:
@@ -119,7 +119,7 @@ _postponed: list[tuple[Id | None, Any]] = []
 
 
 def keep(port: ReplyPort, id: Id | None, command: Command) -> None:
-    """Do not reply yet; `release` will."""
+    """Do not reply yet; `release` sends the reply."""
     _postponed.append((id, command.get("value")))
 
 
@@ -184,9 +184,9 @@ def pid(port: ReplyPort, id: Id | None, command: Command) -> None:
 def fork(port: ReplyPort, id: Id | None, command: Command) -> None:
     """Start a process that keeps all three pipes open, and reply with its pid.
 
-    It is in the same process group, or with `daemon` a daemon in a session of its own (double fork,
-    setsid), which ignores SIGTERM, SIGHUP and SIGINT. With `then` = "die" this process exits after
-    the reply.
+    The new process is in the same process group. With `daemon` it is a daemon in a new session
+    (double fork, setsid), which ignores SIGTERM, SIGHUP and SIGINT. With `then` = "die" this
+    process exits after the reply.
     """
     read_end, write_end = os.pipe()
     if os.fork() == 0:

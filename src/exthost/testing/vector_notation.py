@@ -52,8 +52,8 @@ class MessagePattern:
 
 @dataclass(frozen=True)
 class GarbagePattern:
-    """Bytes that are no message: the type of what is returned or raised for them, and a part of
-    the reason that it gives."""
+    """Bytes that are not a message: the type of the value that is returned, or of the error that is
+    raised, for them, and a part of its reason."""
 
     type_name: str
     reason_part: str
@@ -70,7 +70,7 @@ class GarbagePattern:
 
 
 def split_messages(incoming: Incoming) -> list[Message | Noise]:
-    """Return what a codec decoded as a list of messages: those of a batch, or one."""
+    """Return a decoded value as a list of messages: the messages of a batch, or a single one."""
     if isinstance(incoming, Batch):
         return list(incoming.messages)
     if isinstance(incoming, Message | Noise):
@@ -82,8 +82,8 @@ def split_messages(incoming: Incoming) -> list[Message | Noise]:
 
 
 def parse_pattern(text: str) -> MessagePattern | GarbagePattern:
-    """Return the pattern in this text. Raises ValueError if it is not one; a pattern that nothing
-    can match would be a vector that checks nothing."""
+    """Return the pattern in this text. Raises ValueError if the text is not a pattern, or names
+    unknown fields: a vector with a pattern that nothing can match would check nothing."""
     type_name, _, rest = text.strip().partition(" ")
     value = json.loads(rest) if rest else {}
     if type_name in GARBAGE_TYPES and isinstance(value, str):
@@ -97,7 +97,7 @@ def parse_pattern(text: str) -> MessagePattern | GarbagePattern:
 
 
 def parse_message_pattern(text: str) -> MessagePattern:
-    """Return the pattern in this text. Raises ValueError if it is not that of a message."""
+    """Return the pattern in this text. Raises ValueError if it is not the pattern of a message."""
     pattern = parse_pattern(text)
     if isinstance(pattern, GarbagePattern):
         raise ValueError(f"not a message: {text}")  # noqa: TRY004 - the text is at fault
