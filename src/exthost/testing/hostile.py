@@ -54,8 +54,8 @@ _NO_REQUEST = Request("", None, 0)
 class HostileExtension:
     """The extension's side of one conversation.
 
-    `adapter` knows the dialect, and `flags` are those of the command line. Behaviours use it as
-    their `ReplyPort`.
+    `adapter` translates commands to the dialect's messages, and `flags` are the command-line flags.
+    Behaviours use this object as their `ReplyPort`.
     """
 
     def __init__(self, adapter: HostilePeer, flags: Flags) -> None:

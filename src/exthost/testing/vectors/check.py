@@ -32,8 +32,8 @@ def run_vectors(package: DialectPackage) -> int:
     """Check every vector of a dialect's package, without a process and then with one. Return the
     number of vectors.
 
-    Raises AssertionError, with the name of the vector, for the first one that fails, and if there
-    are none. It must be called where no event loop runs.
+    Raises AssertionError, with the name of the vector, for the first vector that fails, and if the
+    package has no vectors. It must not be called while an event loop is running.
     """
     vectors = package_vectors(package)
     assert vectors, f"the package of the dialect {package.name!r} has no vectors"
@@ -70,7 +70,7 @@ async def check_with_process(vector: Vector, folder: Path, clock: Any = None) ->
             assert_offer(vector, extension.offer)
         else:
             assert_error(vector, await _expect_error(extension.start()))
-            # After a refused handshake it has only the tools of its manifest, if any.
+            # After a refused handshake the extension has only the tools of its manifest, if any.
             declared = {tool.name: tool for tool in extension.spec.tools}
             assert extension.tools == declared, f"it offers {sorted(extension.tools)}"
             assert extension.stats.pid is None, "its process was not ended"
@@ -117,8 +117,9 @@ def _check_read(vector: Vector) -> None:
         assert expected in reason and bool(expected) == bool(reason), f"the end: {reason}"
         if "answers" in vector.fields:
             ids = [reading.skipped_reply_id(item) for item in received if isinstance(item, Skipped)]
-            answers = vector.fields["answers"]  # TOML has no null
-            _assert_equal(ids, [None if answers == "nothing" else answers])
+            # TOML has no null, so "nothing" stands for None.
+            expected_id = vector.fields["answers"]
+            _assert_equal(ids, [None if expected_id == "nothing" else expected_id])
     if vector.fields.get("canonical"):
         _assert_equal(reading.write(), data)
         request = reading.write_request()
@@ -139,7 +140,7 @@ def _check_refusal(vector: Vector) -> None:
         return  # only a process can perform such a step
     try:
         offer = handshake_without_process(vector)
-    except CallFailed as refused:  # as the session translates an error reply in a handshake
+    except CallFailed as refused:  # a session converts this error in the same way
         assert_error(vector, HandshakeFailed("X0502", refused.message))
     except ExthostError as refused:
         assert_error(vector, refused)

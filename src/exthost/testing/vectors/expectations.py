@@ -27,7 +27,7 @@ def assert_offer(vector: Vector, offer: Any) -> None:
 
 
 def assert_error(vector: Vector, error: ExthostError) -> None:
-    """Assert that this is the error of the vector."""
+    """Assert that the error has the kind, code and message that the vector expects."""
     fields = vector.fields
     assert (error.kind, error.code) == (fields["error"], fields["code"]), error
     assert fields["says"] in error.message, error.message
@@ -49,7 +49,7 @@ def describe_meaning(vector: Vector) -> str:
 
 
 def compute_value(vector: Vector) -> Any:
-    """Return what the vector's function returns for its bytes."""
+    """Call the vector's function with its bytes, and return the result."""
     fields = vector.fields
     module, _, name = fields["function"].partition(":")
     data = bytes.fromhex(fields["given_hex"]) if "given_hex" in fields else fields["given"].encode()

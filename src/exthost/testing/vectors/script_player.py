@@ -36,13 +36,13 @@ def play_script(
     offer: Any = None,
     handlers: dict[str, Any] | None = None,
 ) -> Any:
-    """Run the generator `steps`: compare each message that it yields with the script, and answer it
-    from the script. Return its value, or raise its error.
+    """Run the generator `steps`: compare each message that it yields with the script, and resume it
+    with the reply in the script. Return the generator's value, or raise its error.
 
-    `offer` is what a `GetOffer` step returns, and `handlers` has the host's results by method, for
-    `AskHost`. What a session handles by itself is skipped: requests of the extension and the host's
-    replies to them, notifications that no step waits for, and `!` lines. A `TryRequest` or a
-    `WaitFor` gets None if the script has no answer.
+    `offer` is the outcome of a `GetOffer` step, and `handlers` has the host's results by method,
+    for `AskHost`. Lines that a session handles by itself are skipped: requests of the extension and
+    the host's replies to them, notifications that no step waits for, and `!` lines. A `TryRequest`
+    or a `WaitFor` is resumed with None if the script has no reply or notification for it.
     """
     lines = _parse_script(script)
     reply: Any = None
@@ -73,7 +73,8 @@ def play_script(
 
 
 def _session_answer(step: Any, offer: Any, handlers: dict[str, Any]) -> Any:
-    """Return what the session answers to a step that sends nothing."""
+    """Return the value with which the session resumes a generator after a step that sends nothing
+    to the extension."""
     if isinstance(step, AskHost):
         request = Request(step.method, step.params)
         if step.method in handlers:
@@ -100,7 +101,8 @@ def _take_notification(wait: WaitFor, lines: list[tuple[str, MessagePattern]]) -
 
 
 def _parse_script(script: list[str]) -> list[tuple[str, MessagePattern]]:
-    """Return the sign and the message of each line, without what a session handles by itself."""
+    """Return the sign and the message of each line, without the lines that a session handles by
+    itself."""
     lines = []
     for line in script:
         sign, _, rest = line.partition(" ")

@@ -32,7 +32,7 @@ class Vector:
     table            the name of the vector's table, one of `TABLES`
     fields           the keys of that table, and their values
     first_handshake  the fields of the first handshake in the file, None if it has none
-    manifest         the manifest of the file, for a vector that has none of its own
+    manifest         the manifest of the file, for a vector without a field `manifest`
     """
 
     file: str
@@ -62,8 +62,8 @@ class Vector:
             argv=argv,
             dialect=self.dialect.name,
             cwd=str(Path.cwd()),
-            # Even if the dialect's own policy is stricter: the scripted child needs variables such
-            # as PYTHONPATH to import the dialect.
+            # The dialect's default policy may be stricter, but the scripted child needs variables
+            # such as PYTHONPATH to import the dialect.
             env_policy="filtered",
             config=self.json("config", {}),
             options=self.json("options", {}),
@@ -90,8 +90,8 @@ def package_vectors(package: DialectPackage) -> tuple[Vector, ...]:
 
 
 def load_vectors(path: Traversable) -> tuple[Vector, ...]:
-    """Return the vectors of a file, none if it does not name a `module`. Raises ValueError for an
-    unknown table."""
+    """Return the vectors of a file; an empty tuple if the file does not name a `module`. Raises
+    ValueError for an unknown table."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     module = tables.pop("module", None)
     if module is None:
