@@ -42,8 +42,8 @@ class ConfiguredExtensions:
         self._lock = asyncio.Lock()
 
     async def open(self, specs: Sequence[Spec]) -> list[Extension]:
-        """Add the extensions that are enabled, and start the eager ones. Returns when each is
-        ready or has failed."""
+        """Add the extensions that are enabled, and start the eager ones (those that start with the
+        host). Return when each eager extension is ready or has failed."""
         enabled = [spec for spec in specs if spec.enabled]
         self._specs = {spec.id: spec for spec in enabled}
         return await self._add(enabled)
@@ -80,14 +80,16 @@ class ConfiguredExtensions:
         )
 
     async def _add(self, specs: Sequence[Spec]) -> list[Extension]:
-        """Add these extensions and start the eager ones; return all of them, also the failed."""
+        """Add these extensions and start the eager ones. Return all of them, including those that
+        failed."""
         complete_specs = [await self._api.with_stored_settings(spec) for spec in specs]
         added = [self._extensions.add(spec, self._factory) for spec in complete_specs]
         await start_all(extension.start for extension in added if extension.starts_eagerly)
         return added
 
     async def _replace(self, spec: Spec) -> ExthostError | None:
-        """Replace the extension of this id; return the error if the new one does not get ready."""
+        """Replace the extension with the id of this spec. Return None, or the error if the new
+        extension does not get ready."""
         complete_spec = await self._api.with_stored_settings(spec)
         try:
             await self._extensions.replace(complete_spec, spec.id, self._factory)

@@ -37,7 +37,7 @@ def control_path(control: bool | str | Path, config: Config) -> str | None:
 
 
 async def open_control_socket(host: ServedHost, path: str) -> ControlSocket:
-    """Open the socket of this host and accept clients. `path` is what `control_path` returned.
+    """Open the socket of this host and accept clients. `path` is the result of `control_path`.
 
     Raises UsageError if another running host has opened it.
     """

@@ -6,9 +6,9 @@ gets no events. The first event that passes the filter starts the extension.
 
 An event is written at once to an extension that is ready and reads its input. Otherwise the event
 waits in a queue of the sink, from which a task of the sink sends. So a slow sink does not delay the
-others. If the queue is full, the event is dropped and counted.
+others. If the queue is full, the event is dropped and counted as lost.
 
-A failure is reported in the log, and as `SinkFailed` on the bus.
+An event that is not delivered is reported in the log, and as `SinkFailed` on the bus.
 
 Some events are never forwarded, because two sinks that cannot start would otherwise start each
 other again and again:
@@ -106,12 +106,13 @@ class EventSinks:
             await self.remove(extension)
 
     def lost(self, extension: str) -> int:
-        """Return how many events this sink did not get: dropped, or failed to send."""
+        """Return how many events this sink has missed, because they were dropped or could not be
+        sent."""
         return self._sinks[extension].lost if extension in self._sinks else 0
 
     def _subscribe(self) -> None:
-        """Subscribe to the event types that some sink wants, and to no others: the bus creates only
-        events that have a subscriber."""
+        """Subscribe to the event types that pass the filter of some sink. Other types are not
+        subscribed to, because an event without a subscriber is not created, which saves time."""
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -124,23 +125,23 @@ class EventSinks:
             self._unsubscribe = self._bus.subscribe(all_types, self._on_event)
 
     def _on_event(self, event: Any) -> None:
-        about = getattr(event, "extension", "")
-        if isinstance(event, _LIFE_EVENTS) and about in self._sinks:
+        extension_id = getattr(event, "extension", "")
+        if isinstance(event, _LIFE_EVENTS) and extension_id in self._sinks:
             return
         kind = KINDS.get(type(event)) or event.kind
         sinks = [
             sink
             for sink in self._sinks.values()
-            if sink.extension.id != about
+            if sink.extension.id != extension_id
             and kind.startswith(sink.kinds)
             and sink.extension.serves  # an event does not start a refused or stopped extension
         ]
         if sinks:
-            envelope = self._make_envelope(kind, about, event)
+            envelope = self._make_envelope(kind, extension_id, event)
             for sink in sinks:
                 sink.put(envelope)
 
-    def _make_envelope(self, kind: str, about: str, event: Any) -> Mapping[str, Any]:
+    def _make_envelope(self, kind: str, extension_id: str, event: Any) -> Mapping[str, Any]:
         """Return the event as data, with its number, time and source (see `EventSink`)."""
         self._last_seq += 1
         context = getattr(event, "context", None)
@@ -148,7 +149,7 @@ class EventSinks:
             "event_id": str(uuid.uuid4()),
             "seq": self._last_seq,
             "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
-            "source": about or "exthost",
+            "source": extension_id or "exthost",
             "kind": kind,
             "context": dict(context) if isinstance(context, Mapping) else {},
         }
@@ -162,15 +163,19 @@ class EventSinks:
                 }
             case _:
                 body = event._asdict()
-                body.pop("context", None)
-                body.pop("key", None)
-                body.pop("call", None)
+                body.pop("context", None)  # it is in the envelope
+                body.pop("key", None)  # it has a meaning only in this process
+                body.pop("call", None)  # it has a meaning only in a trace
                 envelope["event"] = body
         return envelope
 
 
 class _Sink:
-    """One extension, its queue, and the task that sends from the queue."""
+    """One extension, the queue of events for it, and the task that sends the events.
+
+    kinds  the prefixes of the names of events that the extension subscribes to
+    lost   how many events the extension has missed
+    """
 
     def __init__(self, extension: SinkExtension, sink: EventSink, bus: Bus) -> None:
         self.extension = extension
@@ -226,7 +231,7 @@ class _Sink:
             self._report_loss(error.message)
 
     def _report_loss(self, reason: str) -> None:
-        """Count and report an event that the extension does not get."""
+        """Count and report an event that cannot be sent to the extension."""
         self.lost += 1
         # Only the counts 1, 2, 4, 8 … are logged, so that many lost events do not flood the log.
         if self.lost & (self.lost - 1) == 0:

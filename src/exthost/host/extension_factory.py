@@ -1,9 +1,10 @@
 """Creates extensions from their specs, and connects them with the parts of the host that they use.
 
-It also checks an extension against the others of the host. An extension is refused if an earlier
-one already has something that only one extension may have, or if one of the two may write files
-that the other executes. Its handshake fails if it reports the same name as another extension of its
-dialect, where names have to be unique.
+The factory also compares an extension with the other extensions of the host. An extension is
+refused if an earlier extension already has a name or a resource that only one extension may have,
+or if one of the two may write files that the other executes. In a dialect (the protocol that an
+extension speaks) whose extensions need unique names, the handshake fails if another extension of
+the dialect reports the same name.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,11 +29,16 @@ __all__ = ["ExtensionFactory"]
 class ExtensionFactory:
     """Creates the extensions of one host.
 
-    handlers   functions for the requests that extensions send to the host, by method
-    environ    the environment variables of the host
-    shared     whether other threads call the extensions
-    on_change  is called when the offer (tools, hooks, commands) or the state of one changes
-    others     returns the extensions of the host, in their order
+    bus             the event bus of the host
+    handlers        functions for the requests that extensions send to the host, by method
+    environ         the environment variables of the host
+    api             the built-in handlers of the host, such as memory and settings
+    shared          whether several threads call the extensions
+    on_change       called when the offer (tools, hooks, commands) or the state of an extension
+                    changes
+    all_extensions  returns the extensions of the host, in their order
+    traffic         records the messages of the extensions
+    engines         start the processes of extensions that run on other machines
     """
 
     def __init__(
@@ -44,7 +50,7 @@ class ExtensionFactory:
         api: HostApi,
         shared: bool,
         on_change: Callable[[], None],
-        others: Callable[[], Iterable[Extension]],
+        all_extensions: Callable[[], Iterable[Extension]],
         traffic: Traffic,
         engines: Engines,
     ) -> None:
@@ -54,7 +60,7 @@ class ExtensionFactory:
         self._api = api
         self._shared = shared
         self._on_change = on_change
-        self._others = others
+        self._all_extensions = all_extensions
         self._traffic = traffic
         self._engines = engines
         # Returns additional handlers for an extension. `handlers` takes precedence over them.
@@ -63,7 +69,8 @@ class ExtensionFactory:
     def make(self, spec: Spec, *, replaces: bool = False) -> Extension:
         """Return a new extension, without starting it.
 
-        `replaces`: it will replace another extension, and publishes no events until `take_over`.
+        `replaces` is True if the extension will replace another one. Such an extension publishes no
+        events until `take_over` is called.
         """
         dialect = find.find_dialect(spec.dialect)
         return Extension(
@@ -88,10 +95,10 @@ class ExtensionFactory:
         return {**self.handlers_for(spec), **self._handlers}
 
     def _find_conflict(self, spec: Spec) -> Refused | None:
-        """Return the error if an earlier extension has something that only one may have, or if one
-        of the two may write files that the other executes; otherwise None."""
+        """Return the error if an earlier extension has a name or a resource that only one extension
+        may have, or if one of the two may write files that the other executes; otherwise None."""
         earlier = []
-        for extension in self._others():
+        for extension in self._all_extensions():
             if extension.spec is spec:
                 break
             if extension.state != "refused":
@@ -103,7 +110,7 @@ class ExtensionFactory:
         the same name."""
 
         def check(offer: Offer) -> None:
-            for other in self._others():
+            for other in self._all_extensions():
                 is_same = other.spec.dialect == spec.dialect and other.offer.name == offer.name
                 if is_same and other.serves and other.id != spec.id:
                     raise HandshakeFailed(

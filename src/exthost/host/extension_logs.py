@@ -1,4 +1,4 @@
-"""Writes a log file for each extension: what it printed, its changes of state and its processes.
+"""Writes a log file for each extension: its output, its changes of state and its processes.
 
 `ExtensionLogs` subscribes to the event bus. Each entry is a line `TIME LEVEL SOURCE TEXT`. A full
 file is renamed to `….log.1`, in place of an earlier file of that name. So an extension that floods
@@ -53,7 +53,7 @@ class ExtensionLogs:
     """Writes the logs of one host's extensions until it is closed."""
 
     def __init__(self, bus: Bus, log_path: Callable[[str], str]) -> None:
-        """`log_path` returns the path of the log of the extension with this id."""
+        """`log_path` is a function from the id of an extension to the path of its log."""
         self._log_path = log_path
         self._loop = asyncio.get_running_loop()
         # Lines of this event-loop iteration, by the id of the extension.
@@ -98,7 +98,7 @@ class ExtensionLogs:
             file.append(lines)
 
     def close(self) -> None:
-        """Write what is pending and close the files."""
+        """Write the pending lines and close the files."""
         for unsubscribe in self._unsubscribes:
             unsubscribe()
         self._write_pending()
@@ -130,7 +130,7 @@ class _LogFile(RotatingFileHandler):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         error = sys.exception()
         if not isinstance(error, OSError):
-            raise
+            raise  # the error that is being handled: a bug, which must be visible
         self._has_failed, self._reason = True, error.strerror or str(error)
 
     def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: N802 - logging's name
@@ -151,7 +151,7 @@ class _LogFile(RotatingFileHandler):
 
 
 def _last_lines(lines: bytes | bytearray, limit: int) -> bytes | bytearray:
-    """Return the last whole lines that fit into `limit` bytes: one event-loop iteration may bring
+    """Return the last whole lines that fit into `limit` bytes. One event-loop iteration may produce
     more than a file may contain."""
     if len(lines) <= limit:
         return lines

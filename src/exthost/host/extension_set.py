@@ -5,14 +5,13 @@ sinks (the extensions to which the host forwards its events).
 
 How an extension leaves the set:
 
-    remove   End it now. Calls in flight fail. Return when its processes are gone.
+    remove   End it now. Calls in flight fail. Return when its processes have ended.
     retire   Take it out of the set, and close it in the background. Calls in flight may finish.
     replace  Put a new extension in its place, and retire the old one.
     close    End every extension. With `drain`, calls in flight get `limits.stop` seconds first.
     kill     Kill every process now. The extensions stay in the set until `close`.
 
-A retired extension is *leaving* until its last process is gone. Nothing waits for that, except the
-end of the host.
+A retired extension is *leaving* until its last process has ended. Only `close` waits for that.
 """
 
 import asyncio
@@ -113,9 +112,9 @@ class ExtensionSet:
 
     async def replace(self, spec: Spec, old_id: str, factory: ExtensionFactory) -> None:
         """Create an extension and, when it is ready, put it in the place of the extension with the
-        same id. Retire that one, and the one with the id `old_id`, if there is one.
+        same id. Retire the old extension, and the extension with the id `old_id`, if there is one.
 
-        If the new extension does not get ready, raise the reason and keep the old one.
+        If the new extension does not get ready, raise the reason and keep the old extension.
         """
         new = factory.make(spec, replaces=spec.id in self.by_id)
         try:
@@ -160,7 +159,8 @@ class ExtensionSet:
     async def close(self, *, drain: bool) -> None:
         """End every extension at the same time, also the leaving ones, and empty the set.
 
-        `drain`: calls in flight have `limits.stop` seconds to finish; otherwise they fail now.
+        With `drain`, calls in flight have `limits.stop` seconds to finish; without it, they fail
+        now.
         """
         closing = [ext.drain() if drain else ext.close() for ext in self._all_with_processes()]
         await asyncio.gather(*closing, return_exceptions=True)

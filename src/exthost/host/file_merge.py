@@ -1,18 +1,17 @@
-"""Merges the file fragments of a tool result into whole files, and checks their paths. Pure.
+"""Merges the file fragments of a tool result into whole files, and checks their paths.
 
 A tool may return several fragments for the same path. They are combined in the order of arrival, by
 the strategy of each fragment:
 
 replace  The content of the fragment replaces all earlier fragments.
-merge    A YAML or JSON mapping is deep-merged into the earlier fragments. If there are none, it is
-         merged into the file on disk, whose text the caller supplies.
-append   The text is added at the end, after all replacing and merging. Several such texts are
-         sorted by `order` and then by arrival. If there is nothing else, the file begins empty
-         and not with its content on disk, so that running a generator twice does not write
-         everything twice.
+merge    A YAML or JSON mapping is deep-merged into the earlier fragments. If there are no earlier
+         fragments, the mapping is merged into the file on disk, whose text the caller supplies.
+append   The text is added at the end, after all replacing and merging. Several appended texts are
+         sorted by `order` and then by arrival. If there are only appended texts, they replace the
+         content on disk, so that running a generator twice does not write everything twice.
 
 All errors are raised before anything is written: Refused for a path that leads out of the folder,
-CallFailed for fragments that cannot be merged.
+CallFailed for fragments that cannot be merged. This module does no I/O.
 """
 
 import json

@@ -1,14 +1,14 @@
-"""Writes the files of a tool result into a folder, and never outside it: all of them, or none.
+"""Writes the files of a tool result into a folder, and never outside the folder.
 
-`exthost call --write` uses it. `file_merge` decides what the files contain.
+`exthost call --write` uses this module. `file_merge` computes the contents of the files.
 
 Each path is resolved first, symlinks included, and refused if it leads out of the folder. Then it
 is opened relative to the file descriptor of the folder, without following symlinks. So a symlink
 that is created between the two steps has no effect.
 
 The contents are written to temporary files beside the final ones, and renamed when all of them are
-complete. A concurrent reader sees the old file or the new one, and an error before the first rename
-leaves every file as it was.
+complete. A concurrent reader sees the old file or the new one. An error before the first rename
+leaves every file unchanged.
 """
 
 import errno
@@ -29,8 +29,8 @@ _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-# Folders and files, in lower case, that other programs execute, or read their settings from,
-# without asking. An extension that could write them could run code outside its sandbox.
+# Folders and files, in lower case, that other programs execute or read their settings from, without
+# asking the user. An extension that could write them could run code outside its sandbox.
 _PROTECTED_FOLDERS = frozenset(
     (
         *(".git", ".hg", ".svn", ".vscode", ".idea", ".devcontainer", ".husky", ".github", ".ssh"),
@@ -59,12 +59,12 @@ def write_files(
     fragments: Iterable[FileFragment], folder: str | Path, *, allowed_paths: Collection[str] = ()
 ) -> tuple[str, ...]:
     """Merge these fragments and write the files into `folder`, which is created if needed. Return
-    the paths written, relative to it.
+    the written paths, relative to `folder`.
 
     `allowed_paths` are protected paths that may be written, because the user named them. Raises
     Refused, CallFailed or UsageError.
     """
-    allowed = {os.path.normpath(path) for path in allowed_paths}
+    normalised_paths = {os.path.normpath(path) for path in allowed_paths}
     root = os.path.realpath(folder)
     real_paths: dict[str, str] = {}
 
@@ -75,7 +75,7 @@ def write_files(
         files = merge_fragments(fragments, read_existing)
         for path in files:
             real_path = _resolve(root, path)
-            if is_protected(real_path) and real_path not in allowed:
+            if is_protected(real_path) and real_path not in normalised_paths:
                 raise path_refused_error(path, _WHY_PROTECTED)
             if real_path in real_paths.values():
                 raise CallFailed(
@@ -108,11 +108,13 @@ def is_protected(path: str) -> bool:
 
 
 def _resolve(root: str, path: str) -> str:
-    """Return the path without symlinks, relative to the root. Raises Refused if it is outside."""
-    real = os.path.realpath(f"{root}/{path}")
-    if not real.startswith(f"{root.rstrip('/')}/"):
+    """Return the path without symlinks, relative to the root. Raises Refused if the file is outside
+    the root."""
+    real_path = os.path.realpath(f"{root}/{path}")
+    # If the root is "/", its slash must not be counted twice.
+    if not real_path.startswith(f"{root.rstrip('/')}/"):
         raise path_refused_error(path, "a link leads it out of the folder")
-    return real[len(root.rstrip("/")) + 1 :]
+    return real_path[len(root.rstrip("/")) + 1 :]
 
 
 def _read_text(root: str, path: str) -> str | None:
@@ -137,6 +139,7 @@ def _write_all(root: str, files: dict[str, bytes]) -> None:
         for path, content in files.items():
             *folders, name = path.split("/")
             folder_fd = stack.enter_context(_open_folder(root_fd, folders))
+            # Cut, because the random suffix must not make the name too long for the file system.
             temp_name = f".{name[:200]}.{secrets.token_hex(6)}"
             stack.callback(_remove, folder_fd, temp_name)
             _write_temp(folder_fd, name, temp_name, content)
@@ -164,16 +167,17 @@ def _open_folder(root_fd: int, folders: list[str]) -> Iterator[int]:
 
 
 def _write_temp(folder_fd: int, name: str, temp_name: str, content: bytes) -> None:
-    """Write the content to a temporary file, with the mode of the existing file `name`."""
+    """Write the content to a temporary file, which gets the mode of the existing file `name`.
+    Raises IsADirectoryError if `name` is a folder."""
     try:
-        existing = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+        existing_status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
     except FileNotFoundError:
-        existing = None
-    if existing is not None and stat.S_ISDIR(existing.st_mode):
+        existing_status = None
+    if existing_status is not None and stat.S_ISDIR(existing_status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "a folder is in the way", name)
     with os.fdopen(os.open(temp_name, _CREATE_FILE, 0o666, dir_fd=folder_fd), "wb") as file:
-        if existing is not None:
-            os.fchmod(file.fileno(), existing.st_mode & 0o777)
+        if existing_status is not None:
+            os.fchmod(file.fileno(), existing_status.st_mode & 0o777)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

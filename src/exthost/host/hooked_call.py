@@ -17,7 +17,8 @@ from exthost.tool_result import ToolResult
 __all__ = ["HookedCall"]
 
 Call = Callable[[Any], Awaitable[ToolResult]]
-"""Calls the tool with these arguments. An error reply of the tool is in the result, not raised."""
+"""A function that calls the tool with the given arguments. If the tool replies with an error, the
+function returns a result that contains the error."""
 
 
 class HookedCall:
@@ -39,7 +40,7 @@ class HookedCall:
         Raises Refused if a hook stops the call, and CallFailed for an error reply.
         """
         if arguments is None:
-            arguments = {}
+            arguments = {}  # hooks expect a mapping, to which they may add arguments
         if self._hooks.may_be_called():
             arguments = await self._run_before_hooks(arguments)
         began = time.monotonic()
@@ -63,7 +64,8 @@ class HookedCall:
         return result
 
     async def _run_before_hooks(self, arguments: Any) -> Any:
-        """Return the arguments, with the changes of the hooks. Raises Refused if one stops it."""
+        """Return the arguments, with the changes of the hooks. Raises Refused if a hook stops the
+        call."""
         outcome = await self._hooks.run("before_tool_call", self._make_event(arguments))
         self._failed_open = outcome.passed_over
         if outcome.failure is not None:

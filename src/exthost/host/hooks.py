@@ -140,8 +140,8 @@ class Hooks:
         self.confirm = confirm
 
     def may_be_called(self) -> bool:
-        """Return whether any extension has a hook, or may have one that only its handshake will
-        show."""
+        """Return whether any extension has a hook, or may have a hook that is unknown before its
+        handshake."""
         return any(
             extension.offer.hooks or extension.may_have_hooks for extension in self._extensions()
         )
@@ -149,14 +149,16 @@ class Hooks:
     def handlers(self, name: str) -> list[Hooked]:
         """Return the extensions that offer the hook `name`, in the order of their calls, at most
         MAX_HANDLERS."""
-        offering = [extension for extension in self._extensions() if name in extension.offer.hooks]
+        extensions = [
+            extension for extension in self._extensions() if name in extension.offer.hooks
+        ]
         # The sort is stable: extensions of the same priority stay in the order of the host.
-        offering.sort(key=lambda extension: extension.spec.priority)
-        for extension in offering[MAX_HANDLERS:]:
+        extensions.sort(key=lambda extension: extension.spec.priority)
+        for extension in extensions[MAX_HANDLERS:]:
             self._warn_once(
                 f"{extension.id}: {name} has {MAX_HANDLERS} handlers already; not asked"
             )
-        return offering[:MAX_HANDLERS]
+        return extensions[:MAX_HANDLERS]
 
     async def run(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
@@ -186,7 +188,7 @@ class Hooks:
                 continue
             stop_reason = answer.reason if answer.abort else None
             if stop_reason is not None and not name.startswith("after_"):
-                # The event does not happen, so the changes to it are dropped.
+                # The event will not happen, so the changes to it are dropped.
                 answer = answer._replace(override=EMPTY_MAPPING)
             outcome = _add_answer(outcome, handler.id, answer)
             if answer.confirm is not None:
@@ -205,35 +207,39 @@ class Hooks:
     async def _ask_person(
         self, id: str, message: str, name: str, event: Mapping[str, Any]
     ) -> str | None:
-        """Ask a person. Return None if the event may happen, or the reason why it may not."""
+        """Ask a person whether the event may happen. Return None if it may, otherwise the reason
+        why it may not."""
         if self.confirm is None:
             return f"it wants a person to be asked, and there is nobody to ask: {message}"
         try:
-            agreed = await self.confirm(Confirmation(id, message, name, event))
+            has_agreed = await self.confirm(Confirmation(id, message, name, event))
         except Exception:
             _log.exception("[%s] nobody could be asked: %s", id, message)
             return f"it wants a person to be asked, and asking failed: {message}"
-        return None if agreed is True else f"not confirmed: {message}"
+        return None if has_agreed is True else f"not confirmed: {message}"
 
     async def _start_with_unknown_hooks(self) -> None:
         """Start the extensions whose hooks are known only after their handshake."""
-        unknown = [extension for extension in self._extensions() if extension.may_have_hooks]
-        if unknown:
-            await asyncio.gather(*(_start(extension) for extension in unknown))
+        with_unknown_hooks = [
+            extension for extension in self._extensions() if extension.may_have_hooks
+        ]
+        if with_unknown_hooks:
+            await asyncio.gather(*(_start(extension) for extension in with_unknown_hooks))
 
     def _report(
         self, failure: HookFailure, is_closed: bool, event: Mapping[str, Any], seconds: float
     ) -> None:
-        """Log and publish a failure. `seconds` is how long the hook ran."""
+        """Log and publish a failure. `is_closed`: whether the hook failed closed. `seconds`: how
+        long the hook ran."""
         id, name, error = failure
         outcome = "refused" if is_closed else "passed over"
         _log.warning("[%s] %s failed and is %s: %s", id, name, outcome, error.message)
         if self._bus is not None and HookFailed in self._bus.kinds:
             context = event.get("context", EMPTY_MAPPING)
-            about = event.get("tool_name") or ""
+            tool_name = event.get("tool_name") or ""
             self._bus.publish(
                 HookFailed(
-                    id, name, outcome, error.message, error.code, str(about), seconds, context
+                    id, name, outcome, error.message, error.code, str(tool_name), seconds, context
                 )
             )
 
@@ -246,8 +252,8 @@ class Hooks:
 async def _call_handler(
     handler: Hooked, name: str, event: dict[str, Any], timeout: float | None
 ) -> HookAnswer | None:
-    """Return the answer of a handler, or None if its filter does not accept this event. Raises
-    ExthostError if the handler fails."""
+    """Return the answer of a handler, or None if the filter of its dialect does not accept this
+    event. Raises ExthostError if the handler fails."""
     wants_hook = handler.dialect.wants_hook
     if wants_hook is not None and not wants_hook(handler.spec, name, event):
         return None

@@ -98,7 +98,7 @@ class Host:
             api=self._api,
             shared=shared,
             on_change=self.registry.mark_stale,
-            others=self._by_id.values,
+            all_extensions=self._by_id.values,
             traffic=self.traffic,
             engines=self._engines,
         )

@@ -2,10 +2,11 @@
 
 Reloading is optional: without `replace`, changes are only reported. With it, the extension of a new
 or changed manifest is passed to `replace`, which keeps the old extension if the new one does not
-get ready. So an invalid manifest, or one whose extension fails to start, changes nothing that runs.
+get ready. So an invalid manifest, or a manifest whose extension fails to start, does not affect the
+running extensions.
 
-A manifest may bring additional extensions (MCP servers that it bundles). When it changes, those
-that differ are replaced, and those that it no longer lists are unloaded.
+A manifest may bundle additional extensions (MCP servers). When the manifest changes, the bundled
+extensions that differ are replaced, and those that it no longer lists are unloaded.
 
 A removed manifest is reported, but its extension keeps running, because a `git checkout` may remove
 files for a moment.
@@ -31,11 +32,11 @@ CHANGES_LOG = "exthost.discovery.changes"
 _changes_log = logging.getLogger(CHANGES_LOG)
 
 Replace = Callable[[Spec, str], Awaitable[None]]
-"""Replaces the extension with the given id ("" for none) by one with this spec. Raises
-ExthostError if the new one does not get ready."""
+"""A function that replaces the extension with the given id ("" for none) by a new extension with
+the given spec. Raises ExthostError if the new extension does not get ready."""
 
 Unload = Callable[[str], Awaitable[None]]
-"""Ends the extension of this id and removes it."""
+"""A function that ends and removes the extension with the given id."""
 
 
 class ManifestReloader:
@@ -50,8 +51,8 @@ class ManifestReloader:
         *,
         config_ids: frozenset[str],
     ) -> None:
-        """`replace` may be None: then nothing is reloaded. `config_ids` are the extensions that the
-        config itself lists; a manifest never replaces one of them."""
+        """`replace` is None if extensions are not to be reloaded. `config_ids` are the ids of the
+        extensions that the config itself lists; a manifest never replaces them."""
         self._watch = watch
         self._bus = bus
         self._replace = replace
@@ -82,7 +83,7 @@ class ManifestReloader:
             _log.exception("manifests are no longer watched")
 
     async def _handle(self, change: Change) -> None:
-        """Reload the extension if possible, and report the change with what was done."""
+        """Reload the extension if possible. Report the change, with a note about the result."""
         spec, id = change.spec, change.extension or change.previous_id
         if change.kind == "invalid":
             note = f"{change.message}; what runs goes on as it is"

@@ -1,8 +1,8 @@
 """The tools of a host by their registered names (`host.tools`), and as lists for model APIs.
 
 Each list can be passed to the API of a model unchanged: names, descriptions and schemas have the
-form that the API accepts. The description of a tool that has none is the tool's own name. What an
-API cannot express is left out and logged (see `model_tools`).
+form that the API accepts. A tool without a description gets its own name as the description. Parts
+of a schema that an API does not support are left out and logged (see `model_tools`).
 """
 
 import logging
@@ -25,7 +25,8 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
     def __init__(
         self, tools: Mapping[str, RegisteredTool], logged_warnings: set[str] | None = None
     ) -> None:
-        """`logged_warnings` are not logged again; further ones are added to the set."""
+        """`logged_warnings` are the warnings that are not logged again. Further warnings are added
+        when they are logged."""
         self._tools = tools
         self._logged_warnings: set[str] = set() if logged_warnings is None else logged_warnings
 
@@ -54,8 +55,8 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
         return self._in_form("mcp")
 
     def changes(self, form: Form) -> list[str]:
-        """Return a sentence for each thing that a form ("openai", "anthropic" or "mcp") cannot
-        express. The methods above leave it out, and log it as a warning the first time."""
+        """Return a sentence for each part of a tool that the form ("openai", "anthropic" or "mcp")
+        does not support. The methods above leave these parts out, and log each sentence once."""
         return [change for tool in self._convert(form) for change in tool.changes]
 
     def _in_form(self, form: Form) -> list[dict[str, Any]]:
