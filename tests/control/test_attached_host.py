@@ -166,3 +166,14 @@ async def test_without_a_host_and_without_a_name_it_is_told(tmp_path: Path) -> N
         assert second.value.code == "X1375"
     async with Host.from_config(path, control=True):  # the socket was given back
         pass
+
+
+async def test_a_deeply_nested_result_comes_back(tmp_path: Path) -> None:
+    deep: list[Any] = []
+    for _ in range(600):
+        deep = [deep]
+    async with both(tmp_path) as (host, attached):
+        for one in (host, attached):
+            async with asyncio.timeout(60):
+                result = await one["h"].call_tool("echo", {"value": deep})
+            assert json.dumps(result.raw) == json.dumps({"value": deep})

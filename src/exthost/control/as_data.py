@@ -19,22 +19,27 @@ def as_data(value: Any) -> Any:
     cls = type(value)
     if cls in _PLAIN_TYPES:
         return value
-    if cls is dict:
-        # Most dicts contain only plain values; they are returned without a copy.
-        if _PLAIN_TYPES.issuperset(map(type, value.values())) and _KEY_TYPES.issuperset(
-            map(type, value)
-        ):
-            return value
-        return {str(key): as_data(item) for key, item in value.items()}
-    if cls is list:
-        return [as_data(item) for item in value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        extra = fields.pop("extra", {})
-        return {name: as_data(item) for name, item in {**fields, **extra}.items()}
-    if isinstance(value, Mapping):
-        return {str(key): as_data(item) for key, item in value.items()}
-    return [as_data(item) for item in value] if isinstance(value, list | tuple) else value
+    try:
+        if cls is dict:
+            # Most dicts contain only plain values; they are returned without a copy.
+            if _PLAIN_TYPES.issuperset(map(type, value.values())) and _KEY_TYPES.issuperset(
+                map(type, value)
+            ):
+                return value
+            return {str(key): as_data(item) for key, item in value.items()}
+        if cls is list:
+            return [as_data(item) for item in value]
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            extra = fields.pop("extra", {})
+            return {name: as_data(item) for name, item in {**fields, **extra}.items()}
+        if isinstance(value, Mapping):
+            return {str(key): as_data(item) for key, item in value.items()}
+        return [as_data(item) for item in value] if isinstance(value, list | tuple) else value
+    except RecursionError:
+        # The rest is nested too deeply for this function. It is most likely a part of a JSON
+        # message, which needs no conversion.
+        return value
 
 
 def event_as_data(event: Any) -> Any:
