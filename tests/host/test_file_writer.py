@@ -253,3 +253,9 @@ def test_a_link_does_not_lead_to_what_other_programs_obey(tmp_path: Path) -> Non
 @pytest.mark.parametrize("path", [".gitignore", "git/config", "src/.hidden", "profile"])
 def test_ordinary_hidden_files_are_written(tmp_path: Path, path: str) -> None:
     assert write_files([FileFragment(path, "a")], tmp_path) == (path,)
+
+
+def test_a_name_may_be_as_long_as_the_file_system_allows(tmp_path: Path) -> None:
+    name = "語" * 83 + ".txt"  # 253 bytes of the 255 that a name may have
+    assert write_files([FileFragment(name, "a")], tmp_path) == (name,)
+    assert everything(tmp_path) == {name: "a"}

@@ -139,8 +139,8 @@ def _write_all(root: str, files: dict[str, bytes]) -> None:
         for path, content in files.items():
             *folders, name = path.split("/")
             folder_fd = stack.enter_context(_open_folder(root_fd, folders))
-            # Cut, because the random suffix must not make the name too long for the file system.
-            temp_name = f".{name[:200]}.{secrets.token_hex(6)}"
+            # Without the file's own name, which may be as long as the file system allows already.
+            temp_name = f".exthost-{secrets.token_hex(8)}"
             stack.callback(_remove, folder_fd, temp_name)
             _write_temp(folder_fd, name, temp_name, content)
             renames.append((folder_fd, temp_name, name))
