@@ -1,7 +1,7 @@
 """A blocking call: the caller's thread writes the request, and sleeps on a lock until the thread of
 the event loop has read the reply.
 
-That is three times as fast as submitting a coroutine to the thread of the event loop for each call.
+This is three times as fast as submitting a coroutine to the thread of the event loop for each call.
 """
 
 from _thread import allocate_lock

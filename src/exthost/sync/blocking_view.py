@@ -1,12 +1,12 @@
 """Wraps any asynchronous object for programs without an event loop.
 
-It is used for facets of dialects whose package names no blocking form. The built-in dialects have
-typed blocking forms instead (see `dialects.blocking_methods`). `blocking_view` returns:
+This module is used for the facets (the objects with the methods that only extensions of one dialect
+have) of dialects that define no blocking form of them. The built-in dialects have typed blocking
+forms instead (see `dialects.blocking_methods`). `blocking_view` returns:
 
 - for a method, a function that runs it on the thread of the event loop and waits for its result;
-- for an object with asynchronous methods, a `BlockingView`, for which `with` stands for `async
-with`
-  and `for` stands for `async for`;
+- for an object with asynchronous methods, a `BlockingView`, which is used with `with` and `for`
+  instead of `async with` and `async for`;
 - for any other value, the value itself.
 """
 

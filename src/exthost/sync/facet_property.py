@@ -48,7 +48,7 @@ class FacetProperty(Generic[F]):
         facet: F = blocking_facet(
             extension.target.dialect, self._name, target, extension.loop_thread
         )
-        vars(extension)[self._name] = facet  # later accesses find it there
+        vars(extension)[self._name] = facet  # later accesses find this attribute first
         return facet
 
 

@@ -1,7 +1,7 @@
-"""An event loop in a thread of its own, for programs that have no event loop.
+"""An event loop in a separate thread, for programs that have no event loop.
 
-Other threads pass it a function that returns a coroutine, and wait for the result. The module knows
-nothing about hosts and extensions.
+Other threads pass a function that returns a coroutine, and wait for the result of the coroutine.
+The module does not depend on hosts or extensions.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class LoopThread:
         future = asyncio.run_coroutine_threadsafe(run(), self.loop)
         try:
             return future.result()
-        except BaseException:  # mostly KeyboardInterrupt: nobody waits for the result any more
+        except BaseException:  # such as KeyboardInterrupt: nobody waits for the result any more
             future.cancel()
             raise
 
@@ -75,6 +75,7 @@ class LoopThread:
         ends the processes that it has started.
         """
         asyncio.run_coroutine_threadsafe(_cancel_tasks(), self.loop)
+        # Twice, because `_cancel_tasks` itself waits up to LOOP_SECONDS for the tasks.
         self._thread.join(2 * LOOP_SECONDS)
         self.loop.close()
 

@@ -29,7 +29,7 @@ def sync_connect(
 
 
 class SyncConnection:
-    """One extension that runs during a `with` block. Its event loop has a thread of its own."""
+    """One extension that runs during a `with` block. Its event loop runs in a separate thread."""
 
     def __init__(self, connection: AnyConnection) -> None:
         self._connection = connection

@@ -1,8 +1,8 @@
 """One extension, for programs without an event loop. Thread-safe.
 
-It has the names and parameters of `Extension`. `call` and `call_tool` write the request in the
-caller's thread (`blocking_call`), because that is fast. Everything else runs on the thread of the
-event loop (`dialects.blocking_methods`).
+`SyncExtension` has the methods and parameters of `Extension`. `call` and `call_tool` write the
+request in the caller's thread (`blocking_call`), because that is fast. Every other method runs on
+the thread of the event loop (`dialects.blocking_methods`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -64,7 +64,7 @@ class SyncExtension(SyncFacetAttributes):
         self.target = extension
         self.loop_thread = loop_thread
         for name in extension.dialect.facets:
-            # A facet of a dialect that is not built in: it is no attribute of the class.
+            # The class has an attribute for each facet of the built-in dialects only.
             if not hasattr(type(self), name):
                 target = getattr(extension, name)
                 vars(self)[name] = blocking_facet(extension.dialect, name, target, loop_thread)

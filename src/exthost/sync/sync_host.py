@@ -3,8 +3,8 @@
     with exthost.SyncHost.from_config("exthost.toml") as host:
         host.call_tool("ext_weather_forecast", {"city": "Lima"})
 
-It has the names and parameters of `Host`. Its event loop runs in a thread of its own. Subscribers
-of `events`, handlers and `on_progress` are called on that thread.
+`SyncHost` has the methods and parameters of `Host`. Its event loop runs in a separate thread.
+Subscribers of `events`, handlers and `on_progress` are called on that thread.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

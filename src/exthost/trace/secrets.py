@@ -1,9 +1,10 @@
-"""Replaces secrets in trace records by `***`. Pure.
+"""Replaces secrets in trace records by `***`.
 
 There are two rules. The value of an environment variable that looks like a secret, or that is
 configured as a secret of the extension, is replaced wherever it occurs in a text. The whole text
 under a JSON field such as `authorization`, `api_key` or `password` is replaced. A secret that the
-extension itself creates, under a field name that does not look like one, is not recognised.
+extension itself creates, in a field whose name does not look like that of a secret, is not
+recognised.
 """
 
 import re
@@ -18,34 +19,41 @@ __all__ = ["HIDDEN", "SecretFilter", "find_secrets", "is_secret_name"]
 HIDDEN = "***"
 
 # A shorter value is not treated as a secret: it would occur in many texts by chance.
-_SHORTEST = 6
+_MIN_SECRET_CHARACTERS = 6
 
-_NAMES = frozenset({"authorization", "token", "apikey", "cookie", "setcookie", "bearer", "pat"})
+# Names of fields and variables whose value is a secret, without `-` and `_` and in lower case.
+# Further names, such as those that contain "password", are recognised by `looks_secret`.
+_SECRET_NAMES = frozenset(
+    {"authorization", "token", "apikey", "cookie", "setcookie", "bearer", "pat"}
+)
 
-# Field names that look like those of secrets, but are not.
-_HARMLESS = frozenset({"progresstoken", "nextpagetoken", "pagetoken"})
+# Names that `looks_secret` recognises although their values are not secrets.
+_HARMLESS_NAMES = frozenset({"progresstoken", "nextpagetoken", "pagetoken"})
 
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @lru_cache(1024)
 def is_secret_name(name: str) -> bool:
-    """Return whether a member of this name holds a secret, if it is text."""
-    plain = name.replace("-", "").replace("_", "").lower()
-    if plain in _HARMLESS:
+    """Return whether a field or variable of this name contains a secret, if its value is text."""
+    letters = name.replace("-", "").replace("_", "").lower()
+    if letters in _HARMLESS_NAMES:
         return False
-    return plain in _NAMES or looks_secret(_CAMEL.sub("_", name).replace("-", "_"))
+    return letters in _SECRET_NAMES or looks_secret(
+        _CAMEL_CASE_BOUNDARY.sub("_", name).replace("-", "_")
+    )
 
 
 class SecretFilter:
-    """Hides these values, and what stands under the name of a secret."""
+    """Hides the secrets in texts and data: `values`, and the text of fields with the name of a
+    secret."""
 
     __slots__ = ("_values",)
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         # The longest first, because one secret may be a part of another.
-        known = {value for value in values if len(value) >= _SHORTEST}
-        self._values = tuple(sorted(known, key=len, reverse=True))
+        secrets = {value for value in values if len(value) >= _MIN_SECRET_CHARACTERS}
+        self._values = tuple(sorted(secrets, key=len, reverse=True))
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
@@ -55,19 +63,19 @@ class SecretFilter:
         return text
 
     def data(self, value: Any) -> Any:
-        """Return a value as data, without secrets. What was given stays as it is."""
-        kind = type(value)
-        if kind is str:
+        """Return a value as JSON data, without secrets. The value itself is not changed."""
+        value_type = type(value)
+        if value_type is str:
             return self.text(value) if self._values else value
-        if value is None or kind in (int, float, bool):
+        if value is None or value_type in (int, float, bool):
             return value
         if isinstance(value, Mapping):
-            return {str(key): self._member(str(key), item) for key, item in value.items()}
+            return {str(key): self._hide_in_field(str(key), item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self.data(item) for item in value]
         return self.text(str(value))
 
-    def _member(self, name: str, value: Any) -> Any:
+    def _hide_in_field(self, name: str, value: Any) -> Any:
         if isinstance(value, str) and value and is_secret_name(name):
             return HIDDEN
         return self.data(value)
@@ -76,22 +84,27 @@ class SecretFilter:
 def find_secrets(
     variables: Mapping[str, str], secret_names: Iterable[str], config: Any
 ) -> Iterator[str]:
-    """Yield the secrets among what an extension is given: its variables of these names, those with
-    the name of a secret, and what stands under such a name in its config."""
+    """Yield the secrets that an extension gets from its host.
+
+    variables     its environment variables
+    secret_names  the variables that are configured as secrets; variables with the name of a secret
+                  are secrets as well
+    config        its config; the texts in fields with the name of a secret are secrets
+    """
     names = frozenset(secret_names)
     for name, value in variables.items():
         if name in names or is_secret_name(name):
             yield value
-    yield from _secrets_in(config)
+    yield from _find_in_config(config)
 
 
-def _secrets_in(config: Any) -> Iterator[str]:
+def _find_in_config(config: Any) -> Iterator[str]:
     if isinstance(config, Mapping):
         for name, value in config.items():
             if isinstance(value, str) and is_secret_name(str(name)):
                 yield value
             else:
-                yield from _secrets_in(value)
+                yield from _find_in_config(value)
     elif isinstance(config, list | tuple):
         for value in config:
-            yield from _secrets_in(value)
+            yield from _find_in_config(value)

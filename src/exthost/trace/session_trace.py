@@ -1,8 +1,8 @@
 """Makes records of the messages of one session.
 
-A frame that the host sends is decoded with the codec of the extension's role, so that the record
-shows what the extension receives: the host's codec may add fields to each message. Messages of the
-child come decoded from the conversation.
+A frame that the host sends is decoded again, with the codec of the extension's role. So the record
+shows the message that the extension receives, including the fields that the host's codec adds.
+Messages of the extension have already been decoded by the session.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,13 @@ from exthost.wire.framing import Broken, Skipped
 
 __all__ = ["SessionTrace"]
 
-# How many open requests are remembered, for the method of their replies.
-_REMEMBERED = 4096
+# How many open requests are remembered, so that the record of a reply can name the
+# method. Beyond this number, the oldest request is forgotten.
+_MAX_OPEN_REQUESTS = 4096
 
 
 class SessionTrace:
-    """An observer of one session. `publish` gets the records."""
+    """Observes one session, and passes a record of each message to `publish`."""
 
     def __init__(
         self,
@@ -38,18 +39,19 @@ class SessionTrace:
         numbers: "count[int]",
         publish: Callable[[TraceRecord], None],
     ) -> None:
-        """`numbers` are those of the calls of this extension."""
+        """`max_message` is the maximum size of a message of the extension in bytes. `secrets` hides
+        secrets. `numbers` yields the numbers of the calls of this extension."""
         self._extension = extension
         self._pid = pid
         self._secrets = secrets
         self._numbers = numbers
         self._publish = publish
-        # With room for what the host may send although it would not accept it.
+        # The host may send messages that are larger than those it accepts from the extension.
         self._framing = dialect.framing(max(max_message, 2**31 - 1))
         self._codec = dialect.codec(Role.GUEST)
-        # Asked once: that costs as much as everything else about a record.
+        # Checked once, because `isinstance` with a Protocol takes as long as the rest of a record.
         self._positional = self._codec if isinstance(self._codec, Positional) else None
-        self._methods: dict[Any, str] = {}  # of open requests, by their direction and id
+        self._methods: dict[Any, str] = {}  # the methods of open requests, by direction and id
 
     def sent(self, frame: bytes, method: str, call: Call | None) -> None:
         if method and self._positional is not None:
@@ -69,7 +71,7 @@ class SessionTrace:
     def _record(self, direction: Any, message: Incoming, size: int, call: Call | None) -> None:
         match message:
             case Request(method, params, id):
-                if len(self._methods) >= _REMEMBERED:
+                if len(self._methods) >= _MAX_OPEN_REQUESTS:
                     del self._methods[next(iter(self._methods))]
                 self._methods[direction, id] = method
                 self._add("request", direction, size, id, call, method, params)
@@ -79,24 +81,22 @@ class SessionTrace:
                 error = {"code": code, "message": text}
                 if data is not None:
                     error["data"] = data
-                self._add(
-                    "failure", direction, size, id, call, self._method(direction, id, call), error
-                )
+                method = self._find_method(direction, id, call)
+                self._add("failure", direction, size, id, call, method, error)
             case Noise(data, why):
                 text = data.decode("utf-8", "replace")
                 self._add("noise", direction, size, data=why, text=text)
             case Reply(id, result):
-                self._add(
-                    "reply", direction, size, id, call, self._method(direction, id, call), result
-                )
-            case (id, result):  # the plain form of a reply
-                self._add(
-                    "reply", direction, size, id, call, self._method(direction, id, call), result
-                )
+                method = self._find_method(direction, id, call)
+                self._add("reply", direction, size, id, call, method, result)
+            case (id, result):  # a codec returns most replies as plain tuples
+                method = self._find_method(direction, id, call)
+                self._add("reply", direction, size, id, call, method, result)
 
-    def _method(self, direction: str, id: Any, call: Call | None) -> str:
-        """Return the method of the request that a reply of this direction answers; that of its
-        call, if the request was sent before the trace began."""
+    def _find_method(self, direction: str, id: Any, call: Call | None) -> str:
+        """Return the method of the request that a reply answers. `direction` is that of the reply.
+        If the request was sent before the trace began, return the method of the call, or ""
+        if the call is unknown."""
         method = self._methods.pop(("received" if direction == "sent" else "sent", id), "")
         return method or ("" if call is None else call.method)
 

@@ -1,8 +1,8 @@
 """Writes a trace to a file or a file descriptor, in a separate thread.
 
 The event loop only appends each record to a queue; the thread encodes and writes it. If writing is
-slower than the traffic, records wait up to a limit. Beyond it they are dropped, and a record in the
-file says how many.
+slower than the traffic, records wait in the queue up to a limit. Further records are dropped, and a
+record of the kind "dropped" in the file has their number.
 """
 
 import logging
@@ -26,21 +26,23 @@ MAX_WAITING_RECORDS = 100_000
 MAX_WAITING_BYTES = 64 * 2**20
 
 # Messages may contain private data, so only the owner may read the file.
-_MODE = 0o600
+_FILE_MODE = 0o600
 
 DROPPED_RECORDS = "records of the trace: they came faster than they were taken"
 
 
 class TraceFile:
-    """A listener of `Traffic` that writes. Close it in the end; closing twice is fine."""
+    """A listener of `Traffic` that writes each record to a file. Close it after use. Closing twice
+    is allowed."""
 
     def __init__(self, target: str | Path | int, dialects: Mapping[str, str]) -> None:
-        """`target` is a path, whose file is replaced, or a descriptor, which stays open. Raises
-        UsageError if the file cannot be written."""
-        self._owns = not isinstance(target, int)
+        """`target` is the path of a file, which is replaced, or a file descriptor, which is not
+        closed. `dialects` has the dialect of each extension by its id. Raises UsageError if the
+        file cannot be written."""
+        self._closes_fd = not isinstance(target, int)
         self._name = str(target)
         self._fd = target if isinstance(target, int) else _open(str(target))
-        self._maker = LineMaker(dialects)
+        self._line_maker = LineMaker(dialects)
         self._waiting: deque[TraceRecord] = deque()
         self._bytes = 0
         self._dropped = 0
@@ -63,6 +65,8 @@ class TraceFile:
                 self._dropped = 0
             self._waiting.append(record)
             self._bytes += record.size
+            # With more records in the queue, the thread was notified before. The queue can grow by
+            # two records at once: this one, and the record of the dropped ones.
             if len(self._waiting) <= 2:
                 self._changed.notify()
 
@@ -72,20 +76,20 @@ class TraceFile:
         return len(self._waiting)
 
     def close(self) -> None:
-        """Write what waits, and close the file."""
+        """Write the waiting records, and close the file."""
         with self._changed:
             if self._closed:
                 return
             self._closed = True
-            if self._dropped:  # the file ends with the gap
+            if self._dropped:  # no further record comes that would report them
                 self._waiting.append(dropped_record(self._last_extension, self._dropped))
             self._changed.notify()
         self._thread.join()
-        if self._owns:
+        if self._closes_fd:
             os.close(self._fd)
 
     def _write_all(self) -> None:
-        failed = False
+        has_failed = False
         while True:
             with self._changed:
                 while not self._waiting and not self._closed:
@@ -93,33 +97,33 @@ class TraceFile:
                 records, self._waiting, self._bytes = self._waiting, deque(), 0
             if not records:
                 return
-            if failed:
+            if has_failed:
                 continue
             try:
-                _write(self._fd, b"".join(map(self._maker.lines, records)))
+                _write_bytes(self._fd, b"".join(map(self._line_maker.lines, records)))
             except OSError as error:
-                failed = True
+                has_failed = True
                 _log.error("the trace %s ends here: %s", self._name, error)
 
 
 def dropped_record(extension: str, times: int) -> TraceRecord:
-    """Return the record that stands for so many others, which were not taken fast enough."""
+    """Return the record which reports that `times` records were dropped."""
     data = {"times": times}
     return TraceRecord(time(), extension, "dropped", data=data, text=DROPPED_RECORDS)
 
 
-def _write(fd: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
+def _write_bytes(fd: int, data: bytes) -> None:
+    unwritten = memoryview(data)
+    while unwritten:
         try:
-            left = left[os.write(fd, left) :]
+            unwritten = unwritten[os.write(fd, unwritten) :]
         except BlockingIOError:  # a terminal or a pipe that another program made non-blocking
             threading.Event().wait(0.01)
 
 
 def _open(path: str) -> int:
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _MODE)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _FILE_MODE)
     except OSError as error:
         raise UsageError(
             "X1386",

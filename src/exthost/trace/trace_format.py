@@ -1,4 +1,4 @@
-"""The file format of a trace: one JSON object a line. Pure.
+"""The file format of a trace: one JSON object per line. This module does no I/O.
 
 The first line is a header: it names the format, its version, an extension and its dialect. Another
 header comes before the first record of each further extension. Every other line is a record:
@@ -25,12 +25,13 @@ VERSION = 1
 
 
 class LineMaker:
-    """Makes the lines of a trace. `dialects` are those of the extensions, by their ids; an
-    extension may be added later, or change its dialect."""
+    """Makes the lines of a trace. `dialects` has the dialect of each extension by its id. The
+    mapping may change meanwhile."""
 
     def __init__(self, dialects: Mapping[str, str]) -> None:
         self._dialects = dialects
-        self._written: dict[str, str] = {}
+        # The dialect in the last header of each extension, by its id.
+        self._header_dialects: dict[str, str] = {}
 
     def lines(self, record: TraceRecord) -> bytes:
         """Return the line of a record, with a header before it if its extension has none yet or has
@@ -38,8 +39,8 @@ class LineMaker:
         line = record_line(record)
         extension = record.extension
         dialect = self._dialects.get(extension, "")
-        if self._written.get(extension) != dialect:
-            self._written[extension] = dialect
+        if self._header_dialects.get(extension) != dialect:
+            self._header_dialects[extension] = dialect
             return header_line(extension, dialect) + line
         return line
 
@@ -51,18 +52,23 @@ def header_line(extension: str, dialect: str) -> bytes:
 
 
 def record_line(record: TraceRecord) -> bytes:
-    """Return the line of a record. What cannot be written as JSON is written as text."""
+    """Return the line of a record. Data that cannot be encoded as JSON is written as its `repr`."""
     data = record.as_dict()
     try:
         return jsontext.encode(data) + b"\n"
-    except UsageError:  # nested too deeply, or a value that only a dialect knows
-        shown = record._replace(data=repr(record.data)[:4096])
-        return jsontext.encode(shown.as_dict()) + b"\n"
+    except UsageError:  # nested too deeply, or an object of a dialect
+        text_record = record._replace(data=repr(record.data)[:4096])
+        return jsontext.encode(text_record.as_dict()) + b"\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A trace that was read. `dialects` are by extension, in the order of their headers."""
+    """A trace that was read from a file.
+
+    path      the path of the file
+    dialects  the dialect of each extension by its id, in the order of the headers
+    records   the records, in their order
+    """
 
     path: str
     dialects: Mapping[str, str]
@@ -70,14 +76,15 @@ class Recording:
 
 
 def read_recording(lines: Iterable[bytes], path: str) -> Recording:
-    """Return the recording in these lines, which end with a newline each. Raises UsageError."""
+    """Return the recording in these lines, each with its newline. `path` is for error messages.
+    Raises UsageError if the recording cannot be read."""
     dialects: dict[str, str] = {}
     records = []
     for number, line in enumerate(lines, 1):
         is_first = number == 1
-        data = _object(line, path, number)
+        data = _parse_line(line, path, number)
         if is_first and "format" not in data:
-            raise _unreadable(path, number, "the first line is no header")
+            raise _unreadable_error(path, number, "the first line is no header")
         if "format" in data:
             extension, dialect = _read_header(data, path, number)
             dialects[extension] = dialect
@@ -85,29 +92,28 @@ def read_recording(lines: Iterable[bytes], path: str) -> Recording:
         try:
             records.append(TraceRecord.from_dict(data))
         except ValueError as error:
-            raise _unreadable(path, number, str(error)) from None
+            raise _unreadable_error(path, number, str(error)) from None
     if not dialects:
-        raise _unreadable(path, 1, "it is empty")
+        raise _unreadable_error(path, 1, "it is empty")
     return Recording(path, dialects, tuple(records))
 
 
-def _object(line: bytes, path: str, number: int) -> dict[str, Any]:
+def _parse_line(line: bytes, path: str, number: int) -> dict[str, Any]:
     try:
         data = jsontext.decode(line)
     except jsontext.NotJson as error:
         if number > 1 and not line.endswith(b"\n"):
-            raise _unreadable(path, number, "the last line is cut: it was not written whole") from (
-                None
-            )
-        raise _unreadable(path, number, str(error)) from None
+            why = "the last line is cut: it was not written whole"
+            raise _unreadable_error(path, number, why) from None
+        raise _unreadable_error(path, number, str(error)) from None
     if not isinstance(data, dict):
-        raise _unreadable(path, number, "a line is a JSON object")
+        raise _unreadable_error(path, number, "a line is a JSON object")
     return data
 
 
 def _read_header(data: Mapping[str, Any], path: str, number: int) -> tuple[str, str]:
     if data["format"] != FORMAT:
-        raise _unreadable(path, number, f"its format is {data['format']!r}")
+        raise _unreadable_error(path, number, f"its format is {data['format']!r}")
     if data.get("version") != VERSION:
         raise UsageError(
             "X1385",
@@ -118,11 +124,11 @@ def _read_header(data: Mapping[str, Any], path: str, number: int) -> tuple[str, 
         )
     extension, dialect = data.get("extension"), data.get("dialect")
     if not isinstance(extension, str) or not isinstance(dialect, str):
-        raise _unreadable(path, number, "a header names an extension and its dialect")
+        raise _unreadable_error(path, number, "a header names an extension and its dialect")
     return extension, dialect
 
 
-def _unreadable(path: str, number: int, why: str) -> UsageError:
+def _unreadable_error(path: str, number: int, why: str) -> UsageError:
     return UsageError(
         "X1384",
         f"this is no recording that can be read: line {number}: {why}",
