@@ -73,10 +73,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("positionals", nargs="+", metavar="NAME", help="see above")
     parser.add_argument("--args", metavar="JSON", help="all arguments as JSON; - reads stdin")
     parser.add_argument(
-        "--method", action="store_true", help="NAME is a method of the dialect, sent as it is"
+        "--method", action="store_true", help="NAME is a method of the dialect, sent unchanged"
     )
     parser.add_argument(
-        "--capability", metavar="NS:VALUE", help="only of an extension that has it; * is any"
+        "--capability",
+        metavar="NS:VALUE",
+        help="call only an extension that has it; * is any value",
     )
     parser.add_argument(
         "--option",
@@ -91,7 +93,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         action="append",
         default=[],
-        help="with --write: PATH may be written, though other programs obey it (.git, .envrc)",
+        help="with --write: allow PATH, a file that other programs obey (.git, .envrc)",
     )
     parser.add_argument(
         "--text", action="store_true", help="print the text of the result, as a model reads it"

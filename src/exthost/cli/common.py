@@ -193,7 +193,8 @@ def add_launch_options(parser: argparse.ArgumentParser) -> None:
         type=_parse_variable,
         action="append",
         default=[],
-        help="a variable for the extension; KEY alone passes the one that is set here; repeatable",
+        help="an environment variable for the extension; KEY alone passes its value in this shell; "
+        "may be repeated",
     )
     parser.add_argument("--cwd", metavar="DIR", help="the folder that the extension runs in")
 
@@ -225,7 +226,7 @@ def add_trace_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace",
         metavar="FILE",
-        help="record every message of a process of its own; - writes them to stderr",
+        help="start a new process and record all its messages; - writes them to stderr",
     )
 
 

@@ -92,7 +92,7 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
 
 
 class _DuplicateKey(Exception):
-    """Raised if a table has the same key twice. `line` is that of the second."""
+    """Raised if a table has the same key twice. `line` is the line of the second occurrence."""
 
     def __init__(self, key: str, line: int) -> None:
         self.key, self.line = key, line

@@ -174,8 +174,8 @@ def resolve_search_path(search_path: str, bases: Sequence[str]) -> str | Diagnos
 
 
 def _read_hit(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate | Diagnostic | None:
-    """Return the extension of this file, or a Diagnostic if the file cannot be read or a format
-    rejects it; None if the file is no manifest in any format. `index` is that of its root."""
+    """Return the extension of this file. Return a Diagnostic if the file cannot be read or a format
+    rejects it, and None if it is not a manifest in any format. `index` is the index of `root`."""
     for format in hit.formats:
         folder, home = _locate_extension(hit, format)
         try:

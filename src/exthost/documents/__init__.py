@@ -11,6 +11,6 @@ In reading order:
     jsonc           parses JSON with comments
     keys            `Key`: a config key as data (reader, type, default, example, one sentence)
     setting_keys    the keys that every extension may have in a config, as a table of `Key`s
-    settings        `Settings`: the values of those keys, and how those of several places are merged
+    settings        `Settings`: the values of those keys, and how the three places are merged
     entry           `Entry`: one extension as a config describes it
 """

@@ -253,8 +253,8 @@ def read_variables(value: Any, place: Place) -> dict[str, str] | None:
 
 
 def read_variables_or_references(value: Any, place: Place) -> dict[str, str] | None:
-    """Read environment variables, of which some refer to a variable of the host by
-    `{ from = "NAME" }`. Those become a `HostEnvRef`, which is resolved when a process starts.
+    """Read environment variables: a table of name → text, or name → `{ from = "NAME" }`, which
+    becomes a `HostEnvRef`: a variable of the host, whose value is read when a process starts.
 
     This is for configs. A manifest is read with `read_variables`, because an extension must not be
     able to get any variable of the host that it names.

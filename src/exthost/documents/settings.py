@@ -87,7 +87,7 @@ _NOT_SET: Mapping[str, Any] = {name: getattr(NO_SETTINGS, name) for name in _SPE
 
 
 def _merge(inner: Any, outer: Any) -> Any:
-    """Return the value of one setting, of which `inner` takes precedence over `outer`."""
+    """Return one setting, merged from two places. `inner` takes precedence over `outer`."""
     if isinstance(inner, Limits | Restart | Breaker | Pool):
         return inner.over(outer)
     if isinstance(inner, Mapping):
