@@ -47,8 +47,8 @@ def run(args: Args) -> int:
     for spec in (*configured.specs, *disabled):
         if args.disabled and spec.enabled:
             continue
-        # An extension is refused if its names conflict with those of an earlier one, so each row
-        # depends on the rows before it.
+        # An extension is refused if its names conflict with the names of an earlier extension, so
+        # each row depends on the rows before it.
         rows.append(summary_row(configured, spec, admitted))
         if rows[-1]["state"] == State.ADMITTED.value:
             admitted.append(spec)

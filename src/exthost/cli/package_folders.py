@@ -58,7 +58,7 @@ def read_package(source: Path) -> Candidate:
     settings = DiscoverySettings(search_paths=(folder,), max_depth=_MAX_MANIFEST_DEPTH)
     report = discover(settings, find.load_manifest_formats())
     for candidate in report.candidates:
-        # The search also finds extensions in subfolders; only that of the folder itself counts.
+        # The search also finds extensions in subfolders; they are not installed.
         if candidate.home == folder:
             return candidate
     for diagnostic in report.diagnostics:

@@ -14,8 +14,8 @@ IGNORED_FOLDERS = frozenset(
 )
 IGNORED_SUFFIXES = (".pyc", ".swp", ".tmp", "~", ".log")
 
-# The maximum number of watched files. A folder with more is probably not a folder of sources; the
-# rest is not watched.
+# The maximum number of watched files. A folder with more files is probably not a folder of sources;
+# its other files are not watched.
 MAX_FILES = 5000
 
 Stamps = dict[str, tuple[int, int]]
@@ -63,8 +63,8 @@ def changed_files(earlier: Stamps, later: Stamps) -> list[str]:
 
 
 def _is_watched_name(name: str) -> bool:
-    """Return whether a name is not hidden, or is that of a folder for a manifest, such as
-    `.synaps-plugin`."""
+    """Return whether the file or folder of this name is watched: it is not hidden, or it is a
+    folder for a manifest, such as `.synaps-plugin`."""
     return not name.startswith(".") or name.endswith("-plugin")
 
 

@@ -1,4 +1,4 @@
-"""Starts the extension that a verb (a subcommand of `exthost`) works with, such as that of `call`.
+"""Starts the extension that a verb (a subcommand of `exthost`, such as `call`) works with.
 
 While the extension runs, its log is printed to stderr. Its messages are recorded if the verb has
 the option `--trace`, and its calls are written to the audit file of the config.
@@ -23,9 +23,7 @@ from exthost.cli.start_note import start_note
 from exthost.cli.target_specs import has_config
 from exthost.connection import Connection
 from exthost.detection import DetectedConnection
-from exthost.discovery.configfile import (
-    read_config,
-)
+from exthost.discovery.configfile import read_config
 from exthost.events import Bus, LogLine, Progressed
 from exthost.extension.extension import Extension
 from exthost.host.audit import Audit
@@ -43,7 +41,8 @@ async def start_extension(args: Args, spec: Spec) -> AsyncIterator[Extension]:
     bus = printing_bus()
     traffic = Traffic(bus)
     with _write_audit(args, bus), record_traffic(args, traffic):
-        if args.command and args.dialect is None:
+        needs_detection = args.command and args.dialect is None
+        if needs_detection:
             detecting_connection = _make_detecting_connection(args, spec, bus, traffic)
             async with _open_with_start_note(detecting_connection, spec.id) as extension:
                 _report_dialect(args, detecting_connection, extension.dialect.name)

@@ -56,7 +56,8 @@ def _format_processes(row: Mapping[str, Any]) -> str:
 
 
 def row_cells(row: Mapping[str, Any], now: float) -> tuple[str, ...]:
-    """Return the cells of one extension's row. `now` is the time in seconds since the epoch."""
+    """Return the cells of one extension's row. `row` is the host's report on the extension, and
+    `now` is the time in seconds since the epoch."""
     error = row["last_error"]
     return (
         row["id"],

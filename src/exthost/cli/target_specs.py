@@ -114,7 +114,9 @@ def with_launch_flags(args: Args, spec: Spec) -> Spec:
         folder = Path(args.cwd)
         if not folder.is_dir():
             raise UsageError(
-                "X1316", f"--cwd {args.cwd}: there is no such folder", help="name one that exists"
+                "X1316",
+                f"--cwd {args.cwd}: there is no such folder",
+                help="name a folder that exists",
             )
         spec = replace(spec, cwd=str(folder.absolute()), own_cwd=True)
     if args.env:

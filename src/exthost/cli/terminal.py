@@ -16,8 +16,8 @@ __all__ = ["Terminal", "split_keys"]
 _ENTER_SCREEN, _LEAVE_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _CLEAR_LINE_END, _REVERSE, _RESET = "\x1b[H", "\x1b[K", "\x1b[7m", "\x1b[0m"
 
-# By escape sequence or control character: the name of the key. Ctrl-D is "", like a closed
-# terminal.
+# The name of a key, by its escape sequence or control character. Ctrl-D has the name "", which also
+# means that the terminal was closed.
 _KEY_NAMES = {
     "\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down",
     "\x1b[5~": "page-up", "\x1b[6~": "page-down",
@@ -88,14 +88,14 @@ class Terminal:
 def split_keys(text: str) -> Iterator[str]:
     """Yield the names of the keys in a text that was read from a terminal."""
     while text:
+        # The longest sequence wins, because each sequence begins with the one of the key Esc.
         key = max(
             (sequence for sequence in _KEY_NAMES if text.startswith(sequence)),
             key=len,
             default=text[0],
         )
-        if (
-            key == "\x1b" and len(text) > 1 and text[1] in "[O"
-        ):  # an unknown escape sequence is skipped
+        # An unknown escape sequence is skipped, up to the letter or tilde that ends it.
+        if key == "\x1b" and len(text) > 1 and text[1] in "[O":
             end = next((i for i, c in enumerate(text[2:], 2) if c.isalpha() or c == "~"), len(text))
             text = text[end + 1 :]
             continue

@@ -1,4 +1,4 @@
-"""Implements `enable` and `disable`: they change one value in the config and nothing else.
+"""Implements `enable` and `disable`, which change one value in the config and nothing else.
 
 The new text is parsed before it is written. It is written only if it gives exactly the expected
 config; otherwise an error says what to change by hand.
@@ -32,7 +32,7 @@ def add_toggle_options(parser: argparse.ArgumentParser) -> None:
 
 
 def toggle(args: Args, enabled: bool) -> int:
-    """Enable or disable the extension in the config, and print whether that changed it."""
+    """Enable or disable the extension in the config, and print whether that changed the config."""
     refuse_command(args)
     path = Path(config_path(args))
     changed = set_enabled(args, args.name, enabled)
@@ -51,7 +51,7 @@ def toggle(args: Args, enabled: bool) -> int:
 
 
 def set_enabled(args: Args, id: str, enabled: bool) -> bool:
-    """Enable or disable an extension in the config; return whether that changed it."""
+    """Enable or disable an extension in the config. Return whether that changed the config."""
     configured = read_extensions(args)
     edit, expected = _plan_edit(configured, id, enabled)
     if expected == configured.config:
@@ -76,12 +76,14 @@ def _plan_edit(configured: ConfiguredExtensions, id: str, enabled: bool) -> tupl
     ids = {candidate.id for candidate in configured.report.candidates}
     if config.discovery is None or id not in ids | set(disabled_ids):
         raise _not_found_error(configured, id)
-    remaining = tuple(name for name in disabled_ids if name != id)
-    disabled = remaining if enabled else disabled_ids if id in disabled_ids else (*disabled_ids, id)
-    expected = replace(config, discovery=replace(config.discovery, disabled=disabled))
+    other_ids = tuple(name for name in disabled_ids if name != id)
+    # If the id is in the list already, its place does not change.
+    with_id = disabled_ids if id in disabled_ids else (*disabled_ids, id)
+    new_ids = other_ids if enabled else with_id
+    expected = replace(config, discovery=replace(config.discovery, disabled=new_ids))
     return (
         lambda text, is_yaml: (set_disabled_in_yaml if is_yaml else set_disabled_in_toml)(
-            text, disabled
+            text, new_ids
         ),
         expected,
     )
@@ -89,6 +91,7 @@ def _plan_edit(configured: ConfiguredExtensions, id: str, enabled: bool) -> tupl
 
 def _not_found_error(configured: ConfiguredExtensions, id: str) -> NotFound | UsageError:
     for candidate in configured.report.candidates:
+        # `additional_specs` are the other extensions of the same manifest, such as MCP servers.
         if any(spec.id == id for spec in candidate.additional_specs):
             return UsageError(
                 "X1326",
@@ -106,6 +109,7 @@ def _not_found_error(configured: ConfiguredExtensions, id: str) -> NotFound | Us
 
 def _write(path: Path, expected: Config, edit: _Edit, id: str) -> None:
     text = path.read_bytes().decode("utf-8-sig")
+    # A config in JSON is not edited: there is no function that keeps its formatting.
     new_text = edit(text, path.suffix in _YAML) if path.suffix != ".json" else None
     try:
         is_as_expected = new_text is not None and parse_config(path, new_text.encode()) == expected

@@ -56,6 +56,7 @@ def run(args: Args) -> int:
 
 def _print_once(args: Args, client: HostClient) -> int:
     rates = Rates()
+    # Rates are computed from two samples.
     rates.add(client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)["extensions"], time.monotonic())
     time.sleep(SAMPLE_SECONDS)
     answer = client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)
@@ -109,9 +110,12 @@ class _LiveTop:
         rows = selection.filter_rows(self._rows)
         index = selection.find_index(rows)
         counts = f"{len(rows)} of {len(self._rows)}" if selection.pattern else str(len(self._rows))
-        trouble = sum(row["state"] in ("failed", "refused", "open", "backoff") for row in rows)
+        trouble_count = sum(
+            row["state"] in ("failed", "refused", "open", "backoff") for row in rows
+        )
         headline = f"exthost top · process {self._host['pid']} · {counts} extensions"
-        headline += f" · {trouble} in trouble" if trouble else ""
+        headline += f" · {trouble_count} in trouble" if trouble_count else ""
+        # Three lines are not part of the table: the headline, the detail and the keys.
         table = arrange(rows, width, max(2, height - 3), index)
         lines = [headline[:width], *table.lines]
         error = rows[index].get("last_error") if rows else None
@@ -120,6 +124,7 @@ class _LiveTop:
             detail = f"/{selection.pattern}"
         lines += [""] * max(0, height - 2 - len(lines))
         lines += [escape_controls(" ".join(detail.split()))[:width], KEYS[:width]]
+        # The headline is one line above the table.
         self._terminal.draw(lines[:height], table.selected + 1 if rows else -1)
 
     # -- keys --------------------------------------------------------------------------------
@@ -127,6 +132,7 @@ class _LiveTop:
     def _handle_key(self, key: str) -> bool:
         """Handle a key. Return False for a key that ends the display."""
         if self._selection.handle_key(key, self._rows):
+            # A note about a restart or stop stays visible while a filter is typed or cleared.
             if not self._selection.is_typing and key != "escape":
                 self._note = ""
             return True

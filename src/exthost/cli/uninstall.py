@@ -85,4 +85,4 @@ def _find_package(configured: ConfiguredExtensions, name: str) -> Candidate:
         help = (
             f"did you mean {suggestion!r}?" if suggestion else "exthost list shows the extensions"
         )
-    raise NotFound("X1206", f"no extension {name!r} was found in a folder of its own", help=help)
+    raise NotFound("X1206", f"no extension {name!r} was found in its own folder", help=help)

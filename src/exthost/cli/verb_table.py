@@ -1,6 +1,6 @@
 """The verbs and their options as data, from which shell completions and the manual page are made.
 
-They are read from the argparse parsers of the command line, so that they always agree with it.
+The data is read from the argparse parsers of the command line, so that both always agree.
 """
 
 import argparse

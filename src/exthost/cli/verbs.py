@@ -1,6 +1,6 @@
-"""The verbs of the command line with their one-line help, and two exit codes.
+"""The verbs (subcommands of `exthost`) with their one-line help, and two exit codes.
 
-Errors have exit codes of their own (`ExthostError.exit_code`).
+The exit code of an error is in `ExthostError.exit_code`.
 """
 
 VERBS = {

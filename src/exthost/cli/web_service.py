@@ -34,7 +34,7 @@ def web_services(args: Args) -> Iterator[list[BackgroundService]]:
         return
     page = import_optional("exthost.web.page_server", code="X0167", feature="the page", extra="web")
     host = args.web.host or DEFAULT_HOST
-    token = find_token(args)
+    token = find_token(args)  # its `source` is "" if the token was generated
 
     async def serve(context: ServiceContext) -> None:
         await page.serve(

@@ -59,12 +59,14 @@ def server_capabilities(extension: Extension) -> Mapping[str, Any]:
     """Return the capabilities of an MCP server that is ready, and {} for any other extension."""
     if not is_mcp_server(extension) or not extension.serves:
         return {}
+    # The offer is what the extension announced in its handshake.
     capabilities = extension.offer.extra.get("server_capabilities")
     return capabilities if isinstance(capabilities, Mapping) else {}
 
 
 def is_stateless_server(extension: Extension) -> bool:
-    """Return whether an MCP server speaks the stateless era of the protocol."""
+    """Return whether an MCP server speaks the stateless era of the protocol, in which there is no
+    session and each request describes its client."""
     return extension.offer.extra.get("era") == "stateless"
 
 
@@ -105,8 +107,8 @@ class Catalog:
     # -- lists -------------------------------------------------------------------------------
 
     async def list_resources(self) -> list[Any]:
-        """Return every resource. If two servers have the same URI, that of the first is
-        returned."""
+        """Return every resource. If two servers have the same URI, the resource of the first server
+        is returned."""
         return _unique(await self._fetch_items("resources"), "uri")
 
     async def list_templates(self) -> list[Any]:

@@ -1,8 +1,9 @@
 """The connected clients of the handshake era of MCP, and the notifications to them.
 
-Clients of the stateless era have no connection and are not registered; they get notifications by
-`subscriptions/listen`. A client is registered at its first request. As the protocol requires, it
-gets notifications only after it has sent `notifications/initialized`.
+In the handshake era a client opens a session with `initialize`. It is registered at its first
+request. As the protocol requires, it gets notifications only after it has sent
+`notifications/initialized`. In the stateless era there are no sessions, so its clients are not
+registered; they get notifications by `subscriptions/listen`.
 """
 
 import asyncio

@@ -2,13 +2,14 @@
 
 An exchange is one request of a client from its arrival until its result. During an exchange the
 server may itself send a request to the client: to sample a model, to have a person fill in a form,
-or to list the roots of a workspace. A server on stdio does not say for which call it sends such a
+or to list the roots of a workspace. A server on stdio does not say for which call it sends its
 request. If only one client has calls in progress at the server, that client gets the request. If
 several clients have calls there, the request is refused, because no client may see a request that
 is meant for another.
 
-A client of the handshake era gets the request itself. The stateless era has no requests of servers,
-so its client gets a result of the type `input_required` (see `held_calls`).
+A client of the handshake era (it has opened a session) gets the request itself. In the stateless
+era (there is no session) servers cannot send requests, so the client gets a result of the type
+`input_required` (see `held_calls`).
 """
 
 import asyncio
@@ -169,7 +170,7 @@ def can_answer(session: ServerSession, method: str, params: Any) -> bool:
         return declared.roots is not None
     if declared.elicitation is None:
         return False
-    # To open a URL, in place of a form, is a capability of its own.
+    # Opening a URL, in place of a form, is a separate capability.
     is_url = isinstance(params, Mapping) and params.get("mode") == "url"
     return not is_url or declared.elicitation.url is not None
 

@@ -22,7 +22,7 @@ __all__ = ["HeldCalls"]
 # The time that a client has to call again. It is long because a person may have to fill in a form.
 HOLD_SECONDS = 600.0
 
-# Stateless servers send `requestState` values of their own. This prefix marks those of the gateway.
+# Stateless servers send `requestState` values, too. This prefix marks the values of the gateway.
 _STATE_PREFIX = "exthost-held-"
 
 
@@ -44,7 +44,7 @@ class HeldCalls:
         self._calls_by_state: dict[str, _HeldCall] = {}
 
     def continues_held_call(self, params: Mapping[str, Any]) -> bool:
-        """Return whether this request continues a held call."""
+        """Return whether the request with these params continues a held call."""
         state = params.get("requestState")
         return isinstance(state, str) and state.startswith(_STATE_PREFIX)
 

@@ -204,6 +204,7 @@ class HttpCalls:
         if message.get("method") != "tools/call" or id is None or not isinstance(params, dict):
             return False
         key = coerce_request_id(id)
+        # The package decides about an id in use, and about a stateless request in a session.
         if key in session.calls or types.PROTOCOL_VERSION_META_KEY in (params.get("_meta") or ()):
             return False
         response = CallResponse(send, (SESSION_HEADER.encode(), session_id.encode()))
@@ -217,7 +218,7 @@ class HttpCalls:
             request=_Request(headers),
         )
         # In the handshake era a disconnect does not cancel a call; only a message of the client
-        # does. So the call runs in a task of its own.
+        # does. So the call runs in a separate task.
         task = session.calls[key] = asyncio.get_running_loop().create_task(self._answer(ctx))
         try:
             await asyncio.wait([task])

@@ -192,7 +192,7 @@ def _text_content(text: str) -> dict[str, Any]:
 
 def is_json(value: Any) -> bool:
     """Return whether a value can be written as JSON as part of a message."""
-    # The lists stand for the levels of the message, which count towards the encoder's depth limit.
+    # The value is nested as deep as in a message, because the encoder limits the depth.
     try:
         to_json([[[value]]])
     except (ValueError, RecursionError):

@@ -55,8 +55,7 @@ def relayed_meta(
 
 
 def sent_trace_context(request: Any, params: Mapping[str, Any]) -> dict[str, str]:
-    """Return the W3C Trace Context of a request: that of its `_meta`, else that of its HTTP
-    headers."""
+    """Return the W3C Trace Context in the `_meta` of a request, or else in its HTTP headers."""
     meta = params.get("_meta")
     headers = getattr(request, "headers", None)
     return (trace_context(meta) if isinstance(meta, Mapping) else {}) or (

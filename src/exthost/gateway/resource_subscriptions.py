@@ -37,7 +37,7 @@ class ResourceSubscriptions:
             return
         self._server_ids[uri] = servers[0].id
         try:
-            # For a stateless server, the mcp dialect sends `subscriptions/listen` in its place.
+            # For a stateless server, the mcp dialect sends `subscriptions/listen` instead.
             await servers[0].call("resources/subscribe", {"uri": uri})
         except BaseException:
             self._server_ids.pop(uri, None)

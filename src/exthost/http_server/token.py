@@ -1,9 +1,10 @@
 """Finds or creates the bearer token of an HTTP service, and checks whether a token is valid.
 
 The token comes from a file or from an environment variable, or is generated. A file may contain
-several tokens, one per line. It may change while the host runs: a changed file is read again when
-the next request is checked. So a token can be replaced without an interruption: add the new one,
-move the clients, delete the old one. If the file cannot be used any more, every request is refused.
+several tokens, one per line. The file may change while the host runs: it is read again when the
+next request is checked. So a token can be replaced without an interruption: add the new token,
+change the clients, delete the old token. If the file cannot be used any more, every request is
+refused.
 """
 
 import hmac
@@ -43,8 +44,8 @@ class Tokens:
 
     def __init__(self, token: Token) -> None:
         self._file = token.file
-        # The state of the file when it was last read. This value differs from that of any file, so
-        # that the file is read before the first request.
+        # The state of the file when it was last read. The initial value differs from the state of
+        # any file, so that the file is read before the first request.
         self._file_state: object = self
         self._texts: tuple[str, ...] = (token.text,)
 

@@ -2,7 +2,7 @@
 
 `History` subscribes to the event bus. For each extension it keeps the last changes of state, the
 last calls, and the number of calls in each of the last intervals (`points` of a sparkline). Failed
-calls have a list of their own, so that successful calls do not displace them. All lists are
+calls have a separate list, so that successful calls do not displace them. All lists are
 bounded, and extensions that were removed from the host are forgotten.
 """
 
@@ -48,7 +48,7 @@ class Move(NamedTuple):
 
 class ExtensionHistory:
     """The last states and calls of one extension. `moves` are the changes of state, `calls` are the
-    calls that ended, and `failed` are those of them that failed."""
+    calls that ended, and `failed` are the calls that failed."""
 
     __slots__ = ("_counts", "_point", "calls", "failed", "moves")
 

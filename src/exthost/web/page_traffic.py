@@ -1,9 +1,10 @@
 """Records the messages of extensions, and sends them to the pages that display them.
 
 Recording costs time, so only extensions that a page displays are recorded. A page renews its
-interest from time to time; otherwise the recording ends. Each extension has a ring buffer of its
-own, so that many records of one do not displace those of another. A page gets the records that
-match its search, in batches of a bounded size. Records that do not fit into a batch are counted.
+interest from time to time; otherwise the recording ends. Each extension has its own ring buffer, so
+that an extension with many records does not displace the records of another. A page gets the
+records that match its search, in batches of a bounded size. Records that do not fit into a batch
+are counted.
 """
 
 import asyncio
