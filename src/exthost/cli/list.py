@@ -42,19 +42,19 @@ def run(args: Args) -> int:
     refuse_command(args)
     configured = read_target_extensions(args)
     rows: list[dict[str, Any]] = []
-    admitted: list[Spec] = []
-    disabled = [spec for spec in configured.disabled if args.target in (None, spec.id)]
-    for spec in (*configured.specs, *disabled):
+    admitted_specs: list[Spec] = []
+    disabled_specs = [spec for spec in configured.disabled if args.target in (None, spec.id)]
+    for spec in (*configured.specs, *disabled_specs):
         if args.disabled and spec.enabled:
             continue
         # An extension is refused if its names conflict with the names of an earlier extension, so
         # each row depends on the rows before it.
-        rows.append(summary_row(configured, spec, admitted))
+        rows.append(summary_row(configured, spec, admitted_specs))
         if rows[-1]["state"] == State.ADMITTED.value:
-            admitted.append(spec)
-    running = fetch_running_states(args)
+            admitted_specs.append(spec)
+    running_states = fetch_running_states(args)
     for row in rows:
-        row |= running.get(row["id"], {})
+        row |= running_states.get(row["id"], {})
     diagnostics = select_diagnostics(configured.diagnostics, include_all=args.all)
     if args.json:
         report = configured.report

@@ -1,7 +1,7 @@
 """The live table of `run`: the state of each extension, with the output of extensions above it.
 
 This is the only module that imports rich. The table is drawn at most five times a second. If
-extensions write more lines than a person can read, only the last ones are shown and the dropped
+extensions write more lines than a person can read, only the last lines are shown and the dropped
 lines are counted; the log files have every line.
 """
 

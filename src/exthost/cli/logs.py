@@ -79,11 +79,13 @@ def _check_name(args: Args) -> None:
     error, because an extension that has written nothing has no log."""
     names = [spec.id for spec in read_extensions(args).specs]
     if args.name not in names:
-        near = nearest(args.name, names)
+        suggestion = nearest(args.name, names)
         raise NotFound(
             "X1276",
             f"there is no extension {args.name!r}, and no log of one",
-            help=f"did you mean {near!r}?" if near else "exthost list shows the extensions",
+            help=f"did you mean {suggestion!r}?"
+            if suggestion
+            else "exthost list shows the extensions",
         )
 
 
@@ -110,7 +112,7 @@ class _LogReader:
         """Return the last `count` lines. `follow` continues after them."""
         last_lines: deque[bytes] = deque(maxlen=count)
         try:
-            # The last item is what follows the last newline, which is not a complete line.
+            # The text after the last newline is not a complete line.
             last_lines.extend(rotated_path(self._path).read_bytes().split(b"\n")[:-1])
         except FileNotFoundError:
             pass

@@ -1,8 +1,8 @@
 """Import the MCP servers that editors and agents on this machine have.
 
-  exthost mcp import                    shows what would be added; changes nothing
-  exthost mcp import --write            adds it to the config; comments and the rest stay
-  exthost mcp import github --write     only this one
+  exthost mcp import                    shows which servers would be added; changes nothing
+  exthost mcp import --write            adds them to the config; the rest of it stays as it is
+  exthost mcp import github --write     adds only this server
   exthost mcp import --from FILE        only the servers in this file, of whichever program
 
 It looks into the files of Claude Code and Desktop, Cursor, VS Code, Windsurf, Zed, opencode, Codex,
@@ -94,11 +94,13 @@ def _check_names(names: list[str], search_result: FoundServers) -> None:
     names_found = {server.name for server in search_result.servers}
     for name in names:
         if name not in names_found:
-            near = nearest(name, names_found)
+            suggestion = nearest(name, names_found)
             raise NotFound(
                 "X1490",
                 f"no program has an MCP server {name!r}",
-                help=f"did you mean {near!r}?" if near else "exthost mcp import lists them all",
+                help=f"did you mean {suggestion!r}?"
+                if suggestion
+                else "exthost mcp import lists them all",
             )
 
 

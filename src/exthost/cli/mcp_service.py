@@ -66,18 +66,27 @@ def read_origin(text: str) -> str:
         f"{text!r} is not an origin: write https://example.org or http://localhost:5173"
     )
     try:
-        parts = urlsplit(text)
+        url_parts = urlsplit(text)
         # Browsers send an origin without a path. A URL that was copied may end in a slash.
-        is_bare = parts.path in ("", "/") and not parts.query and not parts.fragment
-        if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or "@" in text or not is_bare:
+        is_bare = url_parts.path in ("", "/") and not url_parts.query and not url_parts.fragment
+        if (
+            url_parts.scheme not in _DEFAULT_PORTS
+            or not url_parts.hostname
+            or "@" in text
+            or not is_bare
+        ):
             raise origin_error
-        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        port = "" if parts.port in (None, _DEFAULT_PORTS[parts.scheme]) else f":{parts.port}"
+        host = f"[{url_parts.hostname}]" if ":" in url_parts.hostname else url_parts.hostname
+        port = (
+            ""
+            if url_parts.port in (None, _DEFAULT_PORTS[url_parts.scheme])
+            else f":{url_parts.port}"
+        )
     except ValueError:  # the port is not a number, or out of range
         raise origin_error from None
     if "*" in host:  # origins are compared as whole texts, so a wildcard would match nothing
         raise origin_error
-    return f"{parts.scheme}://{host}{port}"
+    return f"{url_parts.scheme}://{host}{port}"
 
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -88,6 +88,6 @@ class NonblockingWriter:
 def _write_all(fd: int, data: bytes) -> None:
     # Not with sys.stderr.write: a write that hangs would hold the lock of sys.stderr, on which the
     # interpreter would hang at exit.
-    remaining = memoryview(data)
-    while remaining:
-        remaining = remaining[os.write(fd, remaining) :]
+    unwritten = memoryview(data)
+    while unwritten:
+        unwritten = unwritten[os.write(fd, unwritten) :]

@@ -31,7 +31,7 @@ _MAX_MANIFEST_DEPTH = 2
 
 def find_install_folder(config: Config) -> Path:
     """Return the first search path of the config that is a folder path and not a variable such as
-    $MCP. The folder need not exist. Raises UsageError if there is none."""
+    $MCP. The folder need not exist. Raises UsageError if no search path is a folder path."""
     settings = config.discovery
     paths = settings.search_paths if settings is not None and settings.enabled else ()
     for path in paths:
@@ -155,7 +155,8 @@ def _move_if_exists(path: Path, new_path: Path) -> None:
 
 
 def _record_link(target: Path, link_target: Path | None) -> None:
-    """Record that the target is a symlink to `link_target`, or with None that it is not one."""
+    """Record that the target is a symlink to `link_target`, or with None that it is not a
+    symlink."""
     links = read_links(str(target.parent))
     previous_links = dict(links)
     links.pop(target.name, None)

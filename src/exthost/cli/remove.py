@@ -32,17 +32,17 @@ def run(args: Args) -> int:
     config = read_config(path)
     names = [spec.id for spec in config.specs]
     if args.name not in names:
-        near = nearest(args.name, names)
+        suggestion = nearest(args.name, names)
         raise NotFound(
             "X1206",
             f"the config has no entry {args.name!r}",
-            help=f"did you mean {near!r}?"
-            if near
+            help=f"did you mean {suggestion!r}?"
+            if suggestion
             else "an extension that was found by discovery: exthost disable NAME",
         )
-    remaining = [spec for spec in config.specs if spec.id != args.name]
+    remaining_specs = [spec for spec in config.specs if spec.id != args.name]
     write_config(
-        path, remove_entry_in_toml(read_config_text(path), args.name), remaining, args.name
+        path, remove_entry_in_toml(read_config_text(path), args.name), remaining_specs, args.name
     )
     if args.json:
         show_json({"id": args.name, "removed": True, "config": str(path.absolute())})

@@ -80,7 +80,7 @@ def _replay_extension(script: Script) -> int:
         differences = play_extension(script).differences
     except BrokenPipeError:  # the host has closed the pipe
         return 0
-    # Only the first is printed, because the later ones usually follow from it.
+    # Only the first difference is printed, because later differences usually follow from it.
     for difference in differences[:1]:
         for line in difference.lines():
             say(f"replay: {line}")

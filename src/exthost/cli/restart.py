@@ -1,5 +1,5 @@
-"""Give an extension of a running host a fresh process, which takes the old one's place once it is
-ready; wait for that."""
+"""Give an extension of a running host a new process, which replaces the old process when it is
+ready; wait until then."""
 
 from exthost.cli.common import Args
 from exthost.cli.control_verbs import add_control_options, run_control_verb

@@ -50,9 +50,12 @@ def run(args: Args) -> int:
         )
     path = require_config_path(args)
     config = read_config(path)
-    with mcp_services(args, on_stdio=args.mcp_stdio) as services, web_services(args) as page:
+    with (
+        mcp_services(args, on_stdio=args.mcp_stdio) as services,
+        web_services(args) as page_services,
+    ):
         return run_long_lived(
-            _supervise(args, path, config, [*services, *page, *otel_services(args)])
+            _supervise(args, path, config, [*services, *page_services, *otel_services(args)])
         )
 
 

@@ -151,8 +151,8 @@ def _decide(server: ForeignServer, folder: Path, with_secrets: bool) -> Verdict:
     if Path(table["command"]).name == "exthost":
         return verdict(State.ITSELF, "it is exthost, which would start itself")
     if any(_PLACEHOLDER.search(argument) for argument in (*argv, table.get("cwd", ""))):
-        # A placeholder that is left has no value. In the command line the first one is named; if
-        # there is none, the placeholder is in the working folder.
+        # A placeholder that was not filled in has no value. The message names the first placeholder
+        # in the command line; if the command line has none, the placeholder is in the cwd.
         unfilled = [match[0] for argument in argv if (match := _PLACEHOLDER.search(argument))]
         return verdict(State.UNUSABLE, f"{(unfilled or ['its cwd'])[0]} has no value here")
     masked_argv = _mask_secrets(argv)
@@ -205,7 +205,7 @@ def _free_name(server: ForeignServer, taken_names: Collection[str]) -> str:
 
 def _mask_secrets(argv: Iterable[str]) -> list[str]:
     """Return the arguments of a command line with the values of secrets masked."""
-    masked: list[str] = []
+    masked_arguments: list[str] = []
     flag = ""
     for argument in argv:
         # The value of an option such as `--api-key VALUE`.
@@ -214,8 +214,8 @@ def _mask_secrets(argv: Iterable[str]) -> list[str]:
         flag = argument.lstrip("-") if argument.startswith("-") else ""
         argument = _SECRET_VALUE.sub(HIDDEN, argument)
         argument = _PASSWORD_IN_URL.sub(HIDDEN, argument)
-        masked.append(_ASSIGNMENT.sub(_mask_assignment, argument))
-    return masked
+        masked_arguments.append(_ASSIGNMENT.sub(_mask_assignment, argument))
+    return masked_arguments
 
 
 def _mask_assignment(match: "re.Match[str]") -> str:
@@ -227,7 +227,7 @@ def _mask_assignment(match: "re.Match[str]") -> str:
 def _url_origin(url: str) -> str:
     """Return the scheme and the host of a URL. The rest is left out, because it may hold a key."""
     try:
-        parts = urlsplit(url)
-        return f"{parts.scheme}://{parts.hostname}" if parts.hostname else "no URL"
+        url_parts = urlsplit(url)
+        return f"{url_parts.scheme}://{url_parts.hostname}" if url_parts.hostname else "no URL"
     except ValueError:
         return "no URL"

@@ -40,8 +40,8 @@ def run(args: Args) -> int:
         return 0
     show_table([row_cells(row, time.time()) for row in status["extensions"]], HEADER)
     host = status["host"]
-    ending = ", ending" if host["ending"] else ""
-    say(f"host: process {host['pid']}, up {format_duration(host['uptime'])}{ending}")
+    ending_text = ", ending" if host["ending"] else ""
+    say(f"host: process {host['pid']}, up {format_duration(host['uptime'])}{ending_text}")
     return 0
 
 

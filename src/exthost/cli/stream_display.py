@@ -58,7 +58,7 @@ class StreamDisplay:
 
     def _show_progress(self, progress: ProgressBar) -> None:
         is_new = progress.id not in self._bars
-        # An event has only the fields that changed. The others keep their previous values.
+        # An event has only the fields that changed. The other fields keep their previous values.
         previous = self._bars.get(progress.id, ProgressBar(progress.id, progress.id))
         bar = ProgressBar(
             progress.id,
@@ -115,6 +115,6 @@ def _bar_text(bar: ProgressBar) -> str:
         return f"{bar.label}: {'failed' if bar.message else 'done'}{message}"
     if not bar.total or bar.current is None:
         return f"{bar.label} …{message}"
-    full = int(_fraction(bar) * _BAR_WIDTH)
-    drawn = "#" * full + "-" * (_BAR_WIDTH - full)
-    return f"{bar.label} [{drawn}] {_fraction(bar):4.0%}{message}"
+    filled_width = int(_fraction(bar) * _BAR_WIDTH)
+    bar_characters = "#" * filled_width + "-" * (_BAR_WIDTH - filled_width)
+    return f"{bar.label} [{bar_characters}] {_fraction(bar):4.0%}{message}"

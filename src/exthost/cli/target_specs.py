@@ -37,8 +37,8 @@ def read_extensions(args: Args) -> ConfiguredExtensions:
 
 
 def read_target_extensions(args: Args) -> ConfiguredExtensions:
-    """Return the extensions that the target of the verb names: one of the config, or those in a
-    folder or manifest. Without a target, return every extension of the config."""
+    """Return the extensions that the target of the verb names: an extension of the config, or the
+    extensions in a folder or manifest. Without a target, return every extension of the config."""
     target = args.target
     if target is None:
         return read_extensions(args)

@@ -88,7 +88,7 @@ class Terminal:
 def split_keys(text: str) -> Iterator[str]:
     """Yield the names of the keys in a text that was read from a terminal."""
     while text:
-        # The longest sequence wins, because each sequence begins with the one of the key Esc.
+        # The longest sequence is the key, because escape sequences begin with the character of Esc.
         key = max(
             (sequence for sequence in _KEY_NAMES if text.startswith(sequence)),
             key=len,

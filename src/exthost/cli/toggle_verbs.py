@@ -35,18 +35,18 @@ def toggle(args: Args, enabled: bool) -> int:
     """Enable or disable the extension in the config, and print whether that changed the config."""
     refuse_command(args)
     path = Path(config_path(args))
-    changed = set_enabled(args, args.name, enabled)
+    is_changed = set_enabled(args, args.name, enabled)
     if args.json:
         row = {
             "id": args.name,
             "enabled": enabled,
-            "changed": changed,
+            "changed": is_changed,
             "config": str(path.absolute()),
         }
         show_json(row)
     else:
         state = "enabled" if enabled else "disabled"
-        print(f"{args.name}: {state}" if changed else f"{args.name}: was {state} already")
+        print(f"{args.name}: {state}" if is_changed else f"{args.name}: was {state} already")
     return 0
 
 
@@ -99,11 +99,11 @@ def _not_found_error(configured: ConfiguredExtensions, id: str) -> NotFound | Us
                 extension=id,
                 help=f"switch {candidate.id}, or take the server out of its manifest",
             )
-    near = nearest(id, [spec.id for spec in configured.specs])
+    suggestion = nearest(id, [spec.id for spec in configured.specs])
     return NotFound(
         "X1206",
         f"no extension is called {id!r}",
-        help=f"did you mean {near!r}?" if near else "exthost list shows the extensions",
+        help=f"did you mean {suggestion!r}?" if suggestion else "exthost list shows the extensions",
     )
 
 
@@ -127,7 +127,7 @@ def _write(path: Path, expected: Config, edit: _Edit, id: str) -> None:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Replace the file atomically: a reader sees the old text or the new one."""
+    """Replace the file atomically: a reader sees the old text or the new text."""
     try:
         handle, temp_path = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:

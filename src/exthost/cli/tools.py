@@ -102,12 +102,12 @@ def _print_report(args: Args, report: dict[str, Any]) -> int:
 
 
 def _print_for_model(form: Form, tools: list[dict[str, Any]]) -> None:
-    converted = [
+    model_tools = [
         model_tool(form, tool["name"], tool["description"] or tool["tool"], tool["input_schema"])
         for tool in tools
     ]
-    show_json([tool.data for tool in converted], pretty=True)
-    for tool in converted:
+    show_json([tool.data for tool in model_tools], pretty=True)
+    for tool in model_tools:
         for change in tool.changes:
             say(f"warning: {change}")
 

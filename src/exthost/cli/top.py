@@ -59,15 +59,15 @@ def _print_once(args: Args, client: HostClient) -> int:
     # Rates are computed from two samples.
     rates.add(client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)["extensions"], time.monotonic())
     time.sleep(SAMPLE_SECONDS)
-    answer = client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)
-    rows = order_rows(rates.add(answer["extensions"], time.monotonic()))
+    reply = client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)
+    rows = order_rows(rates.add(reply["extensions"], time.monotonic()))
     if args.json:
-        show_json({"host": answer["host"], "extensions": rows})
+        show_json({"host": reply["host"], "extensions": rows})
         return 0
     width = shutil.get_terminal_size((120, 24)).columns
     for line in table_lines(rows, width):
         print(line)
-    say(f"{len(rows)} extensions of process {answer['host']['pid']}")
+    say(f"{len(rows)} extensions of process {reply['host']['pid']}")
     return 0
 
 
@@ -98,9 +98,9 @@ class _LiveTop:
                     return
 
     def _take_sample(self, now: float) -> None:
-        answer = self._client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)
-        self._host = answer["host"]
-        self._rows = self._rates.add(answer["extensions"], now)
+        reply = self._client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)
+        self._host = reply["host"]
+        self._rows = self._rates.add(reply["extensions"], now)
 
     # -- drawing -----------------------------------------------------------------------------
 

@@ -45,30 +45,32 @@ class ArrangedTable(NamedTuple):
 def order_rows(rows: Sequence[Mapping[str, Any]], pattern: str = "") -> list[Mapping[str, Any]]:
     """Return the rows whose id, state or dialect contains the pattern, failed extensions first."""
     needle = pattern.lower()
-    matching = [
+    matching_rows = [
         row
         for row in rows
         if not needle or any(needle in str(row[key]).lower() for key in ("id", "state", "dialect"))
     ]
-    return sorted(matching, key=lambda row: _STATE_ORDER.get(row["state"], 9))
+    return sorted(matching_rows, key=lambda row: _STATE_ORDER.get(row["state"], 9))
 
 
 def arrange(
     rows: Sequence[Mapping[str, Any]], width: int, height: int, selected: int = 0
 ) -> ArrangedTable:
     """Return a table that fits the width and height: the header, and a range of rows that includes
-    the selected one. If rows are left out, the last line says how many."""
+    the selected row. If rows are left out, the last line says how many."""
     header, *body = table_lines(rows, width)
     row_count = max(1, height - 1)  # the header takes one line
     if len(body) <= row_count:
         return ArrangedTable([header, *body], selected + 1, tuple(rows))
     row_count = max(1, row_count - 1)  # the line about hidden rows takes another one
     # The selected row is in the middle, except near the beginning and the end of the table.
-    first = max(0, min(selected - row_count // 2, len(body) - row_count))
-    count_below = len(body) - first - row_count
-    hidden_rows_line = _truncate(f"… {first} above, {count_below} below", width)
-    lines = [header, *body[first : first + row_count], hidden_rows_line]
-    return ArrangedTable(lines, selected - first + 1, tuple(rows[first : first + row_count]))
+    first_row = max(0, min(selected - row_count // 2, len(body) - row_count))
+    count_below = len(body) - first_row - row_count
+    hidden_rows_line = _truncate(f"… {first_row} above, {count_below} below", width)
+    lines = [header, *body[first_row : first_row + row_count], hidden_rows_line]
+    return ArrangedTable(
+        lines, selected - first_row + 1, tuple(rows[first_row : first_row + row_count])
+    )
 
 
 def table_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:

@@ -35,8 +35,8 @@ def find_unapplied_settings(spec: Spec, running_settings: Mapping[str, Any]) -> 
 
 def say_unapplied_settings(args: Args, name: str) -> None:
     """Print to stderr which settings of an extension the running host has not applied yet. Called
-    after a restart, which does not read the config again. Print nothing if there are none, or if
-    they cannot be determined."""
+    after a restart, which does not read the config again. Print nothing if every setting is
+    applied, or if the settings cannot be compared."""
     try:
         spec = find_spec(args, name)
         status = ask(

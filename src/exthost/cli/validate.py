@@ -1,6 +1,7 @@
 """Check manifests without starting anything: a folder, one manifest, or all that the config finds.
 
-Each mistake is shown with file, line and key; the first of a manifest, or with --all every one.
+Each mistake is shown with file, line and key: the first mistake of each manifest, or with --all
+every mistake.
 Exits with 3 if anything is invalid.
 """
 

@@ -32,12 +32,14 @@ def web_services(args: Args) -> Iterator[list[BackgroundService]]:
     if args.web is None:
         yield []
         return
-    page = import_optional("exthost.web.page_server", code="X0167", feature="the page", extra="web")
+    page_server = import_optional(
+        "exthost.web.page_server", code="X0167", feature="the page", extra="web"
+    )
     host = args.web.host or DEFAULT_HOST
     token = find_token(args)  # its `source` is "" if the token was generated
 
     async def serve(context: ServiceContext) -> None:
-        await page.serve(
+        await page_server.serve(
             context.host,
             context.report,
             context.requests,

@@ -31,7 +31,7 @@ __all__ = [
 
 _log = logging.getLogger("exthost.gateway")
 
-# A message without these bytes is no tool call, and no cancellation of one. Searching for them is
+# A message without these bytes is neither a tool call nor a cancellation. Searching for them is
 # much cheaper than decoding every message.
 CALL_MARK = b'"tools/call"'
 CANCELLED_MARK = b'"notifications/cancelled"'
@@ -45,7 +45,7 @@ ENVELOPE_KEYS = (
 
 
 def decode_message(text: bytes) -> dict[str, Any] | None:
-    """Return a JSON-RPC message, or None if the text is not one."""
+    """Return the JSON-RPC message in this text, or None if the text is not a message."""
     try:
         message = jsontext.decode_fast(text)
     except (ValueError, RecursionError):
@@ -62,7 +62,7 @@ def parse_request_id(value: Any) -> types.RequestId | None:
 
 
 def parse_cancelled_id(message: dict[str, Any]) -> types.RequestId | None:
-    """Return the id of the request that this message cancels, or None if it cancels none."""
+    """Return the id of the request that this message cancels, or None if it cancels no request."""
     if message.get("method") != "notifications/cancelled" or "id" in message:
         return None
     params = message.get("params")

@@ -28,7 +28,7 @@ _EVENT_HEADERS = (
 
 
 class CallResponse:
-    """One response. `send` is the ASGI callable; `headers` are added to the standard ones."""
+    """One response. `send` is the ASGI callable; `headers` are added to the standard headers."""
 
     def __init__(self, send: Send, *headers: tuple[bytes, bytes]) -> None:
         self._send = send

@@ -167,7 +167,7 @@ class Catalog:
         ]
 
     def find_server(self, id: str) -> Extension | None:
-        """Return the MCP server with this id, or None if there is none or it is not ready."""
+        """Return the MCP server with this id, or None if no MCP server that is ready has it."""
         for extension in self._extensions():
             if extension.id == id and is_mcp_server(extension) and extension.serves:
                 return extension
@@ -192,7 +192,7 @@ class Catalog:
 
     async def find_servers(self, uri: str) -> list[Extension]:
         """Return the servers that may have this resource or resource template. They are tried in
-        turn until one has it."""
+        turn until a server has it."""
         for kind, key_field in (("resources", "uri"), ("templates", "uriTemplate")):
             for extension, item in await self._fetch_items(kind):  # type: ignore[arg-type]
                 if item.get(key_field) == uri:
@@ -249,7 +249,7 @@ def _unique(items: Iterable[tuple[Extension, Any]], key_field: str) -> list[Any]
 
 def _matches(template: Any, uri: str) -> bool:
     """Return whether a URI matches an RFC 6570 template. A plain expression matches any text
-    without a slash, one with an operator any text."""
+    without a slash; an expression with an operator matches any text."""
     if not isinstance(template, str):
         return False
     pattern_parts: list[str] = []

@@ -49,7 +49,7 @@ class ClientRequests:
 
     def deliver_answer(self, message: Mapping[str, Any]) -> bool:
         """Deliver an answer to the request that waits for it. Return False if the message is not an
-        answer to a waiting request, or not a valid one."""
+        answer to a waiting request, or if the answer is not valid."""
         id = message.get("id")
         answer = self._waiting.get(id) if isinstance(id, str) else None
         if answer is None or answer.done() or "method" in message:

@@ -125,6 +125,7 @@ class Clients:
 
     @property
     def lowest_level(self) -> str | None:
-        """The least severe log level that any client has set, or None if no client has set one."""
+        """The least severe log level that any client has set, or None if no client has set a
+        level."""
         levels = [client.level for client in self if client.level in LEVELS]
         return min(levels, key=LEVELS.index) if levels else None

@@ -67,7 +67,7 @@ class Question(NamedTuple):
 class Exchange:
     """One request of a client that an extension is answering. `extension` is the id of that
     extension, and `outbox` has the notifications to the client. A stateless client that is asked
-    for input sends the request again with the input; `ctx` is the context of the latest one."""
+    for input sends the request again with the input; `ctx` is the context of the latest request."""
 
     __slots__ = ("_questions", "ctx", "extension", "outbox")
 
@@ -80,7 +80,7 @@ class Exchange:
     @property
     def questions(self) -> "asyncio.Queue[Question]":
         """The requests of the server that a stateless client has to answer. The queue is created at
-        first use, because most calls need none."""
+        first use, because most calls need no queue."""
         if self._questions is None:
             self._questions = asyncio.Queue()
         return self._questions
@@ -161,18 +161,18 @@ def no_client_error(extension: str, method: str) -> CallFailed:
 def can_answer(session: ServerSession, method: str, params: Any) -> bool:
     """Return whether the client of this session has declared that it answers requests of this
     method with these params."""
-    declared = session.client_capabilities
-    if declared is None:
+    capabilities = session.client_capabilities
+    if capabilities is None:
         return False
     if method == "sampling/createMessage":
-        return declared.sampling is not None
+        return capabilities.sampling is not None
     if method == "roots/list":
-        return declared.roots is not None
-    if declared.elicitation is None:
+        return capabilities.roots is not None
+    if capabilities.elicitation is None:
         return False
     # Opening a URL, in place of a form, is a separate capability.
     is_url = isinstance(params, Mapping) and params.get("mode") == "url"
-    return not is_url or declared.elicitation.url is not None
+    return not is_url or capabilities.elicitation.url is not None
 
 
 async def ask_client(

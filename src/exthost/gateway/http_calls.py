@@ -85,8 +85,9 @@ class _Session:
 
 
 class HttpCalls:
-    """Handles tool calls in front of `app`, the ASGI application of the package. `answer` returns
-    the result of a call, `input_schema` the schema of a tool's arguments."""
+    """Handles tool calls in front of `app`, the ASGI application of the package. `path` is the path
+    of MCP, and `access` checks requests. `answer_call` returns the result of a call, and
+    `input_schema` returns the schema of a tool's arguments."""
 
     def __init__(
         self,
@@ -94,14 +95,14 @@ class HttpCalls:
         path: str,
         access: Access,
         clients: Clients,
-        answer: AnswerCall,
+        answer_call: AnswerCall,
         input_schema: InputSchema,
     ) -> None:
         self._app = app
         self._path = path
         self._access = access
         self._clients = clients
-        self._answer = answer
+        self._answer_call = answer_call
         self._input_schema = input_schema
         self._sessions: dict[str, _Session] = {}
         self._callers: dict[bytes, Caller] = {}
@@ -219,7 +220,7 @@ class HttpCalls:
         )
         # In the handshake era a disconnect does not cancel a call; only a message of the client
         # does. So the call runs in a separate task.
-        task = session.calls[key] = asyncio.get_running_loop().create_task(self._answer(ctx))
+        task = session.calls[key] = asyncio.get_running_loop().create_task(self._answer_call(ctx))
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:  # the gateway stops
@@ -249,7 +250,7 @@ class HttpCalls:
             return False
         response = CallResponse(send)
         ctx = make_context(id, params, caller, response.notify, request=_Request(headers))
-        task = asyncio.get_running_loop().create_task(self._answer(ctx))
+        task = asyncio.get_running_loop().create_task(self._answer_call(ctx))
         reply = asyncio.get_running_loop().create_task(_send_reply(id, task, response))
         try:
             # uvicorn sends `http.disconnect` after the end of the response, too, so this loop ends

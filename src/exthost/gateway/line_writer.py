@@ -35,7 +35,7 @@ class LineWriter:
         self.is_broken = False
 
     def write(self, line: bytes) -> None:
-        """Write a line after the earlier ones. It is dropped if the client has closed its end."""
+        """Write a line after the earlier lines. It is dropped if the client has closed its end."""
         if self.is_broken:
             return
         self._unwritten += line
@@ -54,7 +54,7 @@ class LineWriter:
             await self._wait_for_progress()
 
     def close(self) -> None:
-        """Drop what is unwritten, and write nothing more."""
+        """Drop the unwritten lines, and write nothing more."""
         self._unwatch()
         self.is_broken = True
         self._unwritten.clear()

@@ -100,8 +100,8 @@ def _convert_result(result: ToolResult, *, from_mcp_server: bool, version: str) 
     server_result = _validate_unchanged(raw, version) if from_mcp_server else None
     if server_result is not None and is_json(server_result):
         return server_result
-    # The result of an MCP server gets here only if it is not valid: the client gets it whole, as
-    # JSON text.
+    # This point is reached by an MCP server's result only if the result is not valid. The client
+    # gets the whole result as JSON text.
     text = value_text(raw) if from_mcp_server else result.text
     text_result = _text_content(replace_surrogates(text)) | {"isError": result.is_error}
     structured_result = {**text_result, "structuredContent": raw}

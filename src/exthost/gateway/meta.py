@@ -38,20 +38,20 @@ def relayed_meta(
     """Return the `_meta` of the relayed request. It has no progress token and no protocol revision,
     because the host adds the token and the revision of its own connection to the server."""
     meta = params.get("_meta")
-    relayed = dict(meta) if isinstance(meta, Mapping) else {}
-    relayed.pop("progressToken", None)
-    relayed.pop(types.PROTOCOL_VERSION_META_KEY, None)
+    new_meta = dict(meta) if isinstance(meta, Mapping) else {}
+    new_meta.pop("progressToken", None)
+    new_meta.pop(types.PROTOCOL_VERSION_META_KEY, None)
     if not server_is_stateless:
-        return {key: value for key, value in relayed.items() if key not in _CLIENT_KEYS}
-    if types.CLIENT_CAPABILITIES_META_KEY not in relayed:
-        declared = session.client_capabilities
-        relayed[types.CLIENT_CAPABILITIES_META_KEY] = (
-            {} if declared is None else to_json_object(declared)
+        return {key: value for key, value in new_meta.items() if key not in _CLIENT_KEYS}
+    if types.CLIENT_CAPABILITIES_META_KEY not in new_meta:
+        capabilities = session.client_capabilities
+        new_meta[types.CLIENT_CAPABILITIES_META_KEY] = (
+            {} if capabilities is None else to_json_object(capabilities)
         )
     client = session.client_params
-    if types.CLIENT_INFO_META_KEY not in relayed and client is not None:
-        relayed[types.CLIENT_INFO_META_KEY] = to_json_object(client.client_info)
-    return relayed
+    if types.CLIENT_INFO_META_KEY not in new_meta and client is not None:
+        new_meta[types.CLIENT_INFO_META_KEY] = to_json_object(client.client_info)
+    return new_meta
 
 
 def sent_trace_context(request: Any, params: Mapping[str, Any]) -> dict[str, str]:
@@ -65,7 +65,7 @@ def sent_trace_context(request: Any, params: Mapping[str, Any]) -> dict[str, str
 
 def log_level(params: Mapping[str, Any]) -> str | None:
     """Return the least severe level of log messages that a stateless request asks for; None if it
-    asks for none."""
+    asks for no log messages."""
     meta = params.get("_meta")
     level = meta.get(types.LOG_LEVEL_META_KEY) if isinstance(meta, Mapping) else None
     return level if isinstance(level, str) else None

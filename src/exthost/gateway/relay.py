@@ -136,7 +136,9 @@ def needs_input(result: Any) -> bool:
 
 def _answers_requests(ctx: Context) -> bool:
     """Return whether the client answers any requests of servers."""
-    declared = ctx.session.client_capabilities
-    return declared is not None and not (
-        declared.sampling is None and declared.elicitation is None and declared.roots is None
+    capabilities = ctx.session.client_capabilities
+    return capabilities is not None and not (
+        capabilities.sampling is None
+        and capabilities.elicitation is None
+        and capabilities.roots is None
     )

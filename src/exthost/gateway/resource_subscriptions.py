@@ -1,9 +1,9 @@
 """The clients that subscribed to changes of resources.
 
 The gateway subscribes at the server when a URI gets its first subscriber, and unsubscribes when the
-last one is removed. After a restart of the server it subscribes again. A subscriber is any hashable
-key: a `Client` of the handshake era, or an object that represents an open `subscriptions/listen`
-request of the stateless era.
+last subscriber is removed. After a restart of the server it subscribes again. A subscriber is any
+hashable key: a `Client` of the handshake era, or an object that represents an open
+`subscriptions/listen` request of the stateless era.
 """
 
 import logging

@@ -188,11 +188,11 @@ class Gateway:
         return self._adapt_to_era(ctx.method, result, stateless=is_stateless(ctx.protocol_version))
 
     def _adapt_to_era(
-        self, method: str, answer: Mapping[str, Any], *, stateless: bool
+        self, method: str, handler_result: Mapping[str, Any], *, stateless: bool
     ) -> dict[str, Any]:
         """Return a result with the fields that its era requires, and without those that it does not
         have."""
-        result = dict(answer)
+        result = dict(handler_result)
         if not stateless:
             for field in _STATELESS_FIELDS:
                 result.pop(field, None)

@@ -36,7 +36,7 @@ from exthost.gateway.meta import is_stateless
 
 __all__ = ["CURRENT_CALLS", "StdioCalls"]
 
-Answer = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
+AnswerCall = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
 
 
 class _Call:
@@ -66,11 +66,11 @@ class _Call:
 
 
 class StdioCalls:
-    """The tool calls of one connection. `answer` is called with the context of a call and returns
-    its result."""
+    """The tool calls of one connection. `answer_call` is called with the context of a call and
+    returns its result. `writer` writes the replies."""
 
-    def __init__(self, answer: Answer, writer: LineWriter) -> None:
-        self._answer = answer
+    def __init__(self, answer_call: AnswerCall, writer: LineWriter) -> None:
+        self._answer_call = answer_call
         self._writer = writer
         self._session: ServerSession | None = None
         # The client that the handshake described, or else the latest stateless call.
@@ -110,7 +110,7 @@ class StdioCalls:
         ctx = make_context(
             id, params, caller, session.send_notification, connection_session=session
         )
-        task = asyncio.get_running_loop().create_task(self._answer(ctx))
+        task = asyncio.get_running_loop().create_task(self._answer_call(ctx))
         call = _Call(id, is_stateless(caller.version), task)
         self._calls[task] = self._by_id[coerce_request_id(id)] = call
         task.add_done_callback(self._on_call_done)

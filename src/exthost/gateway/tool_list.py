@@ -140,9 +140,9 @@ class ToolList:
     async def find(self, name: str) -> RegisteredTool:
         """Return the tool of this name, waiting until its extension is ready. Raises NotFound, or
         the error because of which the extension did not start."""
-        registered = self._host.registry.get(name)
-        if registered is not None:
-            return registered
+        tool = self._host.registry.get(name)
+        if tool is not None:
+            return tool
         deadline = asyncio.get_running_loop().time() + UNKNOWN_NAME_SECONDS
         while True:
             change = self._next_change()

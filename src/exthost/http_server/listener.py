@@ -27,8 +27,8 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def listener_url(listener: socket.socket, host: str, path: str) -> str:
-    """Return the URL by which a client on this machine reaches the listener. `host` is what was
-    passed to `listen`."""
+    """Return the URL by which a client on this machine reaches the listener. `host` is the value
+    that was passed to `listen`."""
     url_host = f"[{host}]" if ":" in host else host  # an IPv6 address is in brackets in a URL
     return f"http://{url_host}:{listener.getsockname()[1]}{path}"
 
@@ -41,15 +41,15 @@ def allowed_host_headers(host: str) -> list[str]:
     this machine is allowed as well. If `host` is a wildcard address (0.0.0.0 or ::), so is every
     address that the name of this machine resolves to.
     """
-    allowed = dict.fromkeys((*LOOPBACK, host))  # an ordered set
+    allowed_names = dict.fromkeys((*LOOPBACK, host))  # an ordered set
     if host not in LOOPBACK:
-        allowed[socket.gethostname()] = None
+        allowed_names[socket.gethostname()] = None
     if _is_wildcard(host):
         with contextlib.suppress(OSError):
             for *_, address in socket.getaddrinfo(socket.gethostname(), None):
                 # A link-local IPv6 address may end in a zone, as in fe80::1%eth0.
-                allowed[str(address[0]).partition("%")[0]] = None
-    return [f"[{name}]" if ":" in name else name for name in allowed]
+                allowed_names[str(address[0]).partition("%")[0]] = None
+    return [f"[{name}]" if ":" in name else name for name in allowed_names]
 
 
 def _is_wildcard(host: str) -> bool:

@@ -65,7 +65,7 @@ class Tokens:
         return any(hmac.compare_digest(candidate, valid.encode()) for valid in self.texts)
 
     def _read_or_refuse(self, file: Path) -> tuple[str, ...]:
-        """Return the tokens in the file. If it cannot be used, log a warning and return none, so
+        """Return the tokens in the file. If it cannot be used, log a warning and return (), so
         that every request is refused."""
         try:
             return _read_file(file)

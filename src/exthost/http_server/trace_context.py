@@ -17,7 +17,7 @@ def trace_context(headers: Mapping[str, Any]) -> dict[str, str]:
     parent = headers.get("traceparent")
     if not (isinstance(parent, str) and _TRACEPARENT.fullmatch(parent)):
         return {}
-    optional = {
+    optional_headers = {
         name: value for name in _OPTIONAL_HEADERS if isinstance(value := headers.get(name), str)
     }
-    return {"traceparent": parent, **optional}
+    return {"traceparent": parent, **optional_headers}

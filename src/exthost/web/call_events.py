@@ -43,7 +43,7 @@ class _Queue:
 async def call_events(
     host: Host, requests: RequestPerformer, request: Request
 ) -> AsyncGenerator[Mapping[str, Any], None]:
-    """Make the call, and yield its events; the last one is `result` or `error`."""
+    """Make the call, and yield its events; the last event is `result` or `error`."""
     loop = asyncio.get_running_loop()
     queue = _Queue()
     start_time = loop.time()
@@ -59,8 +59,8 @@ async def call_events(
         while (event := await queue.events.get()) is not None:
             yield event
         try:
-            answer = await call
-            last_event = {"kind": "result", "result": _read_answer(host, request.name, answer)}
+            reply = await call
+            last_event = {"kind": "result", "result": _read_answer(host, request.name, reply)}
         except ExthostError as error:
             last_event = {"kind": "error", "error": error_as_data(error)}
         yield {
@@ -70,18 +70,18 @@ async def call_events(
         }
     finally:
         call.cancel()
-        # Empty the queue meanwhile, so that the call is not stuck with a full queue.
+        # Empty the queue while the call ends, because it would wait forever if the queue is full.
         while not call.done():
             while not queue.events.empty():
                 queue.events.get_nowait()
             await asyncio.wait([call], timeout=0.05)
 
 
-def _read_answer(host: Host, name: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+def _read_answer(host: Host, name: str, reply: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer to a call of the extension `name` as data for the page."""
     reader = host[name].dialect.result_reader
-    result = ToolResult(answer["raw"], reader)
+    result = ToolResult(reply["raw"], reader)
     data = result_as_data(result)
-    if "error_reply" in answer:
-        data |= {"is_error": True, "error": answer["error_reply"]}
+    if "error_reply" in reply:
+        data |= {"is_error": True, "error": reply["error_reply"]}
     return data

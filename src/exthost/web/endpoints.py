@@ -169,7 +169,7 @@ class Endpoints:
 
 
 class _NoEvents:
-    """An `EventSender` that drops events, for requests that send none."""
+    """An `EventSender` that drops events, for requests that send no events."""
 
     def send_or_drop(self, event: Mapping[str, Any]) -> None:
         pass

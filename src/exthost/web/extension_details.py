@@ -55,13 +55,13 @@ def describe_permissions(extension: Extension) -> dict[str, Any]:
     """Return the permissions that the extension declares, those that its config grants, and how its
     process is sandboxed."""
     spec = extension.spec
-    declared = {
+    declared_permissions = {
         name: _to_data(value)
         for name in _DECLARED_ATTRIBUTES
         if (value := getattr(spec.manifest, name, None))
     }
     if any(dataclasses.astuple(spec.requires)):
-        declared["requires"] = _to_data(spec.requires)
+        declared_permissions["requires"] = _to_data(spec.requires)
     granted = _to_data(spec.permissions) if spec.permissions is not None else None
     in_force: Any
     # Both properties prepare the launch, which fails if the extension cannot be started. The error
@@ -78,7 +78,7 @@ def describe_permissions(extension: Extension) -> dict[str, Any]:
         in_force = {"unknown": str(error)}
         variables = {"passed": [], "held_back": [], "configured": []}
     return {
-        "declared": declared or None,
+        "declared": declared_permissions or None,
         "granted": granted,
         "sandbox": spec.sandbox,
         "in_force": in_force,

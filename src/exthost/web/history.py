@@ -70,7 +70,7 @@ class ExtensionHistory:
         self._counts[-1] = calls + 1, failures + is_failed
 
     def points(self, point: int) -> list[tuple[int, int]]:
-        """Return the numbers of calls and failures of each point up to this one, the newest last.
+        """Return the numbers of calls and failures of each point up to `point`, the newest last.
         Return an empty list if there were no calls."""
         if self._counts:
             self._advance(point)
@@ -79,7 +79,7 @@ class ExtensionHistory:
         return list(self._counts)
 
     def _advance(self, point: int) -> None:
-        """Add empty points until this one is the newest."""
+        """Add empty points until `point` is the newest."""
         new_count = POINT_COUNT if not self._counts else min(POINT_COUNT, point - self._point)
         # The number is negative, and nothing is added, if the system clock was set back.
         self._counts.extend([(0, 0)] * new_count)

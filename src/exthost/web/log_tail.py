@@ -35,14 +35,14 @@ def _read_end(file: Path, limit: int) -> bytes:
     if limit <= 0:
         return b""
     try:
-        with file.open("rb") as opened:
-            size = os.fstat(opened.fileno()).st_size
-            opened.seek(max(0, size - limit))
-            end = opened.read(limit)
+        with file.open("rb") as log:
+            size = os.fstat(log.fileno()).st_size
+            log.seek(max(0, size - limit))
+            tail = log.read(limit)
     except OSError:
         return b""
     # If only a part was read, it may begin within a line, which is left out.
-    return end if size <= limit else end[end.find(b"\n") + 1 :]
+    return tail if size <= limit else tail[tail.find(b"\n") + 1 :]
 
 
 def _parse_line(line: str) -> LogLineText:

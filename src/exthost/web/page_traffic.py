@@ -20,14 +20,14 @@ from exthost.web.page_values import to_json, truncate
 # seconds.
 INTEREST_SECONDS = 60.0
 
-# The sizes of the ring buffer of one extension, and of that for all extensions together ("").
+# The sizes of the ring buffer of one extension, and of the ring buffer for all extensions ("").
 RING_RECORDS, RING_BYTES = 3_000, 4 * 2**20
 ALL_RECORDS, ALL_BYTES = 10_000, 16 * 2**20
 
 # The maximum number of ring buffers. The buffer that was requested longest ago is dropped first.
 MAX_RINGS = 16
 
-# The size of a batch, and how often one is sent.
+# The size of a batch, and the time between two batches.
 BATCH_RECORDS = 300
 BATCH_SECONDS = 0.25
 
@@ -96,7 +96,7 @@ async def follow_traffic(
     recorder: Recorder, name: str, search: str
 ) -> AsyncGenerator[dict[str, Any], None]:
     """Yield batches of the records that contain each word of `search`: first those in the ring
-    buffer, then new ones. Runs until it is closed."""
+    buffer, then new records. Runs until it is closed."""
     words = search.lower().split()
     position = 0
     buffer = recorder.watch(name)

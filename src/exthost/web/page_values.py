@@ -76,6 +76,7 @@ def _block_as_data(block: Any) -> dict[str, Any]:
 
 
 def error_as_data(error: ExthostError) -> dict[str, Any]:
-    """Return an error as data for the page: what the command line prints with --json."""
+    """Return an error as data for the page, with the fields that the command line prints with
+    --json."""
     fields = error.as_dict()
     return {**fields, "message": truncate(str(fields.get("message", "")), 20_000)}

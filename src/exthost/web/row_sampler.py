@@ -49,7 +49,7 @@ class RowSampler:
         self._task: asyncio.Task[None] | None = None
 
     async def follow(self) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield updates for one page: first all rows, then those that changed. Runs until it is
+        """Yield updates for one page: first all rows, then the changed rows. Runs until it is
         closed."""
         self._watchers += 1
         try:
