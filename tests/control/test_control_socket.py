@@ -347,3 +347,8 @@ def test_what_an_extension_answered_crosses_with_its_error() -> None:
         protocol.read_outcome(protocol.encode_failure(error))
     assert caught.value.as_dict() == error.as_dict()
     assert (caught.value.error_code, caught.value.data) == (-3, {"a": [1]})
+
+
+def test_a_value_that_json_cannot_express_becomes_an_error_reply() -> None:
+    line = protocol.read_line(protocol.encode_success(object(), 7))
+    assert line.id == 7 and line.error is not None and line.error.code == "X1302"

@@ -1,5 +1,4 @@
 """The command line: data goes to stdout, messages to stderr, and the exit code is the outcome.
-outcome.
 
 A verb is the first argument, such as `call` in `exthost call`. Each verb is a module of its name
 (`verbs.py` lists them) with the same two functions: `add_options(parser)` and `run(args) -> int`,

@@ -93,9 +93,8 @@ def encode_request(request: tuple[str, str, Mapping[str, Any], int | None]) -> b
         line["id"] = id
     try:
         return jsontext.encode_fast(line) + b"\n"
-    except (
-        Exception
-    ):  # a lone surrogate, or a value of another type: `encode` handles or reports it
+    except Exception:
+        # A lone surrogate, or a value of another type: `encode` handles or reports it.
         return jsontext.encode(line) + b"\n"
 
 
@@ -144,14 +143,17 @@ def _invalid_request_error(why: str) -> UsageError:
 
 
 def encode_success(value: Any, id: int | None = None) -> bytes:
-    """Return the line of a reply with this value."""
+    """Return the line of a reply with this value. A value that JSON cannot express becomes a reply
+    with an error: the client waits for a reply."""
     fields = {"ok": value} if id is None else {"id": id, "ok": value}
     try:
         return jsontext.encode_fast(fields) + b"\n"
-    except (
-        Exception
-    ):  # a lone surrogate, or a value of another type: `encode` handles or reports it
+    except Exception:
+        pass  # a lone surrogate, which `encode` replaces, or a value that it reports
+    try:
         return jsontext.encode(fields) + b"\n"
+    except ExthostError as error:
+        return encode_failure(error, id)
 
 
 def encode_failure(error: ExthostError, id: int | None = None) -> bytes:
