@@ -230,6 +230,7 @@ def test_one_name_may_stand_in_two_lists() -> None:
         ('kind = "stdio"\ncommand = "a"\nurl = "b"', ["transport.url"]),
         ('kind = "nats"', ["transport.subject_prefix"]),
         ('kind = "http"\nurl = 5', ["transport.url"]),
+        ('kind = "http"\nurl = "ftp://h/x"', ["transport.url"]),
     ],
 )
 def test_transports_that_are_none(transport: str, wrong: list[str]) -> None:

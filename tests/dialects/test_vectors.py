@@ -151,12 +151,21 @@ def test_the_notation_tells_types_and_values_apart() -> None:
             parse_pattern(nonsense)
 
 
+REFUSED = """[[operation]]
+operation = "call_tool"
+params = '{"name": "a", "arguments": {}}'
+script = ['> Request {"method": "a"}', '< Failure {"message": "not today"}']
+"""
+
 WRONG = [
     ('[[read]]\npayload = "{}"\nmeans = "Reply {}"', "whole"),
     ("[[read]]\npayload = '{}'\nmeans = 'Noise \"method\"'\ncanonical = true", "canonical"),
     ('[[handshake]]\nscript = []\noffer = "{}"', "it sends more than the script has"),
     ('[[refusal]]\nscript = []\nerror = "x"\ncode = "x"\nsays = "x"', "it sends more"),
     ('[[meaning]]\nnotification = \'Notification {"method": "log"}\'\nmeans = "Log"', "Log"),
+    (f'{REFUSED}error = "CallFailed"\ncode = "X0701"\nsays = "not tomorrow"', "not today"),
+    (f'{REFUSED}error = "ProtocolViolation"\ncode = "X0701"\nsays = "today"', "not today"),
+    (f'{REFUSED}result = "null"', "it failed: .*not today"),
 ]
 
 
