@@ -9,7 +9,7 @@ from pathlib import Path
 
 from exthost.cluster.engines import Engines
 from exthost.config import spec_from_mapping
-from exthost.config.cluster import NO_CLUSTER_SETTINGS
+from exthost.config.cluster import DEFAULT_CLUSTER_SETTINGS
 from exthost.config.extension_settings import ExtensionSettings
 from exthost.dialects import find
 from exthost.discovery.configfile import read_named_manifest
@@ -120,7 +120,7 @@ class Connection(OpenedByWith):
             attend = self._api.handlers_for(spec, dialect)
         spawn: Spawn = self._spawn
         if spec.pool.engine is not None:
-            self._engines = Engines(NO_CLUSTER_SETTINGS)
+            self._engines = Engines(DEFAULT_CLUSTER_SETTINGS)
             spawn = self._engines.spawner(spec) or spawn
         return Extension(
             spec,

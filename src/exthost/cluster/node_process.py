@@ -59,7 +59,8 @@ def main() -> int:
     try:
         _run(host, control)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        print(f"no order from the host at {sys.argv[1]}: {error!r}", file=sys.stderr)
+        address = sys.argv[1]
+        print(f"it could not be run for the host at {address}: {error!r}", file=sys.stderr)
         return 1
     finally:
         control.close()

@@ -10,7 +10,7 @@ from exthost.documents.readers import read_table
 
 __all__ = [
     "CLUSTER_KEYS",
-    "NO_CLUSTER_SETTINGS",
+    "DEFAULT_CLUSTER_SETTINGS",
     "ClusterSettings",
     "read_cluster_settings",
     "is_loopback",
@@ -43,7 +43,7 @@ class ClusterSettings:
     nodes: int = 3
 
 
-NO_CLUSTER_SETTINGS = ClusterSettings()
+DEFAULT_CLUSTER_SETTINGS = ClusterSettings()
 
 CLUSTER_KEYS: Mapping[str, Key] = {
     "address": Key(

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from exthost.config.cluster import NO_CLUSTER_SETTINGS, ClusterSettings, read_cluster_settings
+from exthost.config.cluster import DEFAULT_CLUSTER_SETTINGS, ClusterSettings, read_cluster_settings
 from exthost.config.discovery import DiscoverySettings, read_discovery
 from exthost.config.entry import DIALECTS, read_entry
 from exthost.config.options import check_limits, check_options
@@ -58,7 +58,7 @@ class Config:
     overrides: Mapping[str, Settings] = field(default_factory=lambda: EMPTY_MAPPING)
     discovery: DiscoverySettings | None = None
     audit_path: str | None = None
-    cluster: ClusterSettings = NO_CLUSTER_SETTINGS
+    cluster: ClusterSettings = DEFAULT_CLUSTER_SETTINGS
     hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
     origin: str = ""
     folder: str | None = None
@@ -226,7 +226,7 @@ def _read_config(document: Any, problems: Problems, context: _FileContext) -> Co
         overrides=read.get("overrides", EMPTY_MAPPING),
         discovery=read.get("discovery"),
         audit_path=read.get("audit"),
-        cluster=read.get("cluster") or NO_CLUSTER_SETTINGS,
+        cluster=read.get("cluster") or DEFAULT_CLUSTER_SETTINGS,
         hooks=MappingProxyType(read.get("hooks") or {}),
         origin=context.origin,
         folder=context.folder,

@@ -1,8 +1,12 @@
-"""Performs the effects of a conversation, except the most common one: completed calls.
+"""Performs what a conversation decides.
 
-The other effects are about events of streams, requests to the host, notifications, subscriptions,
-and dropped messages. The objects that handle them are created lazily, because most sessions need
-few of them and a host may have hundreds of sessions.
+A `Conversation` (the rules of one dialect's messages) does no I/O. It returns effects: values such
+as "write this frame", "fail this call", "end the session". This module performs them. The session
+itself handles the most frequent effect, completed calls. The owner is the call queue, which counts
+and delivers the outcomes of calls.
+
+The objects that handle streams, requests of the child to the host, notifications and subscriptions
+are created lazily, because most sessions need few of them and a host may have hundreds of sessions.
 """
 
 from collections.abc import Callable, Mapping
@@ -184,7 +188,7 @@ class EffectPerformer:
                 self._owner.bus,
                 self._session.wire_id,
                 self._extend_deadline,
-                self._offer_is_stale,
+                self._report_stale_offer,
             )
         self._notifications.handle(effect)
 
@@ -194,14 +198,14 @@ class EffectPerformer:
         if factor > 1 and call.timeout == self._session.limits.call:
             call.extend_deadline(self._owner.now(), factor * call.timeout)
 
-    def _offer_is_stale(self) -> None:
+    def _report_stale_offer(self) -> None:
         if self._session.on_stale is not None:
             self._session.on_stale()
 
     def _perform_subscribed(self, effect: Subscribed) -> None:
         if self._subscriptions is None:
             self._subscriptions = Subscriptions(
-                self._diagnostics.extension, self._loop, self._subscribe, self._offer_is_stale
+                self._diagnostics.extension, self._loop, self._subscribe, self._report_stale_offer
             )
         self._subscriptions.add(*effect)
 
