@@ -90,10 +90,15 @@ def test_each_problem_names_its_place(arguments: Any, said: list[str]) -> None:
             True,
             "the value is not a number, a string or an array",
         ),
-        ([{"type": "integer", "minimum": 3}, {"type": "null"}], 1, "'anyOf'"),
+        (
+            [{"type": "integer", "minimum": 3}, {"type": "null"}],
+            1,
+            "arguments.a: the value is less than the minimum of 3",
+        ),
+        ([{"minimum": 3}, {"multipleOf": 2}], 1, "'anyOf'"),
     ],
 )
-def test_alternatives_that_are_plain_types_are_named(
+def test_of_several_alternatives_the_problem_of_the_nearest_is_named(
     branches: list[Any], value: Any, sentence: str
 ) -> None:
     checker = Checker.of({"properties": {"a": {"anyOf": branches}}})

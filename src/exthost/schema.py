@@ -206,11 +206,31 @@ def _is_undecided(error: Any) -> bool:
     return "BacktrackLimit" in kind or "RegexEngineFailure" in kind
 
 
-def _describe_error(error: Any, where: str) -> str:
+def _describe_error(error: Any, noun: str) -> str:
+    branch = _find_branch_of_right_type(error)
+    if branch is not None:
+        return _describe_error(branch[0], noun)
+    where = noun
     for step in error.instance_path:
         where += f"[{step}]" if isinstance(step, int) else f".{step}"
     types = _list_branch_types(error)
     return _shorten(f"{where}: {f'the value is not {types}' if types else error.message}")
+
+
+def _find_branch_of_right_type(error: Any) -> Any:
+    """Return the errors of the only branch of `anyOf` or `oneOf` that accepts the value's type, or
+    None. Of an integer or null, with bounds, the reader wants to know which bound is violated."""
+    branches = [
+        branch
+        for branch in getattr(error.kind, "context", None) or ()
+        if branch and not any(_is_type_error(part, error) for part in branch)
+    ]
+    return branches[0] if len(branches) == 1 else None
+
+
+def _is_type_error(part: Any, error: Any) -> bool:
+    """Return whether `part`, an error of a branch of `error`, is about the type of the value."""
+    return type(part.kind).__name__ == "Type" and bool(part.instance_path == error.instance_path)
 
 
 def _list_branch_types(error: Any) -> str:
@@ -219,7 +239,7 @@ def _list_branch_types(error: Any) -> str:
     types: dict[str, None] = {}
     for branch in getattr(error.kind, "context", None) or ():
         for part in branch:
-            if type(part.kind).__name__ != "Type" or part.instance_path != error.instance_path:
+            if not _is_type_error(part, error):
                 return ""
             types |= dict.fromkeys(part.kind.types)
     words = [_TYPE_NOUNS.get(name, name) for name in types]

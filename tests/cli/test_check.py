@@ -52,6 +52,7 @@ def test_a_program_that_cannot_be_started_is_a_fault() -> None:
     assert code == 1
     (start,) = [one for one in report["checks"] if one["check"] == "start"]
     assert "no-such-program-anywhere" in start["findings"][0]["message"]
+    assert report["score"] == 0
 
 
 @pytest.mark.parametrize("limit", ["1ms", "300ms"])

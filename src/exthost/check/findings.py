@@ -99,10 +99,13 @@ class Report:
 
     @property
     def score(self) -> int:
-        """The share of checked rules that hold, from 0 to 100. A rule with a warning counts
-        half."""
+        """The share of checked rules that hold, from 0 to 100. A rule with a warning counts half.
+        An extension that does not get ready scores 0: hardly anything of it was checked."""
         checked = [outcome for outcome in self.outcomes if outcome.status != "skipped"]
-        if not checked:
+        if not checked or any(
+            outcome.status == "fault" and outcome.rule.name in ("start", "handshake")
+            for outcome in checked
+        ):
             return 0
         points_by_status = {"passed": 2, "warning": 1, "fault": 0}
         points = sum(points_by_status[outcome.status] for outcome in checked)

@@ -23,6 +23,8 @@ _WROTE_NOTHING = (
     "it wrote nothing: does it flush stdout after each message, and does it read stdin in a loop?"
 )
 
+_EXITED = "it must read stdin until its end, and exit only then; with the SDK, call ext.run()"
+
 # Rules that the audit checks on every message that is received.
 _MESSAGE_RULES = ("stdout-noise", "byte-order-mark", "frame", "message-size")
 _JSON_RULES = ("json", "utf8", "number", "reply-id", "reply-id-type", "reply-once", "reply-form")
@@ -142,7 +144,9 @@ def _explain_handshake(error: NoAnswer | ExthostError, process: CheckedProcess) 
         return f"it failed with {stderr[-1]}; {reason}", _RUN_BY_HAND
     if stderr and process.pipes.status is not None:
         return reason, _RUN_BY_HAND
-    return reason, "" if process.has_written else _WROTE_NOTHING
+    if process.has_written:
+        return reason, ""
+    return reason, _WROTE_NOTHING if process.pipes.status is None else _EXITED
 
 
 def _mark_all_checked(ledger: Ledger, names: tuple[str, ...]) -> None:
