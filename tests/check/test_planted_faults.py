@@ -9,14 +9,14 @@ import pytest
 
 from exthost.check.findings import Report
 from exthost.check.ledger import Ledger
-from exthost.check.offer_audit import audit_emptiness, audit_stderr
+from exthost.check.offer_audit import audit_declared_tools, audit_emptiness, audit_stderr
 from exthost.check.run import run_checks
 from exthost.check.settings import Settings
 from exthost.connection import connection_spec
 from exthost.dialects.conformance import Conformance
 from exthost.dialects.message_audit import Problem
 from exthost.dialects.rules import all_rules
-from exthost.offer import Offer
+from exthost.offer import Offer, Tool
 from exthost.spec import Spec
 
 BAD = Path(__file__).parent / "bad_extension.py"
@@ -205,6 +205,16 @@ def test_handlers_that_the_sdk_does_not_offer_are_a_warning() -> None:
 )
 def test_an_extension_that_offers_nothing_is_told_so(offer: Offer, is_empty: bool) -> None:
     assert bool(audit_emptiness(offer)) is is_empty
+
+
+def test_tools_that_only_the_manifest_or_only_the_handshake_names_are_a_warning() -> None:
+    offer = Offer(tools=(Tool("both"), Tool("new")))
+    problems = audit_declared_tools((Tool("both"), Tool("old")), offer)
+    assert [(problem.rule, problem.message) for problem in problems] == [
+        ("tools", "tools in its manifest and not in its handshake: old; write the manifest again"),
+        ("tools", "tools in its handshake and not in its manifest: new; write the manifest again"),
+    ]
+    assert audit_declared_tools(offer.tools, offer) == []
 
 
 def test_there_are_thirty_faults_and_every_rule_has_one() -> None:

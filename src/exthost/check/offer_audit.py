@@ -34,6 +34,22 @@ def audit_emptiness(offer: Offer) -> list[Problem]:
     return [Problem("offer", "it offers nothing: no tools, and nothing else")]
 
 
+def audit_declared_tools(declared: Iterable[Tool], offer: Offer) -> list[Problem]:
+    """Return a problem for tools that only the manifest names, and one for tools that only the
+    handshake names."""
+    in_manifest = {tool.name for tool in declared}
+    in_handshake = {tool.name for tool in offer.tools}
+    differences = (
+        ("its manifest and not in its handshake", in_manifest - in_handshake),
+        ("its handshake and not in its manifest", in_handshake - in_manifest),
+    )
+    return [
+        Problem("tools", f"tools in {place}: {', '.join(sorted(names))}; write the manifest again")
+        for place, names in differences
+        if names
+    ]
+
+
 def audit_stderr(lines: Iterable[str]) -> list[Problem]:
     """Return a problem for each handler that the SDK, in the stderr of an extension, reports as not
     offered."""

@@ -9,11 +9,16 @@ from exthost.check.conversation_checks import SLOW_START_SECONDS, ConversationCh
 from exthost.check.findings import Report
 from exthost.check.ledger import Ledger
 from exthost.check.life_checks import LifeChecks
-from exthost.check.offer_audit import audit_emptiness, audit_offer, audit_stderr
+from exthost.check.offer_audit import (
+    audit_declared_tools,
+    audit_emptiness,
+    audit_offer,
+    audit_stderr,
+)
 from exthost.check.settings import Settings
 from exthost.check.starter import Starter
 from exthost.dialects.conformance import Conformance
-from exthost.dialects.find import find_conformance, find_dialect
+from exthost.dialects.find import find_conformance, find_dialect, find_manifest_format
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
 from exthost.launch.advice import find_missing
 from exthost.spec import Spec
@@ -107,6 +112,8 @@ async def _check(
         ledger.add_problems(audit_offer(offer))
         if starter.spec.manifest is None:  # a manifest may declare what the handshake does not
             ledger.add_problems(audit_emptiness(offer))
+        elif (format := find_manifest_format(starter.spec.dialect)) and format.lists_tools:
+            ledger.add_problems(audit_declared_tools(starter.spec.tools, offer))
         _mark_all_checked(ledger, _OFFER_RULES)
         conversation = ConversationChecks(starter, conformance, ledger, settings)
         await conversation.run(process, offer)
