@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from exthost.dialects.codec import Role
 from exthost.errors import ProtocolViolation
-from exthost.messages import Failure, Message, Noise, Notification, Reply, Request
+from exthost.messages import Failure, Noise, Notification, Reply, Request
 from exthost.testing.vector_notation import MessagePattern, parse_pattern, split_messages
 from exthost.testing.vectors import Vector, check_vector, check_with_process, load_vectors
 from exthost.testing.vectors.read_vector import ReadVector
@@ -142,10 +142,12 @@ def test_names_are_unique_in_their_file() -> None:
 
 
 def test_the_notation_tells_types_and_values_apart() -> None:
-    one: Message = parse_pattern('Reply {"id": 1}').build()  # type: ignore[union-attr]
-    assert parse_pattern('Reply {"id": 1}').matches(one)
+    pattern = parse_pattern('Reply {"id": 1}')
+    assert isinstance(pattern, MessagePattern)
+    reply = pattern.build()
+    assert pattern.matches(reply)
     for other in ('Reply {"id": true}', 'Reply {"id": 1.0}', 'Failure {"id": 1}', 'Noise ""'):
-        assert not parse_pattern(other).matches(one)
+        assert not parse_pattern(other).matches(reply)
     for nonsense in ('Reply {"no": 1}', "Answer {}", 'Noise {"a": 1}', 'Reply "x"'):
         with pytest.raises(ValueError, match=r"not a message|no field"):
             parse_pattern(nonsense)

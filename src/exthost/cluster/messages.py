@@ -79,11 +79,11 @@ class Order(NamedTuple):
     plan       the command, its variables and its sandbox
     streams    the nonces of the connections for stdin, stdout and stderr
     silence    after how many seconds without a message the node assumes that the host is lost
-    folder     a folder to fetch first, None if there is none
+    folder     a folder to fetch first, None if the node needs no files
     pins       the digests that the files below `root` and the manifest must have
     root       the folder of the extension
     manifest   the path of its manifest, "" if it has none
-    state      a folder to create if it is missing, None if there is none
+    state      the state folder, which the node creates if it is missing; None without one
     """
 
     extension: str

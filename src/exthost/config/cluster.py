@@ -27,7 +27,7 @@ class ClusterSettings:
     address      the Ray cluster: "auto", "local" or HOST:PORT
     host, port   where the host listens for processes on nodes; port 0 is any free port
     certificate  the path of a PEM file, "" if connections are not encrypted
-    key          the path of the certificate's key, "" if there is none
+    key          the path of the certificate's key, "" without a certificate
     place        how many seconds a new process on a node may take to connect
     silence      after how many seconds without a message a node counts as lost
     nodes        how many nodes the engine "local" simulates

@@ -39,7 +39,7 @@ class Problem:
     text       what is wrong
     path       the path of the key
     help       what to do about it; may be ""
-    extension  the name of the extension that the problem is about; "" if there is none
+    extension  the name of the extension that the problem is about; "" for none in particular
     """
 
     code: str
@@ -111,7 +111,7 @@ class Place(NamedTuple):
 
     problems   the list to which problems at this place are added
     path       the key path of the value
-    extension  the name of the extension that the value belongs to; "" if there is none
+    extension  the name of the extension that the value belongs to; "" for none in particular
     """
 
     problems: Problems

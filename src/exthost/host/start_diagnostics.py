@@ -19,7 +19,7 @@ def start_diagnostics(extensions: Iterable[Extension]) -> tuple[Diagnostic, ...]
 
 def raise_first_problem(diagnostics: Iterable[Diagnostic], extensions: Iterable[Extension]) -> None:
     """Raise the first error among the diagnostics of discovery, or else that of the first extension
-    that failed. Return if there is none."""
+    that failed. Return if none failed."""
     for diagnostic in diagnostics:
         if diagnostic.level == "error":
             raise diagnostic.as_error()

@@ -203,7 +203,7 @@ class SyncExtension(SyncFacetAttributes):
 
     @property
     def manifest(self) -> Any:
-        """Its manifest as its dialect has read it; None if there is none."""
+        """The manifest as the dialect has read it; None without a manifest."""
         return self.target.manifest
 
     @property
