@@ -31,8 +31,8 @@ _NOISY_LINES = 64
 
 # How long one slice may take, how many frames are passed on before the time is checked again, and
 # the pause after a slice (the resolution of the timers of an event loop).
-_SLICE_SECONDS = 0.0001
-_SLICE_ITEMS = 8
+_SLICE_SECONDS = 0.00004
+_SLICE_ITEMS = 2
 _SLICE_PAUSE_SECONDS = 0.001
 
 # The size of a read while the output is noisy.
