@@ -120,7 +120,8 @@ def start(setting: Setting) -> Reading:
 
 
 def warm_start(setting: Setting) -> Reading:
-    """The start of a further process on a node / of a local one, with handshake and one call."""
+    """The start of the next process of an extension on a node where its node process is kept / of a
+    local one, with handshake and one call."""
 
     def fresh(extension: subject.Extension) -> Block:
         async def block() -> None:
@@ -135,7 +136,9 @@ def warm_start(setting: Setting) -> Reading:
             subject.connect(setting.child, pool=_on_nodes()) as there,
         ):
             blocks = {"node": fresh(there), "local": fresh(here)}
-            took = await take_turns_async(blocks, setting.few)
+            # A restart starts the next process before the last has ended: after a few restarts,
+            # enough node processes are kept for that.
+            took = await take_turns_async(blocks, setting.rounds, warm=5)
         absolute = (("node", duration(took["node"])), ("local", duration(took["local"])))
         return read_values(ratios(took["node"], took["local"]), absolute)
 

@@ -47,10 +47,12 @@ KILLS: dict[str, Callable[[Remote], Callable[[], bool]]] = {
 }
 
 
-async def repeated(what: str, rounds: int, **settings: Any) -> tuple[Load, dict[str, int]]:
+async def repeated(
+    what: str, rounds: int, nodes: int = 3, **settings: Any
+) -> tuple[Load, dict[str, int]]:
     """Kill this often. Return the account of the calls, and the host's own."""
     async with remote(
-        pool=POOL, restart=REVIVED, breaker=PATIENT_BREAKER, nodes=3, **settings
+        pool=POOL, restart=REVIVED, breaker=PATIENT_BREAKER, nodes=nodes, **settings
     ) as r:
         await r.extension.start()
         await until(lambda: r.extension.stats.processes == 3)
@@ -73,10 +75,10 @@ async def test_every_call_ends_once_whatever_is_killed(what: str) -> None:
 
 
 async def test_calls_that_may_be_repeated_have_a_result_though_a_node_is_killed() -> None:
-    load, _ = await repeated("node", 3, retry="once")
-    # A call is sent again once; only the second loss of the same call is an error.
-    assert set(load.ends) <= {"result", "ExtensionGone"}
-    assert load.ends["ExtensionGone"] <= 1, load.ends
+    # A call is sent again once. There are so many nodes that no node has two processes: a call
+    # that is lost with one process could be sent again to the other, and be lost again.
+    load, _ = await repeated("node", 3, nodes=6, retry="once")
+    assert set(load.ends) == {"result"}, load.ends
 
 
 def kill_host() -> float:

@@ -19,6 +19,7 @@ In reading order:
     gate           the listening socket of the host, to which node processes connect
     folders        copies the folder of an extension to nodes, which keep it by its digest
     remote_child   a process on another node, with the methods of a local child
+    idle_nodes     node processes that are kept for the next start of their extension
     cluster        chooses nodes and starts remote children for a host
     engines        the clusters of a host, by the names in `pool.engine`
     preparation    what a node does before it starts an extension: folders, pins, missing files

@@ -1,22 +1,25 @@
 """Starts processes of a host's extensions on other nodes.
 
-A start chooses a node (`node_choice`), has the placer start a node process there, sends it an
-`Order` (what to run) and returns a `RemoteChild`. A task checks regularly whether a node is being
-drained, that is, whether its processes are to move elsewhere.
+A start chooses a node (`node_choice`), has the placer start a node process there or takes one that
+was kept (`idle_nodes`), sends it an `Order` (what to run) and returns a `RemoteChild`. A task
+checks regularly whether a node is being drained, that is, whether its processes are to move
+elsewhere.
 """
 
 import asyncio
+import functools
 import itertools
 import logging
 import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from exthost.cluster.folders import read_folder, send_folder
 from exthost.cluster.gate import Gate
+from exthost.cluster.idle_nodes import IdleNodeProcesses
 from exthost.cluster.messages import LineDecoder, Order, StateFolder, encode_order
 from exthost.cluster.node_choice import choose_node
 from exthost.cluster.placer import Node, Placement, Placer
@@ -63,6 +66,8 @@ class Cluster:
         self._gate = Gate(settings)
         self._numbers = itertools.count(1)
         self._processes: dict[str, Counter[str]] = {}  # by extension, then by node
+        self._idle = IdleNodeProcesses()
+        self._is_closed = False
         self._children: dict[RemoteChild, str] = {}  # with the ids of their nodes
         self._lost_at: dict[str, float] = {}  # when a node was lost, by its id
         self._tasks: set[asyncio.Task[None]] = set()
@@ -107,23 +112,19 @@ class Cluster:
     async def _spawn(self, plan: LaunchPlan, spec: Spec) -> RemoteChild:
         began = time.perf_counter()
         placer = await self._get_placer()
-        counts = self._processes.setdefault(spec.id, Counter())
         order, tree = await self._make_order(plan, spec)
-        nodes = await placer.nodes()
+        counts = self._processes.setdefault(spec.id, Counter())
+        nodes = self._idle.with_kept_resources(await placer.nodes())
         node = choose_node(nodes, spec.pool, counts, self._suspects(), spec.id)
-        nonce, connected = self._gate.expect()
-        placement = Placement(
-            id=next(self._numbers),
-            node=node,
-            gate=self._gate.address,
-            nonce=nonce,
-            certificate=self._gate.certificate,
-            resources=dict(spec.pool.resources or ()),
-        )
         counts[node.id] += 1
+        try:
+            placement, control = await self._get_node_process(placer, node, spec)
+        except BaseException as error:
+            counts[node.id] -= 1
+            raise self._start_error(error, spec.id, node) from None
         stream_nonces, streams = zip(*(self._gate.expect() for _ in range(3)), strict=True)
         order = order._replace(streams=stream_nonces)
-        expected = [connected, *streams]
+        expected = list(streams)
         if order.folder is not None and tree is not None:
             folder_nonce, folder_connection = self._gate.expect()
             order = order._replace(folder=order.folder._replace(nonce=folder_nonce))
@@ -131,32 +132,31 @@ class Cluster:
             self._run_in_background(self._send_folder(folder_connection, package_root(spec), tree))
         lines = LineDecoder()
         try:
-            await placer.place(placement)
-            control = await self._wait_connected(placer, connected, placement, spec.id)
             loop = asyncio.get_running_loop()
             async with asyncio.timeout(_SPAWN_SECONDS if tree is None else _FOLDER_SECONDS):
                 await loop.sock_sendall(control, encode_order(order))
                 pid, messages = await self._read_started(control, lines, spec.id, node)
                 sockets = [await future for future in streams]
         except BaseException as error:
-            for future in expected:
-                if not future.cancel() and not future.cancelled():
-                    future.result().close()
-            self._release(placer, placement, spec.id)
-            if isinstance(error, ExthostError) or not isinstance(error, _NODE_ERRORS):
-                raise
-            self._lost_at[node.id] = time.monotonic()
-            raise _lost_node_error(
-                spec.id, node, str(error) or "it did not answer in time"
-            ) from None
-        # The first four are the control connection and the three streams. The connection for the
-        # folder is not used if the node already has a copy.
-        for future in expected[4:]:
+            control.close()
+            _give_up(expected)
+            counts[node.id] -= 1
+            self._release(placer, placement)
+            raise self._start_error(error, spec.id, node) from None
+        # The connection for the folder is not used if the node already has a copy.
+        for future in expected[3:]:
             future.cancel()
 
-        def release() -> None:
+        def on_released(control: socket.socket | None) -> None:
+            counts[node.id] -= 1
             self._children.pop(child, None)
-            self._release(placer, placement, spec.id)
+            if control is not None and not child.is_leaving and not self._is_closed:
+                release = functools.partial(self._release, placer, placement)
+                self._idle.keep(spec.id, placement, control, release)
+                return
+            if control is not None:
+                control.close()
+            self._release(placer, placement)
 
         child = RemoteChild(
             node=node.name,
@@ -170,10 +170,45 @@ class Cluster:
             silence=self._settings.silence,
             spawn_seconds=time.perf_counter() - began,
             on_lost=lambda: self._lost_at.update({node.id: time.monotonic()}),
-            on_released=release,
+            on_released=on_released,
         )
         self._children[child] = node.id
         return child
+
+    async def _get_node_process(
+        self, placer: Placer, node: Node, spec: Spec
+    ) -> tuple[Placement, socket.socket]:
+        """Return a node process on this node, and its control connection: one that is kept for this
+        extension, or a new one."""
+        resources = dict(spec.pool.resources or ())
+        if (kept := self._idle.take(spec.id, node, resources)) is not None:
+            return kept
+        if resources:
+            self._idle.drop_on([node.id])
+        nonce, connected = self._gate.expect()
+        placement = Placement(
+            id=next(self._numbers),
+            node=node,
+            gate=self._gate.address,
+            nonce=nonce,
+            certificate=self._gate.certificate,
+            resources=resources,
+        )
+        try:
+            await placer.place(placement)
+            return placement, await self._wait_connected(placer, connected, placement, spec.id)
+        except BaseException:
+            _give_up([connected])
+            self._release(placer, placement)
+            raise
+
+    def _start_error(self, error: BaseException, extension: str, node: Node) -> BaseException:
+        """Return the error to raise for a start that failed with `error`: if a lost node caused it,
+        the error that says so."""
+        if isinstance(error, ExthostError) or not isinstance(error, _NODE_ERRORS):
+            return error
+        self._lost_at[node.id] = time.monotonic()
+        return _lost_node_error(extension, node, str(error) or "it did not answer in time")
 
     async def _make_order(self, plan: LaunchPlan, spec: Spec) -> tuple[Order, PackageTree | None]:
         """Return the order, still without nonces, and the files to send; None if no files are
@@ -222,6 +257,7 @@ class Cluster:
             except ExthostError:
                 continue  # the next start reports it
             draining = {node.id for node in nodes if node.is_draining}
+            self._idle.drop_on(draining)
             for child, id in list(self._children.items()):
                 if id in draining:
                     child.leave()
@@ -276,8 +312,7 @@ class Cluster:
                     raise _decode_error(message["failed"], extension, node)
         raise _lost_node_error(extension, node, "it closed the connection")
 
-    def _release(self, placer: Placer, placement: Placement, extension: str) -> None:
-        self._processes[extension][placement.node.id] -= 1
+    def _release(self, placer: Placer, placement: Placement) -> None:
         self._run_in_background(placer.release(placement))
 
     def _run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -287,6 +322,8 @@ class Cluster:
 
     async def close(self) -> None:
         """End every node process and stop listening."""
+        self._is_closed = True
+        self._idle.close()
         if self._drain_watch is not None:
             self._drain_watch.cancel()
             await asyncio.wait([self._drain_watch])
@@ -299,6 +336,13 @@ class Cluster:
             if opening.exception() is None:
                 await opening.result().close()
         await self._gate.close()
+
+
+def _give_up(expected: Iterable["asyncio.Future[socket.socket]"]) -> None:
+    """Stop expecting these connections, and close those that have come."""
+    for future in expected:
+        if not future.cancel() and not future.cancelled():
+            future.result().close()
 
 
 def _state_folder(plan: LaunchPlan, spec: Spec) -> StateFolder | None:

@@ -5,8 +5,10 @@ host passes the nonce of the control connection to the placer, and the nonces of
 connections to the node in the order (the message that says what to start). The messages on the
 control connection are:
 
-    host to node    order (once), signal, kill, beat
-    node to host    started or failed (once), beat, exit (once, the last)
+    host to node    order, then signal, kill, beat
+    node to host    started or failed, then beat, and at the end exit
+
+After `exit` the host may send another order, within IDLE_SECONDS; then the node process ends.
 
 If one side sends nothing for longer than the order's `silence` seconds, the other side assumes that
 it is lost: the node then kills the extension, and the host reports that the process has ended. Each
@@ -27,6 +29,7 @@ from exthost.spec import Pins
 __all__ = [
     "BEAT",
     "BEAT_SECONDS",
+    "IDLE_SECONDS",
     "KILL",
     "MAX_LINE_BYTES",
     "NONCE_BYTES",
@@ -50,6 +53,9 @@ MAX_LINE_BYTES = 8 * 1024 * 1024
 
 # How often each side sends a beat.
 BEAT_SECONDS = 1.0
+
+# How long a node process waits for another order when its extension has ended.
+IDLE_SECONDS = 10.0
 
 
 class SentFolder(NamedTuple):

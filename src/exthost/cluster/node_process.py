@@ -1,13 +1,14 @@
-"""The program that runs on a node. It connects to the host, starts one extension and relays its
+"""The program that runs on a node. It connects to the host, starts an extension and relays its
 pipes.
 
     python -m exthost.cluster.node_process HOST:PORT
 
 It reads one line from stdin: its nonce and, if the host has a certificate, the SHA-256 of that
 certificate. It ends when its stdin or the control connection is closed, or when the host has been
-silent for too long, and kills the extension and all processes of the extension before that. It also
-ends when the extension has exited. It imports only the standard library, and of exthost only what
-is needed to start processes.
+silent for too long, and kills the extension and all processes of the extension before that. When
+the extension has exited, it waits a few seconds for another order: an extension that is started
+again then does not have to wait until another Python has started. It imports only the standard
+library, and of exthost only what is needed to start processes.
 """
 
 import os
@@ -17,14 +18,15 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from exthost.cluster.messages import (
     BEAT,
     BEAT_SECONDS,
+    IDLE_SECONDS,
     LineDecoder,
-    Order,
     VersionMismatch,
     decode_order,
     encode,
@@ -35,7 +37,7 @@ from exthost.cluster.relay import Relay
 from exthost.errors import ExthostError
 from exthost.process.child import Child
 
-# How long the host may take to send its order, and to read the last output of the extension.
+# How long the host may take to send its first order, and to read the last output of the extension.
 _ORDER_SECONDS = 30.0
 _OUTPUT_SECONDS = 1.0
 
@@ -57,7 +59,7 @@ def main() -> int:
         print(f"the host cannot be reached at {sys.argv[1]}: {error}", file=sys.stderr)
         return 1
     try:
-        _run(host, control)
+        NodeProcess(host, control).run()
     except (OSError, ValueError, KeyError, TypeError) as error:
         address = sys.argv[1]
         print(f"it could not be run for the host at {address}: {error!r}", file=sys.stderr)
@@ -66,20 +68,6 @@ def main() -> int:
         control.close()
         host.close()
     return 0
-
-
-def _run(host: "HostAddress", control: socket.socket) -> None:
-    try:
-        order = _read_order(control)
-        order = prepare_on_node(order, host.connect)
-        streams = [host.connect(nonce) for nonce in order.streams]
-        child = Child(order.plan, order.extension)
-    except VersionMismatch as version:
-        control.sendall(encode({"failed": encode_error(version_error(str(version)))}))
-    except ExthostError as error:
-        control.sendall(encode({"failed": encode_error(error)}))
-    else:
-        NodeProcess(child, order, control, streams).run()
 
 
 class HostAddress:
@@ -113,17 +101,6 @@ class HostAddress:
             self._tls.close(_OUTPUT_SECONDS)
 
 
-def _read_order(control: socket.socket) -> Order:
-    control.settimeout(_ORDER_SECONDS)
-    lines = LineDecoder()
-    while True:
-        data = control.recv(65536)
-        if not data:
-            raise ConnectionError("the connection was closed")
-        for message in lines.feed(data):
-            return decode_order(message)
-
-
 def _reset_inherited() -> None:
     """Reset what is inherited from a worker of a cluster: a low priority, and a high OOM score."""
     try:
@@ -137,78 +114,117 @@ def _reset_inherited() -> None:
 
 
 class NodeProcess:
-    """Relays between one child (the extension's process) and the host, until the child has ended or
-    the host is lost."""
+    """Runs one process of an extension (the child) after the other, as the host orders, until the
+    host is lost or has no further order."""
 
-    def __init__(
-        self, child: Child, order: Order, control: socket.socket, streams: list[socket.socket]
-    ) -> None:
-        self._child = child
+    def __init__(self, host: HostAddress, control: socket.socket) -> None:
+        self._host = host
         self._control = control
-        self._silence = order.silence
         self._last_message = time.monotonic()
         self._lines = LineDecoder()
+        self._order: dict[str, Any] | None = None  # received, and not begun
+        self._child: Child | None = None
         self._is_lost = False
         self._selector = selectors.DefaultSelector()
+        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        control.setblocking(False)
+        self._selector.register(control, selectors.EVENT_READ, self._on_control_data)
+        self._selector.register(0, selectors.EVENT_READ, self._on_stdin)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, self._on_wake)
+
+    def run(self) -> None:
+        """Carry out orders until none comes."""
+        seconds = _ORDER_SECONDS
+        while self._wait_for_order(seconds) and self._carry_out():
+            seconds = IDLE_SECONDS
+
+    def _wait_for_order(self, seconds: float) -> bool:
+        """Return whether an order has come within these seconds."""
+        deadline = time.monotonic() + seconds
+        while self._order is None and not self._is_lost and time.monotonic() < deadline:
+            self._select(deadline)
+        return self._order is not None and not self._is_lost
+
+    def _carry_out(self) -> bool:
+        """Run the process that the host has ordered, until it has ended. Return whether the host
+        may order another."""
+        message, self._order = self._order, None
+        assert message is not None
+        try:
+            order = decode_order(message)
+            order = prepare_on_node(order, self._host.connect)
+            streams = [self._host.connect(nonce) for nonce in order.streams]
+            child = Child(order.plan, order.extension)
+        except VersionMismatch as version:
+            self._send_last(encode({"failed": encode_error(version_error(str(version)))}))
+            return False
+        except ExthostError as error:
+            self._send_last(encode({"failed": encode_error(error)}))
+            return False
+        self._child = child
+        self._selector.register(child.exit_fd, selectors.EVENT_READ, lambda: None)
+        relays = self._start_relays(child, streams)
+        child.start_watchdog(self._call_soon)
+        self._last_message = time.monotonic()
+        self._send(encode({"started": child.pid}))
+        self._watch(child, order.silence)
+        if self._is_lost:
+            self._end(child)
+        else:
+            self._finish_outputs(relays[1:])
+        for relay in relays:
+            relay.close()
+        status = child.see_exit()
+        self._selector.unregister(child.exit_fd)
+        self._child = None
+        child.reap()
+        if status is not None:
+            self._send_last(encode_exit(status))
+        return not self._is_lost
+
+    def _start_relays(self, child: Child, streams: Sequence[socket.socket]) -> Sequence[Relay]:
         stdin, stdout, stderr = (stream.detach() for stream in streams)
         # The relays own the file descriptors from now on.
         pipes = child.stdin, child.stdout, child.stderr
         child.stdin = child.stdout = child.stderr = -1
-        self._input = Relay(self._selector, stdin, pipes[0])
-        self._outputs = (
+        return (
+            Relay(self._selector, stdin, pipes[0]),
             Relay(self._selector, pipes[1], stdout),
             Relay(self._selector, pipes[2], stderr),
         )
-        control.setblocking(False)
-        self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._wake_read, self._wake_write = os.pipe()
-        os.set_blocking(self._wake_write, False)
-        self._selector.register(control, selectors.EVENT_READ, self._on_control_data)
-        self._selector.register(child.exit_fd, selectors.EVENT_READ, lambda: None)
-        self._selector.register(0, selectors.EVENT_READ, self._on_stdin)
-        self._selector.register(self._wake_read, selectors.EVENT_READ, self._on_wake)
-        child.start_watchdog(self._call_soon)
-        control.send(encode({"started": child.pid}))
 
-    def run(self) -> None:
-        """Relay until the child has ended or the host is lost; in that case kill the child."""
+    def _watch(self, child: Child, silence: float) -> None:
+        """Relay until the child has ended or the host is lost."""
         next_beat = time.monotonic() + BEAT_SECONDS
-        while not self._is_lost and self._child.see_exit() is None:
-            for key, _ in self._selector.select(max(0.0, next_beat - time.monotonic())):
-                key.data()
+        while not self._is_lost and child.see_exit() is None:
+            self._select(next_beat)
             now = time.monotonic()
             if now >= next_beat:
                 next_beat = now + BEAT_SECONDS
                 self._send(BEAT)
-                self._is_lost = self._is_lost or now - self._last_message > self._silence
-        if self._is_lost:
-            self._end_child()
-        else:
-            self._finish_outputs()
-        status = self._child.see_exit()
-        self._child.reap()
-        if status is not None:
-            self._control.setblocking(True)
-            self._control.settimeout(_OUTPUT_SECONDS)
-            self._send(encode_exit(status))
-        self._control.close()
+                self._is_lost = self._is_lost or now - self._last_message > silence
 
-    def _finish_outputs(self) -> None:
+    def _select(self, until: float) -> None:
+        for key, _ in self._selector.select(max(0.0, until - time.monotonic())):
+            key.data()
+
+    def _finish_outputs(self, outputs: Sequence[Relay]) -> None:
         """Relay what the child wrote before it ended, and wait a little if the host is slow to
         read."""
         deadline = time.monotonic() + _OUTPUT_SECONDS
-        for output in self._outputs:
+        for output in outputs:
             while not output.drain() and time.monotonic() < deadline:
                 self._selector.select(0.01)
-            output.close()
-        self._input.close()
 
-    def _end_child(self) -> None:
-        self._child.kill()
+    @staticmethod
+    def _end(child: Child) -> None:
+        child.kill()
         with selectors.DefaultSelector() as selector:
-            selector.register(self._child.exit_fd, selectors.EVENT_READ)
+            selector.register(child.exit_fd, selectors.EVENT_READ)
             if not selector.select(_KILL_SECONDS):
-                self._child.kill()
+                child.kill()
                 selector.select(_KILL_SECONDS)
 
     def _on_control_data(self) -> None:
@@ -223,7 +239,11 @@ class NodeProcess:
             self._is_lost = True
         self._last_message = time.monotonic()
         for message in messages:
-            if "kill" in message:
+            if "order" in message:
+                self._order = message
+            elif self._child is None:
+                pass  # it was sent before the host knew that the child has ended
+            elif "kill" in message:
                 self._child.kill()
             elif message.get("signal") == signal.SIGTERM:
                 self._child.terminate()
@@ -250,6 +270,15 @@ class NodeProcess:
             self._control.send(line)
         except OSError:
             pass  # full or broken: the host notices the silence
+
+    def _send_last(self, line: bytes) -> None:
+        """Send the last message about a child, and wait a little if the host is slow to read."""
+        try:
+            self._control.settimeout(_OUTPUT_SECONDS)
+            self._control.sendall(line)
+            self._control.setblocking(False)
+        except OSError:
+            self._is_lost = True
 
 
 if __name__ == "__main__":

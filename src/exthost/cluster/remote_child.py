@@ -33,7 +33,8 @@ class RemoteChild:
 
     `control` is the control connection and `lines` its decoder. `messages` have been received on it
     already. `silence` and `spawn_seconds` are in seconds. `on_lost` is called when the node is
-    lost, and `on_released` when the process has ended and has been reaped.
+    lost, and `on_released` when the process has ended and has been reaped, with the control
+    connection if the node process can run another process, None if it cannot.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class RemoteChild:
         silence: float,
         spawn_seconds: float,
         on_lost: Callable[[], None],
-        on_released: Callable[[], None],
+        on_released: Callable[[socket.socket | None], None],
     ) -> None:
         self.node = node
         self.pid = pid
@@ -61,6 +62,7 @@ class RemoteChild:
         self.status: ExitStatus | None = None
         self._reported: ExitStatus | None = None  # by the node, before the output has arrived
         self._control: socket.socket | None = control
+        self._idle_control: socket.socket | None = None  # the same connection, after the exit
         self._lines = lines
         self._loop = asyncio.get_running_loop()
         self._silence = silence
@@ -169,7 +171,7 @@ class RemoteChild:
         """Report the exit when stdout and stderr have ended. They are separate connections, so
         their last bytes may arrive after the exit status."""
         self._reported = status
-        self._close_control()
+        self._idle_control = self._stop_control()
         self._output_end = select.epoll()
         for fd in (self.stdout, self.stderr):
             if fd != _CLOSED:
@@ -201,12 +203,18 @@ class RemoteChild:
             self._output_end.close()
             self._output_end = None
 
-    def _close_control(self) -> None:
+    def _stop_control(self) -> socket.socket | None:
+        """Stop to use the control connection, and return it; None if that was done before."""
         self._beat_timer.cancel()
-        if self._control is not None:
-            self._loop.remove_reader(self._control)
-            self._control.close()
-            self._control = None
+        control, self._control = self._control, None
+        if control is not None:
+            self._loop.remove_reader(control)
+        return control
+
+    def _close_control(self) -> None:
+        control = self._stop_control()
+        if control is not None:
+            control.close()
 
     # -- the methods of a child --------------------------------------------------------------
 
@@ -248,11 +256,13 @@ class RemoteChild:
             self._report()
             os.close(self._exit_fd)
             self._exit_fd = _CLOSED
-            self._on_released()
+            control, self._idle_control = self._idle_control, None
+            self._on_released(control)
 
     def disown(self) -> None:
         """Release the process in a forked copy of the host: it belongs to the original."""
-        control, self._control = self._control, None
+        control = self._control or self._idle_control
+        self._control = self._idle_control = None
         replace_by_null(
             (
                 self.stdin,

@@ -1,0 +1,145 @@
+"""Node processes that are kept for the next start of their extension."""
+
+import os
+import signal
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from exthost.cluster import idle_nodes
+from exthost.cluster.idle_nodes import IdleNodeProcesses
+from exthost.cluster.placer import Node, Placement
+from tests.cluster.remote import remote
+from tests.extensions.driving import until
+from tests.extensions.looking import runs
+
+NODE = Node(id="n", name="n", free={"CPU": 1.0})
+ELSEWHERE = Node(id="m", name="m", free={"CPU": 1.0})
+
+
+def placement(id: int, node: Node = NODE, **resources: float) -> Placement:
+    return Placement(id=id, node=node, gate="", nonce="", resources=resources)
+
+
+class Kept:
+    """Node processes that are kept, each with the other end of its connection."""
+
+    def __init__(self) -> None:
+        self.idle = IdleNodeProcesses()
+        self.released: list[int] = []
+        self.peers: dict[int, socket.socket] = {}
+
+    def keep(self, placement: Placement, extension: str = "a") -> None:
+        ours, self.peers[placement.id] = socket.socketpair()
+        ours.setblocking(False)
+        self.idle.keep(extension, placement, ours, lambda: self.released.append(placement.id))
+
+    def take(self, extension: str = "a", node: Node = NODE, **resources: float) -> int | None:
+        taken = self.idle.take(extension, node, resources)
+        if taken is None:
+            return None
+        taken[1].close()
+        return taken[0].id
+
+
+@pytest.fixture
+def kept() -> Iterator[Kept]:
+    kept = Kept()
+    yield kept
+    kept.idle.close()
+    for peer in kept.peers.values():
+        assert peer.recv(1) == b"", "each connection was closed"
+        peer.close()
+
+
+async def test_only_the_same_extension_node_and_resources_get_it(kept: Kept) -> None:
+    kept.keep(placement(1, CPU=1))
+    assert kept.take("b", CPU=1) is None
+    assert kept.take(CPU=2) is None
+    assert kept.take(node=ELSEWHERE, CPU=1) is None
+    assert kept.take(CPU=1) == 1
+    assert kept.take(CPU=1) is None
+    assert kept.released == []
+
+
+async def test_one_that_has_ended_is_released_and_not_used(kept: Kept) -> None:
+    kept.keep(placement(1))
+    kept.keep(placement(2))
+    kept.keep(placement(3))
+    kept.peers[1].shutdown(socket.SHUT_RDWR)
+    kept.peers.pop(2).close()
+    assert kept.take() == 3
+    assert kept.released == [1, 2]
+
+
+async def test_a_connection_that_was_reset_is_not_used(kept: Kept) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours = socket.create_connection(listener.getsockname())
+        peer, _ = listener.accept()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.close()  # sends a reset
+    ours.setblocking(False)
+    kept.idle.keep("a", placement(1), ours, lambda: kept.released.append(1))
+    assert kept.take() is None and kept.released == [1]
+
+
+async def test_what_it_holds_counts_as_free_and_is_released_for_others(kept: Kept) -> None:
+    kept.keep(placement(1, CPU=2, GPU=1))
+    kept.keep(placement(2, ELSEWHERE, CPU=1))
+    unknown = Node(id="u", name="u")
+    nodes = kept.idle.with_kept_resources([NODE, ELSEWHERE, unknown])
+    assert [node.free for node in nodes] == [{"CPU": 3.0, "GPU": 1}, {"CPU": 2.0}, None]
+    kept.idle.drop_on(["n"])
+    assert kept.released == [1]
+    assert kept.take(node=ELSEWHERE, CPU=1) == 2
+
+
+async def test_one_that_is_not_used_is_released_after_a_while(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idle_nodes, "_KEPT_SECONDS", 0.01)
+    kept.keep(placement(1))
+    await until(lambda: kept.released == [1])
+    assert kept.take() is None
+
+
+@pytest.mark.more
+async def test_the_next_process_of_an_extension_has_the_same_node_process() -> None:
+    async with remote(nodes=1, restart={"strategy": "immediate"}) as r:
+        extension = await r.extension.start()
+        (node_pid,), pids = r.node_pids, [extension.stats.pid or 0]
+        for _ in range(3):
+            os.kill(pids[-1], signal.SIGKILL)
+            await until(lambda: extension.stats.pid not in (None, pids[-1]))
+            assert await extension.call("echo", 1) == 1
+            assert r.node_pids == [node_pid]
+            pids.append(extension.stats.pid or 0)
+        assert len(set(pids)) == 4
+
+
+@pytest.mark.more
+async def test_a_kept_node_process_that_was_killed_is_replaced() -> None:
+    async with remote(nodes=1, restart={"strategy": "on-demand"}) as r:
+        extension = await r.extension.start()
+        (node_pid,) = r.node_pids
+        os.kill(extension.stats.pid or 0, signal.SIGKILL)
+        await until(lambda: extension.stats.processes == 0)
+        assert r.node_pids == [node_pid]
+        os.kill(node_pid, signal.SIGKILL)
+        await until(lambda: not runs(node_pid))
+        assert await extension.call("echo", 1) == 1
+        assert node_pid not in r.node_pids
+
+
+@pytest.mark.more
+async def test_a_kept_node_process_ends_when_it_is_not_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(idle_nodes, "_KEPT_SECONDS", 0.01)
+    async with remote(nodes=1, restart={"strategy": "on-demand"}) as r:
+        extension = await r.extension.start()
+        (node_pid,) = r.node_pids
+        os.kill(extension.stats.pid or 0, signal.SIGKILL)
+        await until(lambda: not r.node_pids and not runs(node_pid))
