@@ -155,10 +155,11 @@ def _prefer_session(pid: int) -> None:
         pass  # the process has ended, or this kernel has no autogroups
 
 
-def pin(cores: tuple[int, int] | None, hosts: Collection[int] = ()) -> str:
+def pin(cores: tuple[int, int] | None, beside: Collection[int] = ()) -> str:
     """Pin this process and all below it; return a note if nothing could be pinned.
 
-    `hosts` are processes below that are hosts themselves, and get the host's core. `cores` is the
+    `beside` are processes below that get the same core as this process: hosts in a process of
+    their own, and processes that talk to one that has the other core. `cores` is the
     result of `pair` from before anything was pinned: afterwards `pair` would see one core.
     """
     if cores is None:
@@ -170,5 +171,5 @@ def pin(cores: tuple[int, int] | None, hosts: Collection[int] = ()) -> str:
             _prefer_session(pid)
     _pin_process(os.getpid(), host)
     for pid in below:
-        _pin_process(pid, host if pid in hosts else child)
+        _pin_process(pid, host if pid in beside else child)
     return ""
