@@ -98,11 +98,7 @@ class CallOutcomes:
 
     def complete(self, completions: Completions) -> None:
         """Count and deliver results."""
-        is_observed = self._listeners and CallEnded in self._listeners
-        if is_observed:
-            # A stream whose consumer left or fell behind has ended already, and its CallEnded was
-            # published then.
-            completions = [pair for pair in completions if not pair[0].ended]
+        ended_before: list[Call] | tuple[()] = ()
         results = 0
         is_error = self._is_error
         error_results: Completions | tuple[()] = ()
@@ -110,6 +106,8 @@ class CallOutcomes:
         is_first = not wakes.ended  # `wake` is scheduled once, for the first call of a batch
         for call, value in completions:
             if call.ended:
+                # A stream whose consumer left or fell behind: its end was published then.
+                ended_before = [*ended_before, call]
                 continue
             call.ended = True
             if type(call) is AwaitableCall:  # inlined `deliver`: nearly every call has this type
@@ -128,8 +126,10 @@ class CallOutcomes:
         self.results += results
         if error_results:
             results -= self._count_failed(error_results)
-        if is_observed:
-            self._publish_results(completions)
+        if self._listeners and CallEnded in self._listeners:
+            if ended_before:
+                completions = [pair for pair in completions if pair[0] not in ended_before]
+            self._publish_results(completions, bool(error_results))
         if self.on_result is not None:
             for _ in range(results):
                 # The callback sets `on_result` to None when it closes the breaker.
@@ -157,22 +157,20 @@ class CallOutcomes:
         except ExthostError as error:  # the text of the result cannot be read
             return error
 
-    def _publish_results(self, completions: Completions) -> None:
+    def _publish_results(self, completions: Completions, has_errors: bool) -> None:
         now = self._now()
         listeners = self._listeners.get(CallEnded, ())
         extension = self._extension
-        is_error = self._is_error
+        is_error = self._is_error if has_errors else None
         for call, value in completions:
             if type(call) is AwaitableCall or not call.internal:
-                seconds = now - call.started_at
-                outcome = "error" if is_error is not None and is_error(value) else "result"
                 event = _new_event(
                     CallEnded,
                     (
                         extension,
                         call.method,
-                        outcome,
-                        seconds,
+                        "error" if is_error is not None and is_error(value) else "result",
+                        now - call.started_at,
                         call.context,
                         id(call),
                         call.trace_number,
