@@ -65,11 +65,15 @@ class Pool:
 
     def __init__(self, processes: int, max_in_flight: int = UNLIMITED) -> None:
         self.sessions: list[Session] = []
-        self.choice = ProcessChoice(self.sessions)
+        self.choice = ProcessChoice(self.sessions, self._count_busy)
+        self.busy = 0  # how often the choice reported that it took a busy process
         self.max_in_flight = max_in_flight
         self.members = [FakeSession(n) for n in range(processes)]
         for member in self.members:
             self.add(member)
+
+    def _count_busy(self) -> None:
+        self.busy += 1
 
     def add(self, session: FakeSession) -> None:
         self.sessions.append(cast("Session", session))
@@ -117,6 +121,32 @@ def test_each_idle_process_gets_a_slow_call_before_any_gets_two(processes: int) 
         for session in sent:
             assert session is not None
             pool.reply(session)
+
+
+def test_a_call_that_gets_a_busy_process_is_reported_and_one_that_gets_none_is_not() -> None:
+    pool = Pool(2, max_in_flight=2)
+    for expected in (0, 0, 1, 2):
+        assert pool.send() is not None
+        assert pool.busy == expected
+    assert pool.send() is None
+    assert pool.busy == 2
+
+
+def test_calls_of_a_batch_do_not_report_a_busy_process() -> None:
+    pool = Pool(4)
+    pool.learn_fast()
+    before = pool.busy
+    sent = {pool.send(FAST) for _ in range(64)}
+    assert len(sent) <= 2 and pool.busy == before  # two, if a batch was begun before
+
+
+def test_a_removed_process_gets_no_more_calls_of_its_batch() -> None:
+    pool = Pool(4)
+    pool.learn_fast()
+    session = pool.send(FAST)
+    assert session is not None
+    pool.remove(session)
+    assert session not in {pool.send(FAST) for _ in range(200)}
 
 
 def test_a_process_that_becomes_idle_gets_the_next_slow_call() -> None:
@@ -188,9 +218,9 @@ def test_calls_of_a_fast_method_are_kept_together(processes: int) -> None:
 def test_a_batch_is_bounded_so_that_many_fast_calls_use_several_processes() -> None:
     pool = Pool(8)
     pool.learn_fast()
-    sent = Counter(pool.send(FAST) for _ in range(8 * 32))
+    sent = Counter(pool.send(FAST) for _ in range(8 * 64))
     assert len(sent) == 8
-    assert max(sent.values()) <= 3 * 32
+    assert max(sent.values()) <= 3 * 64
 
 
 def test_a_method_is_taken_for_slow_until_it_has_shown_otherwise() -> None:

@@ -79,7 +79,7 @@ class CallQueue:
         self._holds = 0  # the number of sessions that hold calls back (`hold`)
         self.sessions: list[Session] = []  # the sessions that accept calls
         self._single: Session | None = None  # the session that gets all calls, without a pool
-        self._choice = ProcessChoice(self.sessions) if is_pool else None
+        self._choice = ProcessChoice(self.sessions, self._report_busy) if is_pool else None
         self._live_sessions: list[Session] = []  # every session that may have calls in flight
         self.waiting: OrderedDict[Call, None] = _NO_CALLS
         self.wakes = WakeBatch(loop)
@@ -92,7 +92,7 @@ class CallQueue:
         self.make_closed_error: ErrorFactory | None = None
         # Called when a call waits and no process is ready.
         self.on_needed: Callable[[], None] | None = None
-        # Called when every process of a pool is busy.
+        # Called when every process of a pool is busy, on the loop's thread.
         self.on_busy: Callable[[], None] | None = None
         # Called with the error of a call that failed while its process lives.
         self.on_failure: Callable[[ExthostError], None] | None = None
@@ -106,7 +106,9 @@ class CallQueue:
         """Send a call or let it wait. Raise the error of a call that cannot be sent or answered."""
         session = self._single
         if session is None or self.waiting or len(session.pending) >= self.max_in_flight:
-            session = self._choose(call)
+            choice, session = self._choice, None
+            if choice is not None and not self.waiting:  # waiting calls go first
+                session = choice.choose(call.method, self.max_in_flight)
         if session is None:
             self._enqueue(call)
         else:
@@ -133,18 +135,17 @@ class CallQueue:
         """Return the session of a process that has room for this call now, or None."""
         if self.waiting:  # waiting calls go first
             return None
+        if self._choice is not None:
+            return self._choice.choose(call.method, self.max_in_flight)
         session = self._single
-        if session is not None:
-            return session if len(session.pending) < self.max_in_flight else None
-        if self._choice is None:
-            return None
-        session = self._choice.choose(call.method, self.max_in_flight)
-        if self._choice.found_none_idle and session is not None and self.on_busy is not None:
-            if self.is_shared:  # this may be another thread than the loop's
-                self.loop.call_soon_threadsafe(self.on_busy)
-            else:
-                self.on_busy()
-        return session
+        has_room = session is not None and len(session.pending) < self.max_in_flight
+        return session if has_room else None
+
+    def _report_busy(self) -> None:
+        if self.on_busy is not None and self.is_shared:  # this may be another thread
+            self.loop.call_soon_threadsafe(self.on_busy)
+        elif self.on_busy is not None:
+            self.on_busy()
 
     def _enqueue(self, call: Call) -> None:
         if self.make_closed_error is not None:
@@ -203,8 +204,8 @@ class CallQueue:
         for session in self.sessions:
             # A stream may have paused reading (back-pressure); waiting calls need the replies.
             session.resume_reading()
-        if self.is_pool and self.sessions and self.on_busy is not None:
-            self.on_busy()
+        if self.is_pool and self.sessions:
+            self._report_busy()
 
     # -- room --------------------------------------------------------------------------------
 
