@@ -117,6 +117,7 @@ class AwaitableCall(Call):
         # Every call reads these; in the instance they are found faster than in the class.
         self.ended = False
         self.error = None
+        self.trace_number = None
 
     # -- from the call queue -------------------------------------------------------------------
 
