@@ -250,7 +250,8 @@ def test_tools_starts_nothing_unless_asked(folder: Path) -> None:
         "ext_text_count",
         "ext_fragile_divide",
     ]
-    keys = {"name", "tool", "extension", "description", "input_schema"}
+    keys = {"name", "tool", "extension", "description", "input_schema", "output_schema"}
+    keys |= {"provider", "capabilities", "extra"}
     assert all(set(tool) == keys for tool in asked["tools"])
 
 

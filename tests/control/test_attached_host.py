@@ -84,9 +84,11 @@ def test_a_host_on_uvloop_is_attached_to_from_uvloop(tmp_path: Path) -> None:
 async def test_tools_and_states_are_those_of_the_host(tmp_path: Path) -> None:
     async with both(tmp_path) as (host, attached):
         assert set(attached.tools) == set(host.tools) and list(attached) == list(host)
+        assert dict(attached.tools) == dict(host.tools)
+        for name, tool in host.tools.items():
+            assert attached.tools[name].extra == tool.extra
         shout = attached.tools["ext_text_shout"]
         assert (shout.tool, shout.extension) == ("shout", "text")
-        assert shout.input_schema == host.tools["ext_text_shout"].input_schema
         await attached["text"].restart()
         assert (attached["text"].state, str(host["text"].state)) == ("ready", "ready")
         await attached["text"].drain()

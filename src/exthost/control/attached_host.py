@@ -324,6 +324,10 @@ def _read_tool(tool: Mapping[str, Any]) -> RegisteredTool:
         name=tool["name"],
         description=tool["description"],
         input_schema=tool["input_schema"],
+        output_schema=tool.get("output_schema"),
         tool=tool["tool"],
         extension=tool["extension"],
+        provider=tool.get("provider", ""),
+        capabilities=tuple(tool.get("capabilities", ())),
+        extra=tool.get("extra", EMPTY_MAPPING),
     )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from exthost.control.as_data import as_data
 from exthost.control.served_host import ServedHost
 from exthost.extension.extension import Extension
 from exthost.extension.policy import effective_restart_policy
@@ -110,6 +111,10 @@ def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
                 "extension": tool.extension,
                 "description": tool.description,
                 "input_schema": tool.input_schema,
+                "output_schema": tool.output_schema,
+                "provider": tool.provider,
+                "capabilities": list(tool.capabilities),
+                "extra": as_data(tool.extra),
             }
             for tool in host.tools.values()
             if not name or tool.extension == name

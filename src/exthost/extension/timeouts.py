@@ -14,7 +14,8 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
     if isinstance(call, StreamCall) and call.stream.acknowledged:
         return CallTimeout(
             "X0840",
-            f"{call.method} took longer than {call.timeout:g} s, and its last event has not come",
+            f"{call.method} took longer than {_seconds(call.timeout)}, "
+            "and its last event has not come",
             extension=extension,
             help="give the stream a longer timeout, or look at what the extension is doing",
         )
@@ -46,7 +47,7 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
         reason = "the extension was not ready"
     error = CallTimeout(
         "X0801",
-        f"{call.method} took longer than {call.timeout + call.extended:g} s: {reason}",
+        f"{call.method} took longer than {_seconds(call.timeout + call.extended)}: {reason}",
         extension=extension,
         help=help,
     )
@@ -64,8 +65,13 @@ def not_ready_in_time_error(
     cause_text = f" ({cause.message})" if cause is not None else ""
     return CallTimeout(
         "X0801",
-        f"{method} took longer than {seconds:g} s: the extension was not ready{cause_text}",
+        f"{method} took longer than {_seconds(seconds)}: the extension was not ready{cause_text}",
         extension=extension,
         help=_LOOK_AT_EXTENSION,
         evidence=cause.evidence if cause is not None else NO_EVIDENCE,
     )
+
+
+def _seconds(seconds: float) -> str:
+    """Return a time limit for a message. What is left of another limit has many digits."""
+    return f"{round(seconds, 3):g} s"
