@@ -5,8 +5,8 @@ frame. Reading can be paused: the pipe then fills, and the process blocks (back-
 
 **Fairness.** Log messages, and lines that are not messages of the protocol, are called noise: they
 take time of the event loop, although no caller waits for them. After a read with much noise, the
-frames are passed on in slices of a fraction of a millisecond, with pauses in which the event loop
-serves other extensions.
+frames are passed on in slices of a small fraction of a millisecond, with pauses in which the event
+loop serves other extensions.
 """
 
 import asyncio
@@ -29,10 +29,9 @@ FIRST_BYTES = 1024
 # traceback has fewer lines.
 _NOISY_LINES = 64
 
-# How long one slice may take, how many frames are passed on before the time is checked again, and
-# the pause after a slice (the resolution of the timers of an event loop).
-_SLICE_SECONDS = 0.00004
-_SLICE_ITEMS = 2
+# How long one slice may take, and the pause after it (the resolution of the timers of an event
+# loop). So an extension that writes log messages without end is read at some thousands a second.
+_SLICE_SECONDS = 0.00003
 _SLICE_PAUSE_SECONDS = 0.001
 
 # The size of a read while the output is noisy.
@@ -161,8 +160,8 @@ class StdoutReader:
         self._slice_timer = None
         end = perf_counter() + _SLICE_SECONDS
         while self._pending and perf_counter() < end:
-            items, self._pending = self._pending[:_SLICE_ITEMS], self._pending[_SLICE_ITEMS:]
-            self.on_items(items)
+            first, self._pending = self._pending[:1], self._pending[1:]
+            self.on_items(first)
             if not self.is_reading:
                 return
         next_step = self._pass_on_slice if self._pending else self._read_again
