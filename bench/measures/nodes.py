@@ -1,9 +1,11 @@
 """Processes on nodes, which are simulated on this machine, against local processes."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 
-from bench import subject
+from bench import cores, subject
 from bench.memory import MIB
 from bench.rounds import duration, ratios, read_values, take_turns_async
 from bench.row import Reading, Setting
@@ -40,23 +42,33 @@ def _in_flight(extension: subject.Extension) -> Block:
 
 
 async def _against_local(
-    setting: Setting, make: Callable[[subject.Extension], Block], calls: int
+    setting: Setting,
+    make: Callable[[subject.Extension], Block],
+    calls: int,
+    *,
+    pinned: bool = False,
 ) -> Reading:
-    """Seconds on a node / seconds of a local process."""
+    """Seconds on a node / seconds of a local process. Pinned, two processes that talk to each other
+    have different cores."""
+    note = ""
     async with (
         subject.connect(setting.child) as here,
         subject.connect(setting.child, pool=_on_nodes()) as there,
     ):
         blocks = {"node": make(there), "local": make(here)}
+        if pinned:
+            below = cores.children_of(os.getpid())
+            on_nodes = [pid for child in below for pid in cores.children_of(child)]
+            note = cores.pin(cores.apart(), on_nodes)
         took = await take_turns_async(blocks, setting.rounds, calls)
     absolute = (("node", duration(took["node"])), ("local", duration(took["local"])))
-    return read_values(ratios(took["node"], took["local"]), absolute)
+    return read_values(ratios(took["node"], took["local"]), absolute, note)
 
 
 def one_call(setting: Setting) -> Reading:
     """One small call at a time."""
-    work = _against_local(setting, lambda ext: _one_by_one(ext, BLOCK_CALLS, 1), BLOCK_CALLS)
-    return subject.run(work)
+    blocks = partial(_one_by_one, calls=BLOCK_CALLS, params=1)
+    return subject.run(_against_local(setting, blocks, BLOCK_CALLS, pinned=True))
 
 
 def large_echo(setting: Setting) -> Reading:

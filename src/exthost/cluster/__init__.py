@@ -23,6 +23,7 @@ In reading order:
     cluster        chooses nodes and starts remote children for a host
     engines        the clusters of a host, by the names in `pool.engine`
     preparation    what a node does before it starts an extension: folders, pins, missing files
+    poller         waits until a file descriptor can be read or written, on the node
     relay          copies bytes between pipes and sockets, on the node
     node_process   the program that runs on the node: starts the extension, and relays its pipes
 """

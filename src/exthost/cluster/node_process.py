@@ -13,7 +13,7 @@ library, and of exthost only what is needed to start processes.
 
 import os
 import queue
-import selectors
+import select
 import signal
 import socket
 import sys
@@ -32,6 +32,7 @@ from exthost.cluster.messages import (
     encode,
     encode_exit,
 )
+from exthost.cluster.poller import Poller
 from exthost.cluster.preparation import encode_error, prepare_on_node, version_error
 from exthost.cluster.relay import Relay
 from exthost.errors import ExthostError
@@ -124,15 +125,16 @@ class NodeProcess:
         self._lines = LineDecoder()
         self._order: dict[str, Any] | None = None  # received, and not begun
         self._child: Child | None = None
-        self._is_lost = False
-        self._selector = selectors.DefaultSelector()
+        self._has_exited = False  # the child
+        self._is_lost = False  # the host
+        self._poller = Poller()
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
         control.setblocking(False)
-        self._selector.register(control, selectors.EVENT_READ, self._on_control_data)
-        self._selector.register(0, selectors.EVENT_READ, self._on_stdin)
-        self._selector.register(self._wake_read, selectors.EVENT_READ, self._on_wake)
+        self._poller.on_readable(control.fileno(), self._on_control_data)
+        self._poller.on_readable(0, self._on_stdin)
+        self._poller.on_readable(self._wake_read, self._on_wake)
 
     def run(self) -> None:
         """Carry out orders until none comes."""
@@ -144,7 +146,7 @@ class NodeProcess:
         """Return whether an order has come within these seconds."""
         deadline = time.monotonic() + seconds
         while self._order is None and not self._is_lost and time.monotonic() < deadline:
-            self._select(deadline)
+            self._poller.wait(max(0.0, deadline - time.monotonic()))
         return self._order is not None and not self._is_lost
 
     def _carry_out(self) -> bool:
@@ -164,12 +166,14 @@ class NodeProcess:
             self._send_last(encode({"failed": encode_error(error)}))
             return False
         self._child = child
-        self._selector.register(child.exit_fd, selectors.EVENT_READ, lambda: None)
+        self._has_exited = False
+        self._poller.on_readable(child.exit_fd, self._on_exit)
         relays = self._start_relays(child, streams)
         child.start_watchdog(self._call_soon)
         self._last_message = time.monotonic()
         self._send(encode({"started": child.pid}))
-        self._watch(child, order.silence)
+        self._watch(order.silence)
+        self._poller.forget(child.exit_fd)
         if self._is_lost:
             self._end(child)
         else:
@@ -177,7 +181,6 @@ class NodeProcess:
         for relay in relays:
             relay.close()
         status = child.see_exit()
-        self._selector.unregister(child.exit_fd)
         self._child = None
         child.reap()
         if status is not None:
@@ -190,25 +193,21 @@ class NodeProcess:
         pipes = child.stdin, child.stdout, child.stderr
         child.stdin = child.stdout = child.stderr = -1
         return (
-            Relay(self._selector, stdin, pipes[0]),
-            Relay(self._selector, pipes[1], stdout),
-            Relay(self._selector, pipes[2], stderr),
+            Relay(self._poller, stdin, pipes[0]),
+            Relay(self._poller, pipes[1], stdout),
+            Relay(self._poller, pipes[2], stderr),
         )
 
-    def _watch(self, child: Child, silence: float) -> None:
-        """Relay until the child has ended or the host is lost."""
+    def _watch(self, silence: float) -> None:
+        """Relay until the child has exited or the host is lost."""
         next_beat = time.monotonic() + BEAT_SECONDS
-        while not self._is_lost and child.see_exit() is None:
-            self._select(next_beat)
+        while not self._is_lost and not self._has_exited:
+            self._poller.wait(max(0.0, next_beat - time.monotonic()))
             now = time.monotonic()
             if now >= next_beat:
                 next_beat = now + BEAT_SECONDS
                 self._send(BEAT)
                 self._is_lost = self._is_lost or now - self._last_message > silence
-
-    def _select(self, until: float) -> None:
-        for key, _ in self._selector.select(max(0.0, until - time.monotonic())):
-            key.data()
 
     def _finish_outputs(self, outputs: Sequence[Relay]) -> None:
         """Relay what the child wrote before it ended, and wait a little if the host is slow to
@@ -216,16 +215,16 @@ class NodeProcess:
         deadline = time.monotonic() + _OUTPUT_SECONDS
         for output in outputs:
             while not output.drain() and time.monotonic() < deadline:
-                self._selector.select(0.01)
+                self._poller.wait(0.01)
 
     @staticmethod
     def _end(child: Child) -> None:
         child.kill()
-        with selectors.DefaultSelector() as selector:
-            selector.register(child.exit_fd, selectors.EVENT_READ)
-            if not selector.select(_KILL_SECONDS):
-                child.kill()
-                selector.select(_KILL_SECONDS)
+        exited = select.poll()
+        exited.register(child.exit_fd, select.POLLIN)
+        if not exited.poll(_KILL_SECONDS * 1000):
+            child.kill()
+            exited.poll(_KILL_SECONDS * 1000)
 
     def _on_control_data(self) -> None:
         try:
@@ -247,6 +246,10 @@ class NodeProcess:
                 self._child.kill()
             elif message.get("signal") == signal.SIGTERM:
                 self._child.terminate()
+
+    def _on_exit(self) -> None:
+        assert self._child is not None
+        self._has_exited = self._child.see_exit() is not None
 
     def _on_stdin(self) -> None:
         """End when stdin is closed: the placer, which has its other end, is gone."""

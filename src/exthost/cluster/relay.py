@@ -5,7 +5,9 @@ not read the source, so that the program that writes to the source blocks in tur
 """
 
 import os
-import selectors
+import select
+
+from exthost.cluster.poller import Poller
 
 __all__ = ["Relay"]
 
@@ -17,25 +19,41 @@ class Relay:
     """Copies in one direction. It has ended (`has_ended`), with both file descriptors closed, at
     the end of the source or when the target is closed."""
 
-    __slots__ = ("_pending", "_registered_fd", "_selector", "_source", "_target", "has_ended")
+    __slots__ = (
+        "_buffer",
+        "_pending",
+        "_poller",
+        "_registered_fd",
+        "_source",
+        "_target",
+        "has_ended",
+    )
 
-    def __init__(self, selector: selectors.BaseSelector, source: int, target: int) -> None:
+    def __init__(self, poller: Poller, source: int, target: int) -> None:
         os.set_blocking(source, False)
         os.set_blocking(target, False)
-        self._selector = selector
+        self._poller = poller
         self._source = source
         self._target = target
-        self._pending = memoryview(b"")
-        self._registered_fd = -1
+        # The memory of every read. New memory of this size for each read would take longer than all
+        # the rest.
+        self._buffer = memoryview(bytearray(_READ_BYTES))
+        self._pending = self._buffer[:0]
+        self._registered_fd = source
         self.has_ended = False
-        self._wait_for(source, selectors.EVENT_READ)
+        poller.on_readable(source, self.move)
 
-    def _wait_for(self, fd: int, event: int) -> None:
-        if self._registered_fd != fd:
-            if self._registered_fd >= 0:
-                self._selector.unregister(self._registered_fd)
-            self._selector.register(fd, event, self.move)
-            self._registered_fd = fd
+    def _wait_for_source(self) -> None:
+        if self._registered_fd != self._source:
+            self._poller.forget(self._target)
+            self._poller.on_readable(self._source, self.move)
+            self._registered_fd = self._source
+
+    def _wait_for_target(self) -> None:
+        if self._registered_fd != self._target:
+            self._poller.forget(self._source)
+            self._poller.on_writable(self._target, self.move)
+            self._registered_fd = self._target
 
     def move(self) -> bool:
         """Copy what can be copied now. Return False if the relay has ended."""
@@ -43,10 +61,11 @@ class Relay:
             return False
         try:
             if not self._pending:
-                self._pending = memoryview(os.read(self._source, _READ_BYTES))
-                if not self._pending:
+                count = os.readv(self._source, (self._buffer,))
+                if not count:
                     self.close()
                     return False
+                self._pending = self._buffer[:count]
             self._pending = self._pending[os.write(self._target, self._pending) :]
         except BlockingIOError:
             pass
@@ -54,9 +73,9 @@ class Relay:
             self.close()
             return False
         if self._pending:
-            self._wait_for(self._target, selectors.EVENT_WRITE)
+            self._wait_for_target()
         else:
-            self._wait_for(self._source, selectors.EVENT_READ)
+            self._wait_for_source()
         return True
 
     def drain(self) -> bool:
@@ -77,12 +96,12 @@ class Relay:
         """Close both descriptors. Closing twice is fine."""
         if not self.has_ended:
             self.has_ended = True
-            self._selector.unregister(self._registered_fd)
+            self._poller.forget(self._registered_fd)
             os.close(self._source)
             os.close(self._target)
 
 
 def _is_readable(fd: int) -> bool:
-    with selectors.DefaultSelector() as selector:
-        selector.register(fd, selectors.EVENT_READ)
-        return bool(selector.select(0))
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))
