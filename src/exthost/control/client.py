@@ -19,8 +19,9 @@ from exthost.errors import CallTimeout, Evidence, ExtensionGone, NotFound
 from exthost.wire.framing import Broken, Skipped
 from exthost.wire.lines import Lines
 
-# About the size of the kernel's buffers of a Unix socket.
-_READ_BYTES = 256 * 1024
+# Memory of twice this size would be requested from the system for each read, which takes longer
+# than the read.
+_READ_BYTES = 64 * 1024
 
 
 def ask(
