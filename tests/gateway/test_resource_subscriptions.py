@@ -28,11 +28,17 @@ class MadeUpServer:
 
 
 class MadeUpCatalog:
-    def __init__(self, server: MadeUpServer) -> None:
+    """A catalog of one server. While it is not ready, the catalog does not find it."""
+
+    def __init__(self, server: MadeUpServer, is_ready: bool = True) -> None:
         self._server = server
+        self.is_ready = is_ready
 
     async def find_servers(self, uri: str) -> list[MadeUpServer]:
-        return [self._server]
+        return [self._server] if self.is_ready else []
+
+    def find_server(self, id: str) -> MadeUpServer | None:
+        return self._server if self.is_ready and id == self._server.id else None
 
 
 def subscriptions_at(server: MadeUpServer) -> ResourceSubscriptions:
@@ -57,3 +63,29 @@ async def test_a_refused_subscription_is_none_and_the_next_one_asks_again() -> N
     await subscriptions.add(URI, "two")
     assert server.requests == ["resources/subscribe"] * 2
     assert subscriptions.subscribers_of(URI) == {"two"}
+
+
+async def test_a_server_that_becomes_ready_again_gets_the_subscription_again() -> None:
+    server = MadeUpServer(refusals=0)
+    subscriptions = subscriptions_at(server)
+    await subscriptions.add(URI, "one")
+    await subscriptions.resubscribe("another")
+    assert server.requests == ["resources/subscribe"]
+    await subscriptions.resubscribe("server")
+    assert server.requests == ["resources/subscribe"] * 2
+
+
+async def test_a_subscription_before_any_server_is_ready_is_sent_when_one_is() -> None:
+    server = MadeUpServer(refusals=1)
+    catalog = MadeUpCatalog(server, is_ready=False)
+    subscriptions = ResourceSubscriptions(cast("Catalog", catalog))
+    await subscriptions.add(URI, "one")
+    assert server.requests == []
+    catalog.is_ready = True
+    await subscriptions.resubscribe("another")
+    assert server.requests == []
+    await subscriptions.resubscribe("server")  # which refuses
+    await subscriptions.resubscribe("server")
+    await subscriptions.add(URI, "two")
+    assert server.requests == ["resources/subscribe"] * 2
+    assert subscriptions.subscribers_of(URI) == {"one", "two"}

@@ -1,7 +1,7 @@
 """The clients that subscribed to changes of resources.
 
 The gateway subscribes at the server when a URI gets its first subscriber, and unsubscribes when the
-last subscriber is removed. After a restart of the server it subscribes again. A subscriber is any
+last subscriber is removed. When a server becomes ready, it subscribes again. A subscriber is any
 hashable key: a `Client` of the handshake era, or an object that represents an open
 `subscriptions/listen` request of the stateless era.
 """
@@ -10,6 +10,7 @@ import logging
 from collections.abc import Hashable
 
 from exthost.errors import ExthostError
+from exthost.extension.extension import Extension
 from exthost.gateway.catalog import Catalog, is_stateless_server
 
 __all__ = ["ResourceSubscriptions"]
@@ -76,11 +77,22 @@ class ResourceSubscriptions:
         return frozenset(self._subscribers.get(uri, ()))
 
     async def resubscribe(self, server_id: str) -> None:
-        """Subscribe again at a server that was restarted."""
-        for uri, id in list(self._server_ids.items()):
-            server = self._catalog.find_server(id) if id == server_id else None
+        """Subscribe at a server that has become ready: again, or for the first time if no server
+        was ready when a client subscribed."""
+        for uri in list(self._subscribers):
+            server = await self._find_new_server(uri, server_id)
             if server is not None:
                 try:
                     await server.call("resources/subscribe", {"uri": uri})
                 except ExthostError as error:
-                    _log.warning("%s: not subscribed to %s again: %s", server_id, uri, error)
+                    _log.warning("%s: not subscribed to %s: %s", server_id, uri, error)
+
+    async def _find_new_server(self, uri: str, server_id: str) -> Extension | None:
+        """Return the server with this id if the subscriptions to a resource belong to it."""
+        if uri not in self._server_ids:
+            servers = await self._catalog.find_servers(uri)
+            # Another subscriber may have been added during the search.
+            if servers and servers[0].id == server_id and uri in self._subscribers:
+                self._server_ids.setdefault(uri, server_id)
+        is_its_own = self._server_ids.get(uri) == server_id
+        return self._catalog.find_server(server_id) if is_its_own else None
