@@ -184,7 +184,11 @@ async def test_tools_are_known_after_the_start_and_checked_before_the_call() -> 
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}  # it starts for that
         assert set(ext.tools) == {"echo", "add"}
         assert changes == [OfferChanged("hostile", ("add", "echo"), ())]
-        assert isinstance(await failing(ext.call_tool("ech")), NotFound)
+        nearly = await failing(ext.call_tool("ech"))
+        assert isinstance(nearly, NotFound) and nearly.help == "did you mean 'echo'?"
+        unknown = await failing(ext.call_tool("weather"))
+        assert isinstance(unknown, NotFound)
+        assert unknown.help.startswith("its tools are: 'echo', 'add'; for a method that is no tool")
         assert isinstance(await failing(ext.call_tool("add", {"a": "x"})), UsageError)
         accounted(ext, 1, result=1)  # neither of those was sent
         await ext.restart()

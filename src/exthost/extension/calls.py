@@ -42,10 +42,11 @@ from exthost.tool_result import ToolResult, tool_error
 # States in which the extension is not ready, and a start is under way or a call causes a start.
 _BEFORE_READY = (State.DISCOVERED, State.ADMITTED, State.STARTING, State.BACKOFF)
 
-_NO_SUCH_TOOL_HELP = (
-    "see what it offers: exthost inspect; for a method that is no tool: exthost call --method, or "
-    "ext.call"
-)
+# A part of the help of the error for a tool that an extension does not have.
+_OTHER_METHODS_HELP = "for a method that is no tool: exthost call --method, or ext.call"
+
+# How many tools the help of the same error names.
+_MAX_LISTED_TOOLS = 8
 
 # A process that leaves more than this in its stdin pipe is too busy for a notification that must
 # not wait. This is half the capacity of a Linux pipe, so a notification does not fill the pipe.
@@ -296,8 +297,14 @@ class Calls:
             "X1202",
             f"it offers no tool {name!r}",
             extension=self._spec.id,
-            help=f"did you mean {nearest_name!r}?" if nearest_name else _NO_SUCH_TOOL_HELP,
+            help=f"did you mean {nearest_name!r}?" if nearest_name else self._list_tools(),
         )
+
+    def _list_tools(self) -> str:
+        names = list(self._status.tools)
+        more = ", …" if len(names) > _MAX_LISTED_TOOLS else ""
+        listed = ", ".join(repr(name[:60]) for name in names[:_MAX_LISTED_TOOLS]) + more
+        return f"its tools are: {listed or 'none'}; {_OTHER_METHODS_HELP}"
 
     async def _wait_for_start(self, name: str, timeout: float | None) -> None:
         """Wait until the extension is ready or cannot get ready. Raises CallTimeout after the time
