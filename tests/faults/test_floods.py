@@ -13,12 +13,15 @@ from exthost.testing.peers import PEERS, HostilePeer
 from exthost.wire.framing import READ_BYTES
 from tests.extensions.looking import resident_bytes
 from tests.faults.driving import AT_ONCE_SECONDS, every, frame, held, lag_while, wrapped
-from tests.faults.trials import Trials
+from tests.faults.trials import TRIAL_SECONDS, Trials
 
 MB = 1_000_000
 
 # Noise for one read of the largest size, and for a second one.
 NOISE_BYTES = READ_BYTES + 1000
+
+# How long a flood may take: at a limited rate, and on a machine that others use as well.
+FLOOD_SECONDS = TRIAL_SECONDS - 10
 
 # How long one child may make one step of the loop work, in development mode and on a machine that
 # others use as well: a read of 64 KiB that is nothing but the shortest stray lines is the longest.
@@ -33,7 +36,8 @@ async def test_a_flood_on_stderr_is_read_away(name: str, folder: Path) -> None:
     async def flood(peer: HostilePeer, size: int, line: bytes) -> None:
         async with held(peer, folder, watched=False) as child:
             before = resident_bytes()
-            (result, lag) = await lag_while(child.spew((line, size // len(line)), fd=2))
+            spewing = child.spew((line, size // len(line)), fd=2, timeout=FLOOD_SECONDS)
+            (result, lag) = await lag_while(spewing)
             assert result == "spewed"
             assert resident_bytes() - before < 30 * MB
             assert lag < MOST_LAG_SECONDS, lag

@@ -65,25 +65,30 @@ class StderrTail:
         return how many lines were not."""
         self.total += len(data)
         self._cached_lines = None
-        self._add_to_burst(data)
+        newlines = data.count(b"\n")  # only once, since it takes the longest in short lines
+        self._add_to_burst(data, newlines)
         if len(data) >= TAIL_BYTES:
             self._tail = data[-TAIL_BYTES:]
         else:
             self._tail = (self._tail + data)[-TAIL_BYTES:]
-        return 0 if self._on_line is None else self._pass_on(data, self._on_line, room)
+        if self._on_line is None:
+            return 0
+        return self._pass_on(data, newlines, self._on_line, room)
 
-    def _add_to_burst(self, data: bytes) -> None:
+    def _add_to_burst(self, data: bytes, newlines: int) -> None:
         previous_at, self._burst_at = self._burst_at, self._now()
         if self._burst_at - previous_at > _PAUSE_SECONDS:
             self._burst_head, self._burst_lines = b"", 0
-        self._burst_lines += data.count(b"\n")
+        self._burst_lines += newlines
         if len(self._burst_head) < HEAD_BYTES:
             self._burst_head += data[: HEAD_BYTES - len(self._burst_head)]
 
-    def _pass_on(self, data: bytes, on_line: Callable[[str], None], room: int | None) -> int:
+    def _pass_on(
+        self, data: bytes, newlines: int, on_line: Callable[[str], None], room: int | None
+    ) -> int:
         *whole, rest = (self._line + data).split(b"\n", -1 if room is None else room)
-        left_out = 0
-        if room is not None and (left_out := rest.count(b"\n")):
+        left_out = newlines - len(whole)  # the rest of an earlier read has no newline
+        if left_out:
             rest = rest[rest.rfind(b"\n") + 1 :]
         for line in whole:
             on_line(_text(_last_piece(line, on_line)))

@@ -29,9 +29,11 @@ FIRST_BYTES = 1024
 # traceback has fewer lines.
 _NOISY_LINES = 64
 
-# How long one slice may take, and the pause after it (the resolution of the timers of an event
-# loop). So an extension that writes log messages without end is read at some thousands a second.
+# How long one slice may take, and the pause after so many slices (the resolution of the timers of
+# an event loop). The event loop serves others between two slices, too. So an extension that writes
+# log messages without end is read at some thousands a second.
 _SLICE_SECONDS = 0.00003
+_SLICES = 2
 _SLICE_PAUSE_SECONDS = 0.001
 
 # The size of a read while the output is noisy.
@@ -54,6 +56,7 @@ class StdoutReader:
         "_on_end",
         "_pending",
         "_slice_timer",
+        "_slices",
         "first_output",
         "is_closed",
         "is_noisy",
@@ -85,6 +88,7 @@ class StdoutReader:
         self.noise = 0  # noisy lines since the last read, counted by `on_items`
         self._pending = _NO_ITEMS  # frames of a noisy read, still to be passed on
         self._slice_timer: asyncio.TimerHandle | None = None
+        self._slices = 0  # since the last pause
 
     def resume(self) -> None:
         """Start reading, or continue after `pause`."""
@@ -165,7 +169,9 @@ class StdoutReader:
             if not self.is_reading:
                 return
         next_step = self._pass_on_slice if self._pending else self._read_again
-        self._slice_timer = self._loop.call_later(_SLICE_PAUSE_SECONDS, next_step)
+        self._slices = (self._slices + 1) % _SLICES
+        pause = 0.0 if self._slices else _SLICE_PAUSE_SECONDS
+        self._slice_timer = self._loop.call_later(pause, next_step)
 
     def _read_again(self) -> None:
         self._slice_timer = None

@@ -49,9 +49,10 @@ _TICK_SECONDS = 0.01
 # The maximum number of lines that wait: a full queue is passed on within a second.
 _MAX_WAITING = 1000
 
-# While lines of stderr are dropped, the size of a read and the pause between two reads: one read
-# takes a few hundredths of a millisecond.
+# While lines of stderr are dropped, the size of a read, and the pause after so many reads. One read
+# takes a few hundredths of a millisecond, and the event loop serves others between two of them.
 _DROPPING_READ_BYTES = 8 * 1024
+_DROPPING_READS = 2
 _DROPPING_PAUSE_SECONDS = 0.001
 
 # The name under which dropped lines are counted.
@@ -77,7 +78,7 @@ class Diagnostics:
         "_child",
         "_counts",
         "_dropped_in_tick",
-        "_is_dropping",
+        "_dropping_reads",
         "_loop",
         "_passed_on_in_tick",
         "_stderr_level",
@@ -110,7 +111,7 @@ class Diagnostics:
         self._waiting = _NOTHING_WAITS
         self._passed_on_in_tick = 0  # lines passed on in this tick
         self._dropped_in_tick = 0  # lines dropped in this tick
-        self._is_dropping = False  # whether lines of the last read of stderr were dropped
+        self._dropping_reads = 0  # the last reads of stderr, since a pause, that dropped lines
         self._tick_timer: asyncio.TimerHandle | None = None
         self.suggest_grant: Callable[[str], str] | None = None
         os.set_blocking(child.stderr, False)
@@ -122,7 +123,7 @@ class Diagnostics:
         return Counter() if self._counts is None else self._counts
 
     def _on_stderr(self) -> None:
-        size = _DROPPING_READ_BYTES if self._is_dropping else READ_BYTES
+        size = _DROPPING_READ_BYTES if self._dropping_reads else READ_BYTES
         try:
             data = os.read(self._child.stderr, size)
         except BlockingIOError:
@@ -130,8 +131,9 @@ class Diagnostics:
         except OSError:
             data = b""
         if data:
-            self._is_dropping = self._feed(data) > 0
-            if self._is_dropping:
+            self._dropping_reads = self._dropping_reads + 1 if self._feed(data) else 0
+            if self._dropping_reads > _DROPPING_READS:
+                self._dropping_reads = 1
                 self._loop.remove_reader(self._child.stderr)
                 self._loop.call_later(_DROPPING_PAUSE_SECONDS, self._read_stderr_again)
         else:
