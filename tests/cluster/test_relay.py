@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -83,7 +84,7 @@ def test_a_descriptor_that_an_earlier_callback_gave_up_is_not_called(poller: Pol
         poller.forget(pipes[1 - index][0])
 
     for index, (readable, ours) in enumerate(pipes):
-        poller.on_readable(readable, lambda index=index: call(index))  # type: ignore[misc]
+        poller.on_readable(readable, partial(call, index))
         os.write(ours, b"x")
     poller.wait(30)
     assert len(called) == 1

@@ -89,6 +89,7 @@ async def test_tools_and_states_are_those_of_the_host(tmp_path: Path) -> None:
             assert attached.tools[name].extra == tool.extra
         shout = attached.tools["ext_text_shout"]
         assert (shout.tool, shout.extension) == ("shout", "text")
+        assert shout.input_schema == host.tools["ext_text_shout"].input_schema
         await attached["text"].restart()
         assert (attached["text"].state, str(host["text"].state)) == ("ready", "ready")
         await attached["text"].drain()

@@ -89,3 +89,15 @@ async def test_a_subscription_before_any_server_is_ready_is_sent_when_one_is() -
     await subscriptions.add(URI, "two")
     assert server.requests == ["resources/subscribe"] * 2
     assert subscriptions.subscribers_of(URI) == {"one", "two"}
+
+
+async def test_a_late_subscription_that_was_refused_is_asked_for_by_the_next_subscriber() -> None:
+    server = MadeUpServer(refusals=1)
+    catalog = MadeUpCatalog(server, is_ready=False)
+    subscriptions = ResourceSubscriptions(cast("Catalog", catalog))
+    await subscriptions.add(URI, "one")
+    catalog.is_ready = True
+    await subscriptions.resubscribe("server")  # which refuses
+    await subscriptions.add(URI, "two")
+    assert server.requests == ["resources/subscribe"] * 2
+    assert subscriptions.subscribers_of(URI) == {"one", "two"}

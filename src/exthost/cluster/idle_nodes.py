@@ -56,8 +56,8 @@ class IdleNodeProcesses:
     def take(
         self, extension: str, node: Node, resources: Mapping[str, float]
     ) -> tuple[Placement, socket.socket] | None:
-        """Return a kept node process of this extension on this node, with these resources, and its
-        control connection; None if there is none."""
+        """Return a node process that is kept for this extension on this node with these resources,
+        and its control connection. Return None if no such process is kept."""
         for kept in list(self._kept.values()):
             placement = kept.placement
             fits = kept.extension == extension and placement.resources == resources

@@ -85,6 +85,7 @@ class ResourceSubscriptions:
                 try:
                     await server.call("resources/subscribe", {"uri": uri})
                 except ExthostError as error:
+                    self._server_ids.pop(uri, None)  # the next subscriber asks again
                     _log.warning("%s: not subscribed to %s: %s", server_id, uri, error)
 
     async def _find_new_server(self, uri: str, server_id: str) -> Extension | None:
