@@ -1,8 +1,11 @@
 """nexo, where a rule needs a process, a clock or more than one message to show."""
 
+import asyncio
 import json
 import logging
+import os
 import sys
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 import exthost
 from exthost.dialects.calls import HookAnswer, HookCall
 from exthost.dialects.nexo.dialect import DIALECT
-from exthost.dialects.steps import OneRequest, OneRequestOrMore
+from exthost.dialects.steps import as_generator
 from exthost.errors import (
     BreakerOpen,
     CallFailed,
@@ -40,6 +43,25 @@ def child(told: dict[str, Any] | None = None, **settings: Any) -> Any:
 # -- messages --------------------------------------------------------------------------------
 
 
+async def test_calls_hooks_and_operations_of_one_tick_are_written_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with child({"offer": {"tools": [{"name": "id"}], "hooks": ["before_message"]}}) as ext:
+        write, sizes = os.write, []
+
+        def count(fd: int, data: bytes) -> int:
+            sizes.append(data.count(b"\n"))
+            return write(fd, data)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", count)
+            calls: list[Awaitable[object]] = [ext.call_tool("id") for _ in range(3)]
+            calls += [ext.run_hook("before_message", {}) for _ in range(3)]
+            calls += [ext.calls.run_operation("list_tools", None, None) for _ in range(3)]
+            await asyncio.gather(*calls, return_exceptions=True)
+        assert sizes == [1, 8]
+
+
 @shows("nexo-wire-02", "nexo-life-04")
 async def test_numbers_go_on_over_a_restart_and_initialize_is_always_0(tmp_path: Path) -> None:
     heard = tmp_path / "heard"
@@ -53,6 +75,15 @@ async def test_numbers_go_on_over_a_restart_and_initialize_is_always_0(tmp_path:
     asked = [json.loads(line) for line in lines if line.strip()]
     assert [one["id"] for one in asked] == [0, 1, 2, 0, 3]
     assert {one["jsonrpc"] for one in asked} == {"2.0"}
+
+
+async def test_with_retry_a_tool_whose_process_died_is_sent_once_more(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    settings = {"retry": "once", "restart": {"initial_delay": "1ms"}}
+    async with child({"heard": str(heard)}, **settings) as ext:
+        error = await failing(ext.call_tool("die"))
+    assert isinstance(error, ExtensionGone) and "sent once more" in error.message
+    assert heard.read_text().count("tools/call") == 2
 
 
 @shows("nexo-wire-03", "nexo-hand-04", "nexo-life-01", "nexo-life-02", "nexo-life-03")
@@ -160,9 +191,8 @@ async def test_a_hook_that_answers_nonsense_costs_that_question_alone() -> None:
 
 def judged(answer: Any) -> HookAnswer:
     """What the host reads in this answer to `before_tool_call`."""
-    run = DIALECT.operations["hook"]
-    assert not isinstance(run, OneRequest | OneRequestOrMore)
-    steps = run(HookCall("before_tool_call", {}))
+    hook = HookCall("before_tool_call", {})
+    steps = as_generator(DIALECT.operations["hook"], hook, "before_tool_call")
     next(steps)
     with pytest.raises(StopIteration) as done:
         steps.send(Reply(1, answer))

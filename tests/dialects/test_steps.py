@@ -1,10 +1,24 @@
-"""The errors of steps: an error reply to a handshake says what can be done about it."""
+"""The steps of operations: which dialects call a tool by one request, and the errors of an error
+reply to a handshake."""
 
 import pytest
 
-from exthost.dialects.steps import handshake_result
+from exthost.dialects import find
+from exthost.dialects.steps import OneRequest, OneRequestOrMore, handshake_result
 from exthost.errors import HandshakeFailed
 from exthost.messages import Failure
+
+
+@pytest.mark.parametrize("dialect", find.BUILT_IN)
+def test_tools_and_hooks_are_no_generators_except_where_replies_have_no_ids(dialect: str) -> None:
+    """The blocking API sends a generator by way of another thread, and a generator is never sent
+    a second time (`retry`)."""
+    found = find.find_dialect(dialect)
+    operations = [found.operations.get(name) for name in ("call_tool", "hook")]
+    are_requests = all(
+        isinstance(operation, OneRequest | OneRequestOrMore | None) for operation in operations
+    )
+    assert are_requests is not found.traits.positional
 
 
 def refused(message: str, code: int | None) -> HandshakeFailed:

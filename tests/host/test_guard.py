@@ -119,6 +119,18 @@ async def test_no_call_through_the_gateway_passes_a_guard_that_is_killed_again_a
     killed.settle(times)
 
 
+async def test_a_hook_that_ends_its_process_is_sent_to_one_more_process_only(
+    tmp_path: Path,
+) -> None:
+    plugin(tmp_path / "tools")
+    heard = tmp_path / "heard"
+    guard = {"hooks": {"before_tool_call": "die"}, "heard": str(heard)}
+    plugin(tmp_path / "guard", guard, hooks=[BEFORE])
+    async with exthost.Host.from_config(document(tmp_path)) as host:
+        await failing(host.run_tool(TOOL, {"a": 1}))
+    assert heard.read_text().count("hook.handle") == 2
+
+
 # -- closed, and open ------------------------------------------------------------------------
 
 

@@ -606,8 +606,11 @@ def maybe_more() -> OneRequestOrMoreReply:
     def settle(params: Any, result: Any) -> Any:
         return more(params) if result == "more" else result
 
+    def try_again(params: Any, failure: Failure) -> Generator[Any, Any, Any] | None:
+        return more(params) if failure.message == "not so" else None
+
     return OneRequestOrMoreReply(
-        OneRequestOrMore(lambda params: ("wire", {"with": params}), settle)
+        OneRequestOrMore(lambda params: ("wire", {"with": params}), settle, try_again)
     )
 
 
@@ -640,6 +643,26 @@ def test_a_refusal_of_the_second_request_fails_the_call(dialect: Dialect) -> Non
     conversation.send(call)
     conversation.receive_bytes(reply(1, "more"))
     assert isinstance(error_of(conversation.receive_bytes(failure(2)), call), CallFailed)
+    assert is_empty(conversation)
+
+
+@pytest.mark.parametrize("dialect", BOTH)
+def test_an_error_reply_may_lead_to_another_request(dialect: Dialect) -> None:
+    conversation = opened(dialect)
+    call = StubCall("tool", 5, maybe_more())
+    conversation.send(call)
+    effects = conversation.receive_bytes(failure(1, "not so"))
+    assert written(effects) == [{"jsonrpc": "2.0", "method": "more", "params": 5, "id": 2}]
+    assert conversation.receive_bytes(reply(2, "done")) == [[(call, "done")]]
+
+
+@pytest.mark.parametrize("dialect", BOTH)
+def test_an_error_reply_that_leads_to_nothing_fails_the_call(dialect: Dialect) -> None:
+    conversation = opened(dialect)
+    call = StubCall("tool", 5, maybe_more())
+    conversation.send(call)
+    error = error_of(conversation.receive_bytes(failure(1, "no")), call)
+    assert isinstance(error, CallFailed) and error.message.startswith("tool was answered")
     assert is_empty(conversation)
 
 

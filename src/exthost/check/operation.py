@@ -9,13 +9,11 @@ from exthost.dialects.steps import (
     AskHost,
     Exchanges,
     GetOffer,
-    OneRequest,
-    OneRequestOrMore,
     Received,
     Subscribe,
     TryRequest,
     WaitFor,
-    result_of,
+    as_generator,
 )
 from exthost.messages import Failure, Notification, Request
 from exthost.offer import Offer
@@ -24,15 +22,8 @@ from exthost.offer import Offer
 async def call_tool(process: CheckedProcess, call: ToolCall, offer: Offer, seconds: float) -> Any:
     """Call a tool and return its result. Raises NoAnswer, CallFailed or ProtocolViolation."""
     operation = process.dialect.operations["call_tool"]
-    if isinstance(operation, OneRequest | OneRequestOrMore):
-        method, params = operation.request(call)
-        result = result_of(await process.request(Request(method, params), seconds), call.name)
-        if isinstance(operation, OneRequest):
-            return operation.result(result) if operation.result is not None else result
-        value = operation.finish(call, result)
-        # `finish` may return a generator, which has further steps.
-        return await _run(process, value, offer, seconds) if hasattr(value, "send") else value
-    return await _run(process, operation(call), offer, seconds)
+    steps = as_generator(operation, call, call.name)
+    return await _run(process, steps, offer, seconds)
 
 
 async def _run(process: CheckedProcess, steps: Exchanges, offer: Offer, seconds: float) -> Any:

@@ -24,6 +24,7 @@ extension announces), and may not yield AskHost, GetOffer and RetireProcess.
 """
 
 from collections.abc import Callable, Generator
+from types import GeneratorType
 from typing import Any, NamedTuple, TypeAlias
 
 from exthost.errors import CallFailed, HandshakeFailed
@@ -120,16 +121,36 @@ class OneRequest(NamedTuple):
 class OneRequestOrMore(NamedTuple):
     """An operation whose first reply is usually its last one.
 
-    `request` returns the wire method and its params. `finish` takes the params of the operation
-    and the result. It returns the value of the operation, raises an ExthostError, or returns a
-    generator that continues the operation.
+    request     returns the wire method and its params
+    finish      takes the params of the operation and the result; returns the value of the
+                operation, raises an ExthostError, or returns a generator that continues the
+                operation
+    on_failure  takes the params of the operation and an error reply; returns a generator that
+                continues the operation, or None if the error reply ends it
     """
 
     request: Callable[[Any], tuple[str, Any]]
     finish: Callable[[Any, Any], Any]
+    on_failure: Callable[[Any, Failure], Exchanges | None] | None = None
 
 
 Operation: TypeAlias = OneRequest | OneRequestOrMore | Callable[[Any], Exchanges]
+
+
+def as_generator(operation: Operation, params: Any, name: str) -> Exchanges:
+    """Return an operation of any kind as a generator. `name` is its name in errors."""
+    if isinstance(operation, OneRequest):
+        result = result_of((yield Request(*operation.request(params))), name)
+        return result if operation.result is None else operation.result(result)
+    if not isinstance(operation, OneRequestOrMore):
+        return (yield from operation(params))
+    received = yield Request(*operation.request(params))
+    value = None
+    if isinstance(received, Failure) and operation.on_failure is not None:
+        value = operation.on_failure(params, received)
+    if value is None:
+        value = operation.finish(params, result_of(received, name))
+    return (yield from value) if isinstance(value, GeneratorType) else value
 
 
 def result_of(received: Received, method: str) -> Any:

@@ -265,7 +265,8 @@ class Calls:
         try:
             answer = await self.run_operation("hook", params, timeout, name)
         except ExtensionGone as error:
-            if self._queue.make_closed_error is not None:  # no other process will come
+            # With `retry_once` the queue has sent it twice; if it is closed, no process will come.
+            if self._queue.retry_once or self._queue.make_closed_error is not None:
                 raise
             first_error = error
         else:

@@ -129,7 +129,7 @@ class Processes:
     def add(self, session: Session, now: float) -> None:
         """Add the session of a process that has just got ready."""
         if self._starter.dialect.traits.ids_continue:
-            session.next_id = self._next_id()
+            session.conversation.requests.next_id = self._next_id()
         self.workers.append(Worker(session, now, self._count_replies(), session.next_id))
 
     def has_served(self, worker: Worker) -> bool:

@@ -252,7 +252,7 @@ class Conversation:
         else:
             try:
                 if isinstance(reply, Failure):
-                    value = handler.on_failure(call.method, reply)
+                    value = handler.on_failure(call.method, call.params, reply)
                 else:
                     value = handler.on_result(call.params, reply.result)
             except Exception as error:

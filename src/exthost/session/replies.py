@@ -50,8 +50,8 @@ class ReplyHandler:
         """Handle a reply with a result; `params` are the params of the call."""
         return result
 
-    def on_failure(self, method: str, failure: Failure) -> Any:
-        """Handle a reply with an error."""
+    def on_failure(self, method: str, params: Any, failure: Failure) -> Any:
+        """Handle a reply with an error; `method` is the name of the call in errors."""
         raise call_failed_error(failure, method)
 
 
@@ -75,11 +75,11 @@ class OneRequestOrMoreReply(ReplyHandler):
     """Handles the first reply of an operation that usually needs one request, and sometimes
     more."""
 
-    __slots__ = ("_finish", "_request")
+    __slots__ = ("_finish", "_on_failure", "_request")
 
     def __init__(self, operation: OneRequestOrMore) -> None:
         super().__init__(makes_request=True)
-        self._request, self._finish = operation
+        self._request, self._finish, self._on_failure = operation
 
     def request(self, params: Any) -> tuple[str, Any]:
         return self._request(params)
@@ -89,6 +89,12 @@ class OneRequestOrMoreReply(ReplyHandler):
         if type(value) is GeneratorType:
             return Switch(GeneratorReply(value))
         return value
+
+    def on_failure(self, method: str, params: Any, failure: Failure) -> Any:
+        steps = None if self._on_failure is None else self._on_failure(params, failure)
+        if steps is None:
+            raise call_failed_error(failure, method)
+        return Switch(GeneratorReply(steps))
 
 
 class GeneratorReply(ReplyHandler):

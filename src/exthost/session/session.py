@@ -146,10 +146,6 @@ class Session:
         """The id of the next request."""
         return self.conversation.requests.next_id
 
-    @next_id.setter
-    def next_id(self, id: int) -> None:
-        self.conversation.requests.next_id = id
-
     def observe(self, observer: MessageObserver) -> Callable[[], None]:
         """Let an observer see each message; return a function that ends the observation."""
         observation = Observation(self.conversation, observer, self._on_items)
@@ -211,9 +207,13 @@ class Session:
             self.loop.call_soon_threadsafe(self._reader.resume)
 
     def write(self, frame: Frame) -> None:
-        """Write a frame that the conversation encoded."""
+        """Write a frame that the conversation encoded, together with others as in `start`."""
         with self.lock:
-            if self.cause is None:
+            if self.cause is not None:
+                return
+            if type(frame) is bytes and len(self.pending) > 1 and not self._is_shared:
+                self._writer.gather(frame)
+            else:
                 self._write_frame(frame)
 
     def _write_frame(self, frame: Frame) -> None:

@@ -123,7 +123,7 @@ class StreamTable:
         kind, result = stream.kind, None
         try:
             if isinstance(reply, Failure):
-                call.on_reply.on_failure(call.method, reply)
+                call.on_reply.on_failure(call.method, call.params, reply)
             else:
                 result = reply.result
                 if kind.ends == "reply":

@@ -22,7 +22,14 @@ from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import JsonRpc, failure_of, noise, to_json
 from exthost.dialects.meanings import Meaning, Progress, Unusable
 from exthost.dialects.options import FLAG
-from exthost.dialects.steps import Exchanges, Handshake, Operation, handshake_result, result_of
+from exthost.dialects.steps import (
+    Exchanges,
+    Handshake,
+    OneRequestOrMore,
+    Operation,
+    handshake_result,
+    result_of,
+)
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Evidence, HandshakeFailed, ProtocolViolation
 from exthost.messages import Failure, Id, Incoming, Notification, Reply, Request
@@ -148,18 +155,34 @@ def _handshake_error(why: str, value: Any) -> HandshakeFailed:
 # -- operations ------------------------------------------------------------------------------
 
 
-def _call_tool(call: ToolCall) -> Exchanges:
-    arguments = call.arguments
-    if type(arguments) is dict and _passes_context(call):
-        # This replaces a `_meta` of the caller, so that the extension can trust its contents.
-        meta = {"agent_id": None, "session_id": None, **call.context}
-        arguments = {**arguments, "_meta": meta}
-    response = yield Request("tools/call", {"name": call.name, "arguments": arguments})
-    if isinstance(response, Failure) and response.code == _METHOD_NOT_FOUND:
-        second_response = yield Request(f"tools/{call.name}", arguments)
-        if not isinstance(second_response, Failure) or second_response.code != _METHOD_NOT_FOUND:
-            response = second_response  # otherwise keep the first error, which is more useful
-    return result_of(response, call.name)
+def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
+    return "tools/call", {"name": call.name, "arguments": _make_arguments(call)}
+
+
+def _make_arguments(call: ToolCall) -> Any:
+    if type(call.arguments) is not dict or not _passes_context(call):
+        return call.arguments
+    # This replaces a `_meta` of the caller, so that the extension can trust its contents.
+    return {
+        **call.arguments,
+        "_meta": {"agent_id": None, "session_id": None, **call.context},
+    }
+
+
+def _read_tool_result(call: ToolCall, result: Any) -> Any:
+    return result
+
+
+def _try_tool_as_method(call: ToolCall, failure: Failure) -> Exchanges | None:
+    """Continue if the extension has no method `tools/call`: it may have a method for each tool."""
+    return _call_tool_as_method(call, failure) if failure.code == _METHOD_NOT_FOUND else None
+
+
+def _call_tool_as_method(call: ToolCall, first_failure: Failure) -> Exchanges:
+    received = yield Request(f"tools/{call.name}", _make_arguments(call))
+    if isinstance(received, Failure) and received.code == _METHOD_NOT_FOUND:
+        received = first_failure  # it is more useful than the second
+    return result_of(received, call.name)
 
 
 def _passes_context(call: ToolCall) -> bool:
@@ -205,12 +228,14 @@ _HOOK_ANSWER_FIELDS: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
 )
 
 
-def _hook(call: HookCall) -> Exchanges:
-    """Run a hook. Raises ProtocolViolation for an invalid reply, because an extension that replies
-    `{"abort": "yes"}` did not mean to let the event pass. A reply that clearly stops the event is
-    accepted even if its other fields are invalid."""
-    method = f"hooks/{call.name}"
-    result = result_of((yield Request(method, _make_event(call))), method)
+def _make_hook_request(call: HookCall) -> tuple[str, Any]:
+    return f"hooks/{call.name}", _make_event(call)
+
+
+def _read_hook_answer(call: HookCall, result: Any) -> HookAnswer:
+    """Return the answer in the result of a hook. Raises ProtocolViolation for an invalid result,
+    because an extension that replies `{"abort": "yes"}` did not mean to let the event pass. A
+    result that clearly stops the event is accepted even if its other fields are invalid."""
     if result is None:
         return HookAnswer()
     if type(result) is not dict:
@@ -276,9 +301,9 @@ def _parse_progress(params: Any) -> Meaning:
 
 _OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
-        "call_tool": _call_tool,
+        "call_tool": OneRequestOrMore(_make_tool_request, _read_tool_result, _try_tool_as_method),
         "list_tools": _list_tools,
-        "hook": _hook,
+        "hook": OneRequestOrMore(_make_hook_request, _read_hook_answer),
     }
 )
 

@@ -36,7 +36,7 @@ from exthost.dialects.roder.types import (
     parse_task_event,
     render_event,
 )
-from exthost.dialects.steps import Exchanges, Handshake, Outgoing, handshake_result, result_of
+from exthost.dialects.steps import Handshake, OneRequestOrMore, Outgoing, handshake_result
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.dialects.value_result import value_text
 from exthost.errors import ExthostError, HandshakeFailed, ProtocolViolation, UsageError
@@ -153,20 +153,19 @@ def _without_secrets(value: Any) -> Any:
 # -- tools -------------------------------------------------------------------------------------
 
 
-def _call_tool(call: ToolCall) -> Exchanges:
+def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
     provider = call.tool.extra.get("provider", "") if call.tool is not None else ""
-    response = yield Request(
-        "tools/call",
-        {
-            "providerId": provider,
-            "toolName": call.name,
-            "callId": str(call.context.get("call_id") or uuid.uuid4()),
-            "threadId": str(call.context.get("thread_id") or HOST_THREAD),
-            "turnId": str(call.context.get("turn_id") or uuid.uuid4()),
-            "arguments": call.arguments,
-        },
-    )
-    result = result_of(response, call.name)
+    return "tools/call", {
+        "providerId": provider,
+        "toolName": call.name,
+        "callId": str(call.context.get("call_id") or uuid.uuid4()),
+        "threadId": str(call.context.get("thread_id") or HOST_THREAD),
+        "turnId": str(call.context.get("turn_id") or uuid.uuid4()),
+        "arguments": call.arguments,
+    }
+
+
+def _read_tool_result(call: ToolCall, result: Any) -> Any:
     if (
         type(result) is not dict
         or type(result.get("content")) is not str
@@ -334,7 +333,9 @@ DIALECT = Dialect(
     framing=Lines,
     codec=_codec,
     handshake=_handshake,
-    operations=MappingProxyType({"call_tool": _call_tool}),
+    operations=MappingProxyType(
+        {"call_tool": OneRequestOrMore(_make_tool_request, _read_tool_result)}
+    ),
     streams=MappingProxyType(_STREAMS),
     notifications=MappingProxyType({"extension/event": _read_extension_event}),
     facets=MappingProxyType({"inference": Inference, "subagents": Subagents, "tasks": Tasks}),

@@ -21,7 +21,7 @@ from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import JsonRpc, decoder, noise, to_json
 from exthost.dialects.options import TEXTS
-from exthost.dialects.steps import Exchanges, Handshake, OneRequest, handshake_result, result_of
+from exthost.dialects.steps import Handshake, OneRequest, OneRequestOrMore, handshake_result
 from exthost.dialects.streams import StreamKind
 from exthost.dialects.synaps import stream_events, types
 from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
@@ -213,8 +213,11 @@ def _format_output(event: Mapping[str, Any]) -> str | None:
     return f"{shortened}\n[cut: {len(data)} bytes in all]"
 
 
-def _run_hook(call: HookCall) -> Exchanges:
-    result = result_of((yield Request("hook.handle", hook_event(call))), "hook.handle")
+def _make_hook_request(call: HookCall) -> tuple[str, Any]:
+    return "hook.handle", hook_event(call)
+
+
+def _read_hook_answer(call: HookCall, result: Any) -> HookAnswer:
     if result is None or result == {}:
         return HookAnswer()  # means "continue"
     fields = result if type(result) is dict else {}
@@ -342,7 +345,12 @@ DIALECT = Dialect(
     codec=_codec,
     handshake=_handshake,
     # call_tool is not a generator, because only a OneRequest can be sent again (the trait `retry`).
-    operations=MappingProxyType({"call_tool": OneRequest(_make_tool_request), "hook": _run_hook}),
+    operations=MappingProxyType(
+        {
+            "call_tool": OneRequest(_make_tool_request),
+            "hook": OneRequestOrMore(_make_hook_request, _read_hook_answer),
+        }
+    ),
     result_reader=_RESULT,
     streams=MappingProxyType(_STREAMS),
     notifications=MappingProxyType(

@@ -15,15 +15,13 @@ from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.steps import (
     AskHost,
     GetOffer,
-    OneRequest,
-    OneRequestOrMore,
     RetireProcess,
     Subscribe,
     TryRequest,
     WaitFor,
+    as_generator,
 )
-from exthost.errors import CallFailed
-from exthost.messages import Failure, Notification, Reply, Request
+from exthost.messages import Notification, Reply, Request
 from exthost.testing.vector_notation import MessagePattern, parse_message_pattern
 from exthost.testing.vectors.vector import Vector
 
@@ -150,17 +148,9 @@ def operation_without_process(vector: Vector) -> Any:
             params = ToolCall(name, params["arguments"], context, tools.get(name))
     else:
         operation = dialect.methods[fields["method"]]
-    if isinstance(operation, OneRequest):
-        return play_script(_run_one_request(operation, params), fields["script"])
     handlers = vector.json("handlers", {})
-    if isinstance(operation, OneRequestOrMore):
-        return play_script(
-            _run_one_request_or_more(operation, params),
-            fields["script"],
-            _first_offer(vector),
-            handlers,
-        )
-    return play_script(operation(params), fields["script"], _first_offer(vector), handlers)
+    steps = as_generator(operation, params, fields.get("operation") or fields["method"])
+    return play_script(steps, fields["script"], _first_offer(vector), handlers)
 
 
 def _first_offer(vector: Vector) -> Any:
@@ -171,18 +161,3 @@ def _first_offer(vector: Vector) -> Any:
     settings = {key: vector.fields[key] for key in ("config", "options") if key in vector.fields}
     fields = vector.first_handshake | settings
     return handshake_without_process(replace(vector, table="handshake", fields=fields))
-
-
-def _run_one_request_or_more(operation: OneRequestOrMore, params: Any) -> Generator[Any, Any, Any]:
-    reply = yield Request(*operation.request(params))
-    if isinstance(reply, Failure):
-        raise CallFailed("X0701", reply.message, error_message=reply.message)
-    value = operation.finish(params, reply.result)
-    return (yield from value) if isinstance(value, Generator) else value
-
-
-def _run_one_request(operation: OneRequest, params: Any) -> Generator[Any, Any, Any]:
-    reply = yield Request(*operation.request(params))
-    if isinstance(reply, Failure):
-        raise CallFailed("X0701", reply.message, error_message=reply.message)
-    return operation.result(reply.result) if operation.result is not None else reply.result
