@@ -14,7 +14,8 @@ import exthost
 from exthost.dialects.calls import HookCall
 from exthost.dialects.streams import Unreadable
 from exthost.dialects.synaps import types
-from exthost.dialects.synaps.dialect import DIALECT, hook_event
+from exthost.dialects.synaps.dialect import DIALECT
+from exthost.dialects.synaps.hooks import hook_event
 from exthost.errors import (
     CallFailed,
     CallTimeout,

@@ -11,7 +11,8 @@ import pytest
 import exthost
 from exthost.config import Config, config_from_mapping
 from exthost.dialects.calls import HookCall
-from exthost.dialects.synaps.dialect import DIALECT, hook_event
+from exthost.dialects.synaps.dialect import DIALECT
+from exthost.dialects.synaps.hooks import hook_event
 from exthost.dialects.value_result import VALUE_RESULT
 from exthost.errors import CallFailed, ExthostError, ProtocolViolation, Refused, UsageError
 from exthost.host.api import external_changes

@@ -2,7 +2,9 @@
 
 In reading order:
 
-    dialect            codec, handshake, tools, hooks and streams
+    dialect            codec, handshake, tools and streams
+    hooks              the request of a hook, and the actions in its reply
+    result             reads the results of tools
     offer              checks the reply to `initialize`, and makes the Offer from it
     types              the payloads of messages as dataclasses
     stream_events      parses the events of providers and commands

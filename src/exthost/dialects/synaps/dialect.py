@@ -11,36 +11,30 @@ manifest; tools, providers and capabilities are announced in the handshake (`off
 commands send events that belong to the call in flight; only the reply ends such a call.
 """
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from exthost.dialects.base import Dialect, Traits
-from exthost.dialects.calls import HookAnswer, HookCall, ToolCall
+from exthost.dialects.calls import ToolCall
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import JsonRpc, decoder, noise, to_json
 from exthost.dialects.options import TEXTS
-from exthost.dialects.steps import Handshake, OneRequest, OneRequestOrMore, handshake_result
+from exthost.dialects.steps import Handshake, OneRequest, handshake_result
 from exthost.dialects.streams import StreamKind
 from exthost.dialects.synaps import stream_events, types
 from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
+from exthost.dialects.synaps.hooks import RUN_HOOK, wants_hook
 from exthost.dialects.synaps.host_requests import HOST_REQUESTS, granted_permissions
-from exthost.dialects.synaps.manifest import HOOKS, PROTOCOL_VERSION, Manifest, Subscription
+from exthost.dialects.synaps.manifest import PROTOCOL_VERSION, Manifest
 from exthost.dialects.synaps.offer import make_offer
-from exthost.dialects.value_result import VALUE_RESULT, value_text
-from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.errors import Evidence, ProtocolViolation, UsageError
+from exthost.dialects.synaps.result import SYNAPS_RESULT
+from exthost.errors import Evidence, ProtocolViolation
 from exthost.messages import Failure, Id, Incoming, Notification, Reply, Request
 from exthost.shutdown_steps import CloseStdin, Say
-from exthost.spec import Limits, Restart, Spec
-from exthost.tool_result import Block, TextBlock
-from exthost.wire import jsontext
+from exthost.spec import Limits, Restart
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 from exthost.wire.headers import Headers
-
-# The protocol's limit for the output of a tool in a hook.
-HOOK_OUTPUT_BYTES = 32 * 1024
 
 # Request ids are unsigned 64-bit integers, below this limit. A message with another id is noise: it
 # is logged and ignored.
@@ -128,166 +122,6 @@ def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
     return "tool.call", {"name": wire_name or call.name, "input": call.arguments}
 
 
-def _has_text(result: Any) -> bool:
-    """Return whether a result is an object with text in `content`; the result then stands for that
-    text."""
-    return type(result) is dict and type(result.get("content")) is str
-
-
-def _result_text(result: Any) -> str:
-    return value_text(result["content"] if _has_text(result) else result)
-
-
-def _result_content(result: Any) -> tuple[Block, ...]:
-    return (TextBlock(_result_text(result)),)
-
-
-_RESULT = VALUE_RESULT._replace(text=_result_text, content=_result_content)
-
-
-# -- hooks -------------------------------------------------------------------------------------
-
-
-def wants_hook(spec: Spec, hook: str, event: Mapping[str, Any]) -> bool:
-    """Return whether one of the subscriptions of a plugin matches this event."""
-    subscriptions = spec.manifest.subscriptions if isinstance(spec.manifest, Manifest) else ()
-    return any(
-        subscription.hook == hook and _matches(subscription, event)
-        for subscription in subscriptions
-    )
-
-
-def _matches(subscription: Subscription, event: Mapping[str, Any]) -> bool:
-    """Return whether an event passes all filters of a subscription."""
-    if subscription.tool is not None and subscription.tool not in (
-        event.get("tool_name"),
-        _runtime_name(event),
-    ):
-        return False
-    if subscription.equals is None and subscription.contains is None:
-        return True
-    text = jsontext.canonical(event.get("arguments"))
-    if subscription.equals is not None and jsontext.canonical(subscription.equals[0]) != text:
-        return False
-    return subscription.contains is None or subscription.contains in text
-
-
-def _runtime_name(event: Mapping[str, Any]) -> str | None:
-    """Return the full name of the event's tool, `extension:tool`; None if the event has no tool."""
-    extension, tool = event.get("extension_id"), event.get("tool")
-    return f"{extension}:{tool}" if extension and tool else None
-
-
-def hook_event(call: HookCall) -> dict[str, Any]:
-    """Return the params of a hook request: all nine fields, null for those without a value."""
-    event = call.event
-    context = event.get("context", EMPTY_MAPPING)
-    return {
-        "kind": call.name,
-        "tool_name": event.get("tool_name"),
-        "tool_runtime_name": _runtime_name(event),
-        "tool_input": event.get("arguments"),
-        "tool_output": _format_output(event),
-        "message": event.get("message"),
-        "session_id": event.get("session_id", context.get("session_id")),
-        "transcript": event.get("transcript"),
-        "data": event.get("data"),
-    }
-
-
-def _format_output(event: Mapping[str, Any]) -> str | None:
-    if "error" in event:
-        error = event["error"]
-        message = error.get("message") if isinstance(error, Mapping) else error
-        return f"Tool execution failed: {message}"
-    if "result" not in event:
-        return None
-    result = event["result"]
-    if _has_text(result):
-        result = result["content"]
-    text = result if type(result) is str else jsontext.encode(result).decode("utf-8", "replace")
-    data = text.encode("utf-8", "replace")
-    if len(data) <= HOOK_OUTPUT_BYTES:
-        return text
-    shortened = data[:HOOK_OUTPUT_BYTES].decode("utf-8", "ignore")
-    return f"{shortened}\n[cut: {len(data)} bytes in all]"
-
-
-def _make_hook_request(call: HookCall) -> tuple[str, Any]:
-    return "hook.handle", hook_event(call)
-
-
-def _read_hook_answer(call: HookCall, result: Any) -> HookAnswer:
-    if result is None or result == {}:
-        return HookAnswer()  # means "continue"
-    fields = result if type(result) is dict else {}
-    action = fields.get("action")
-    hook_answer = _ACTIONS[action](fields) if type(action) is str and action in _ACTIONS else None
-    if hook_answer is None and action == "modify":
-        # The plugin requested other input, but sent none. The unchanged input must not be used, so
-        # the call is blocked.
-        hook_answer, action = (
-            HookAnswer(abort=True, reason="its modify was malformed", final=True),
-            "block",
-        )
-    if hook_answer is None:
-        raise ProtocolViolation(
-            "X0651",
-            "its answer to a hook cannot be read",
-            help='answer with {"action": "continue"}, or another action with its member',
-            evidence=Evidence(bytes=_format_evidence(result)),
-        )
-    allowed = HOOKS[call.name].actions if call.name in HOOKS else ("continue",)
-    if action not in allowed:
-        raise ProtocolViolation(
-            "X0651",
-            f"the hook {call.name} cannot be answered with {action!r}",
-            help=f"it may be answered with: {', '.join(allowed)}",
-        )
-    return hook_answer
-
-
-def _format_evidence(value: Any) -> str:
-    try:
-        return jsontext.encode(value).decode("utf-8", "replace")[:500]
-    except UsageError:  # nested too deep to be encoded again
-        return ""
-
-
-def _continue(fields: dict[str, Any]) -> HookAnswer | None:
-    return HookAnswer()
-
-
-def _block(fields: dict[str, Any]) -> HookAnswer | None:
-    reason = fields.get("reason")
-    return HookAnswer(abort=True, reason=reason, final=True) if type(reason) is str else None
-
-
-def _confirm(fields: dict[str, Any]) -> HookAnswer | None:
-    message = fields.get("message")
-    return HookAnswer(confirm=message, final=True) if type(message) is str else None
-
-
-def _inject(fields: dict[str, Any]) -> HookAnswer | None:
-    content = fields.get("content")
-    return HookAnswer(inject=content) if type(content) is str else None
-
-
-def _modify(fields: dict[str, Any]) -> HookAnswer | None:
-    if "input" not in fields:
-        return None
-    return HookAnswer(override={"arguments": fields["input"]}, final=True)
-
-
-_ACTIONS = {
-    "continue": _continue,
-    "block": _block,
-    "confirm": _confirm,
-    "inject": _inject,
-    "modify": _modify,
-}
-
-
 # -- streams -----------------------------------------------------------------------------------
 
 
@@ -348,10 +182,10 @@ DIALECT = Dialect(
     operations=MappingProxyType(
         {
             "call_tool": OneRequest(_make_tool_request),
-            "hook": OneRequestOrMore(_make_hook_request, _read_hook_answer),
+            "hook": RUN_HOOK,
         }
     ),
-    result_reader=_RESULT,
+    result_reader=SYNAPS_RESULT,
     streams=MappingProxyType(_STREAMS),
     notifications=MappingProxyType(
         {

@@ -1,0 +1,161 @@
+"""The hooks of synaps: which plugins get an event, the request, and the actions in its reply."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from exthost.dialects.calls import HookAnswer, HookCall
+from exthost.dialects.steps import OneRequestOrMore
+from exthost.dialects.synaps.manifest import HOOKS, Manifest, Subscription
+from exthost.dialects.synaps.result import has_text
+from exthost.empty_mapping import EMPTY_MAPPING
+from exthost.errors import Evidence, ProtocolViolation, UsageError
+from exthost.spec import Spec
+from exthost.wire import jsontext
+
+__all__ = ["RUN_HOOK", "hook_event", "wants_hook"]
+
+# The protocol's limit for the output of a tool in a hook.
+HOOK_OUTPUT_BYTES = 32 * 1024
+
+
+def wants_hook(spec: Spec, hook: str, event: Mapping[str, Any]) -> bool:
+    """Return whether one of the subscriptions of a plugin matches this event."""
+    subscriptions = spec.manifest.subscriptions if isinstance(spec.manifest, Manifest) else ()
+    return any(
+        subscription.hook == hook and _matches(subscription, event)
+        for subscription in subscriptions
+    )
+
+
+def _matches(subscription: Subscription, event: Mapping[str, Any]) -> bool:
+    """Return whether an event passes all filters of a subscription."""
+    if subscription.tool is not None and subscription.tool not in (
+        event.get("tool_name"),
+        _runtime_name(event),
+    ):
+        return False
+    if subscription.equals is None and subscription.contains is None:
+        return True
+    text = jsontext.canonical(event.get("arguments"))
+    if subscription.equals is not None and jsontext.canonical(subscription.equals[0]) != text:
+        return False
+    return subscription.contains is None or subscription.contains in text
+
+
+def _runtime_name(event: Mapping[str, Any]) -> str | None:
+    """Return the full name of the event's tool, `extension:tool`; None if the event has no tool."""
+    extension, tool = event.get("extension_id"), event.get("tool")
+    return f"{extension}:{tool}" if extension and tool else None
+
+
+def hook_event(call: HookCall) -> dict[str, Any]:
+    """Return the params of a hook request: all nine fields, null for those without a value."""
+    event = call.event
+    context = event.get("context", EMPTY_MAPPING)
+    return {
+        "kind": call.name,
+        "tool_name": event.get("tool_name"),
+        "tool_runtime_name": _runtime_name(event),
+        "tool_input": event.get("arguments"),
+        "tool_output": _format_output(event),
+        "message": event.get("message"),
+        "session_id": event.get("session_id", context.get("session_id")),
+        "transcript": event.get("transcript"),
+        "data": event.get("data"),
+    }
+
+
+def _format_output(event: Mapping[str, Any]) -> str | None:
+    if "error" in event:
+        error = event["error"]
+        message = error.get("message") if isinstance(error, Mapping) else error
+        return f"Tool execution failed: {message}"
+    if "result" not in event:
+        return None
+    result = event["result"]
+    if has_text(result):
+        result = result["content"]
+    text = result if type(result) is str else jsontext.encode(result).decode("utf-8", "replace")
+    data = text.encode("utf-8", "replace")
+    if len(data) <= HOOK_OUTPUT_BYTES:
+        return text
+    shortened = data[:HOOK_OUTPUT_BYTES].decode("utf-8", "ignore")
+    return f"{shortened}\n[cut: {len(data)} bytes in all]"
+
+
+def _make_request(call: HookCall) -> tuple[str, Any]:
+    return "hook.handle", hook_event(call)
+
+
+def _read_answer(call: HookCall, result: Any) -> HookAnswer:
+    if result is None or result == {}:
+        return HookAnswer()  # means "continue"
+    fields = result if type(result) is dict else {}
+    action = fields.get("action")
+    hook_answer = _ACTIONS[action](fields) if type(action) is str and action in _ACTIONS else None
+    if hook_answer is None and action == "modify":
+        # The plugin requested other input, but sent none. The unchanged input must not be used, so
+        # the call is blocked.
+        hook_answer, action = (
+            HookAnswer(abort=True, reason="its modify was malformed", final=True),
+            "block",
+        )
+    if hook_answer is None:
+        raise ProtocolViolation(
+            "X0651",
+            "its answer to a hook cannot be read",
+            help='answer with {"action": "continue"}, or another action with its member',
+            evidence=Evidence(bytes=_format_evidence(result)),
+        )
+    allowed = HOOKS[call.name].actions if call.name in HOOKS else ("continue",)
+    if action not in allowed:
+        raise ProtocolViolation(
+            "X0651",
+            f"the hook {call.name} cannot be answered with {action!r}",
+            help=f"it may be answered with: {', '.join(allowed)}",
+        )
+    return hook_answer
+
+
+def _format_evidence(value: Any) -> str:
+    try:
+        return jsontext.encode(value).decode("utf-8", "replace")[:500]
+    except UsageError:  # nested too deep to be encoded again
+        return ""
+
+
+def _continue(fields: dict[str, Any]) -> HookAnswer | None:
+    return HookAnswer()
+
+
+def _block(fields: dict[str, Any]) -> HookAnswer | None:
+    reason = fields.get("reason")
+    return HookAnswer(abort=True, reason=reason, final=True) if type(reason) is str else None
+
+
+def _confirm(fields: dict[str, Any]) -> HookAnswer | None:
+    message = fields.get("message")
+    return HookAnswer(confirm=message, final=True) if type(message) is str else None
+
+
+def _inject(fields: dict[str, Any]) -> HookAnswer | None:
+    content = fields.get("content")
+    return HookAnswer(inject=content) if type(content) is str else None
+
+
+def _modify(fields: dict[str, Any]) -> HookAnswer | None:
+    if "input" not in fields:
+        return None
+    return HookAnswer(override={"arguments": fields["input"]}, final=True)
+
+
+_ACTIONS = {
+    "continue": _continue,
+    "block": _block,
+    "confirm": _confirm,
+    "inject": _inject,
+    "modify": _modify,
+}
+
+
+RUN_HOOK = OneRequestOrMore(_make_request, _read_answer)
