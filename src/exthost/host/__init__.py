@@ -14,6 +14,7 @@ In reading order:
     model_calls            runs the tool calls in a model's response
     tool_finder            finds a tool by name, starting extensions if needed
     hook_policy            pure: whether a call is refused when a hook fails
+    hook_index             pure: which extensions have which hooks
     hooks                  calls the hooks of extensions, before and after an event
     hooked_call            runs one tool call with its hooks
     tool_runner            `host.run_tool`: finds a tool, and calls it with its hooks

@@ -33,6 +33,7 @@ from exthost.dialects.calls import HookAnswer
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExtensionGone, ExthostError
 from exthost.events import Bus, HookFailed
+from exthost.host.hook_index import HookIndex
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
 from exthost.offer import Offer
 from exthost.spec import Spec
@@ -133,7 +134,7 @@ class Hooks:
         policy: Mapping[str, str] = EMPTY_MAPPING,
         bus: Bus | None = None,
     ) -> None:
-        self._extensions = extensions
+        self.index = HookIndex(extensions)  # the host marks it stale when an extension changes
         self.policy = policy
         self._bus = bus
         self._logged_warnings: set[str] = set()
@@ -142,18 +143,12 @@ class Hooks:
     def may_be_called(self) -> bool:
         """Return whether any extension has a hook, or may have a hook that is unknown before its
         handshake."""
-        return any(
-            extension.offer.hooks or extension.may_have_hooks for extension in self._extensions()
-        )
+        return not self.index.is_empty
 
-    def handlers(self, name: str) -> list[Hooked]:
+    def handlers(self, name: str) -> tuple[Hooked, ...]:
         """Return the extensions that offer the hook `name`, in the order of their calls, at most
         MAX_HANDLERS."""
-        extensions = [
-            extension for extension in self._extensions() if name in extension.offer.hooks
-        ]
-        # The sort is stable: extensions of the same priority stay in the order of the host.
-        extensions.sort(key=lambda extension: extension.spec.priority)
+        extensions = self.index.handlers(name)
         for extension in extensions[MAX_HANDLERS:]:
             self._warn_once(
                 f"{extension.id}: {name} has {MAX_HANDLERS} handlers already; not asked"
@@ -220,9 +215,7 @@ class Hooks:
 
     async def _start_with_unknown_hooks(self) -> None:
         """Start the extensions whose hooks are known only after their handshake."""
-        with_unknown_hooks = [
-            extension for extension in self._extensions() if extension.may_have_hooks
-        ]
+        with_unknown_hooks = self.index.with_unknown_hooks
         if with_unknown_hooks:
             await asyncio.gather(*(_start(extension) for extension in with_unknown_hooks))
 

@@ -87,7 +87,7 @@ class Host:
         environ = host_environ() if environ is None else dict(environ)
         self._api = HostApi(environ)
         self._sinks = EventSinks(self.events)
-        self.registry = Registry(self._publish_tools_changed)
+        self.registry = Registry(self._on_extensions_changed)
         self._extensions = ExtensionSet(self.registry, self._sinks)
         # An alias, because every call uses it and this saves an attribute look-up.
         self._by_id = self._extensions.by_id
@@ -392,6 +392,7 @@ class Host:
         """Kill every process of the extensions now. `close` then returns soon."""
         self._extensions.kill()
 
-    def _publish_tools_changed(self) -> None:
+    def _on_extensions_changed(self) -> None:
+        self.hooks.index.mark_stale()
         if ToolsChanged in self.events.kinds:
             self.events.publish(ToolsChanged())

@@ -1,0 +1,74 @@
+"""Which extensions have which hooks: kept until an extension changes, and never out of date."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import exthost
+from exthost.errors import Refused
+from exthost.host.hook_index import HookIndex
+from exthost.offer import Offer
+from exthost.spec import Spec
+from tests.extensions.driving import failing
+from tests.extensions.nexo_tree import CHILD as NEXO
+from tests.extensions.synaps_tree import plugin
+
+TOOL = "ext_tools_echo"
+
+
+class Owner:
+    """An extension, as far as the index looks at it. Counts how often it is looked at."""
+
+    def __init__(self, *hooks: str, priority: int = 0, may_have_hooks: bool = False) -> None:
+        self.spec = Spec(id="x", argv=(), priority=priority)
+        self.may_have_hooks = may_have_hooks
+        self.hooks = hooks
+        self.looks = 0
+
+    @property
+    def offer(self) -> Offer:
+        self.looks += 1
+        return Offer(hooks=self.hooks)
+
+
+def test_extensions_are_looked_at_once_until_they_change() -> None:
+    owners = [Owner("before"), Owner()]
+    index = HookIndex(lambda: owners)
+    for _ in range(3):
+        assert index.handlers("before") == (owners[0],) and index.handlers("after") == ()
+        assert not index.is_empty and index.with_unknown_hooks == ()
+    assert [owner.looks for owner in owners] == [1, 1]
+    owners[1].hooks = ("after",)
+    index.mark_stale()
+    assert index.handlers("after") == (owners[1],)
+
+
+def test_a_hook_that_is_offered_twice_is_called_once() -> None:
+    owner = Owner("before", "before")
+    assert HookIndex(lambda: [owner]).handlers("before") == (owner,)
+
+
+def test_hooks_that_are_not_known_yet_count() -> None:
+    owner = Owner(may_have_hooks=True)
+    index = HookIndex(lambda: [owner])
+    assert index.with_unknown_hooks == (owner,) and not index.is_empty
+    assert HookIndex[Owner](list).is_empty
+
+
+async def test_a_guard_counts_from_its_coming_to_its_going(tmp_path: Path) -> None:
+    plugin(tmp_path / "tools")
+    told = {
+        "offer": {"hooks": ["before_tool_call"]},
+        "hooks": {"before_tool_call": {"abort": True, "reason": "no"}},
+    }
+    command = {"type": "process", "command": sys.executable, "args": [str(NEXO), json.dumps(told)]}
+    document: dict[str, Any] = {"discovery": {"search_paths": [str(tmp_path)]}}
+    async with exthost.Host.from_config(document) as host:
+        assert (await host.run_tool(TOOL, {"a": 1})).data == {"a": 1}
+        await host.load({"name": "guard", "dialect": "nexo", "source": command})
+        assert isinstance(await failing(host.run_tool(TOOL, {"a": 1})), Refused)
+        await host["guard"].restart()
+        assert isinstance(await failing(host.run_tool(TOOL, {"a": 1})), Refused)
+        await host.unload("guard")
+        assert (await host.run_tool(TOOL, {"a": 1})).data == {"a": 1}
