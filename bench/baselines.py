@@ -28,7 +28,11 @@ _HEAD, _TAIL = b'{"id":1000,"method":"echo","params":{"text":"', b'"}}\n'
 SMALL: dict[str, str] = {"text": "x" * (LINE_BYTES - len(_HEAD) - len(_TAIL))}
 SMALL_LINE = _HEAD + SMALL["text"].encode() + _TAIL
 assert len(SMALL_LINE) == LINE_BYTES
-# The same call as an MCP host sends it.
+# The same call as a nexo host and an MCP host send it.
+NEXO_LINE = (
+    b'{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","arguments":{"text":"%b"}},'
+    b'"id":1000}\n' % SMALL["text"].encode()
+)
 MCP_LINE = (
     b'{"jsonrpc":"2.0","id":1000,"method":"tools/call","params":{"name":"echo","arguments":'
     b'{"text":"%b"}}}\n' % SMALL["text"].encode()

@@ -96,6 +96,15 @@ CALL_TOOL_ROWS: tuple[Row, ...] = (
         limit_s=LIMIT_S,
     ),
     Row(
+        key="call_tool-nexo-asyncio-100-ext",
+        name="host.call_tool, nexo, 100 in flight, asyncio / ext.call",
+        measure=tools.against_ext_call(dialect="nexo"),
+        direction=Direction.AT_LEAST,
+        must=0.9,
+        stretch=0.95,
+        limit_s=LIMIT_S,
+    ),
+    Row(
         key="run_tool-no-hook",
         name="host.run_tool, one call, no hook / host.call_tool",
         measure=tools.run_tool(hooks=0),

@@ -7,7 +7,8 @@
  *   echo --mcp         an MCP server of the handshake era with one tool, which gives back the `text`
  *                      of its arguments; for any client's order of members. With --mcp-headers the
  *                      same in frames of Content-Length
- *   echo --hooks       a nexo extension that has two hooks and answers both with null
+ *   echo --nexo        a nexo extension with the same tool, and with two hooks, which it answers with
+ *                      null
  *   echo --cigen       a cigen plugin: introduces itself, then answers plans and generates in turn
  *   echo --limit N H C the limit no host can beat: starts itself as a child, plays N rounds of a
  *                      100-byte line with it from core H to core C (-1 = not pinned), and prints
@@ -196,6 +197,19 @@ static size_t scalar(const char *from, const char *end) {
     return (size_t)(at - from);
 }
 
+/* A result of MCP with the `text` of the arguments. */
+static void answer_echo(const char *line, const char *end, const char *id, size_t id_size) {
+    static const char before[] = ",\"result\":{\"content\":[{\"type\":\"text\",\"text\":";
+    static char body[HEAD_BYTES];
+    const char *text = member(line, end, "\"text\"");
+    size_t text_size = text ? scalar(text, end) : 0;
+    if (text_size + sizeof before + 8 > sizeof body) fail("a text that long");
+    memcpy(body, before, sizeof before - 1);
+    memcpy(body + sizeof before - 1, text, text_size);
+    memcpy(body + sizeof before - 1 + text_size, "}]}}", 4);
+    answer_mcp(id, id_size, body, sizeof before - 1 + text_size + 4);
+}
+
 static void serve_mcp(const char *line, size_t size) {
     static const char hello[] =
         ",\"result\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{\"tools\":{}},"
@@ -203,20 +217,12 @@ static void serve_mcp(const char *line, size_t size) {
     static const char tools[] =
         ",\"result\":{\"tools\":[{\"name\":\"echo\",\"inputSchema\":" SCHEMA "}]}}";
     static const char unknown[] = ",\"error\":{\"code\":-32601,\"message\":\"unknown\"}}";
-    static const char before[] = ",\"result\":{\"content\":[{\"type\":\"text\",\"text\":";
     const char *end = line + size;
     const char *id = member(line, end, "\"id\""), *method = member(line, end, "\"method\"");
     if (!id || !method) return; /* a notification */
     size_t id_size = scalar(id, end), method_size = scalar(method, end);
     if (is(method, method_size, "\"tools/call\"")) {
-        const char *text = member(line, end, "\"text\"");
-        size_t text_size = text ? scalar(text, end) : 0;
-        static char body[HEAD_BYTES];
-        if (text_size + sizeof before + 8 > sizeof body) fail("a text that long");
-        memcpy(body, before, sizeof before - 1);
-        memcpy(body + sizeof before - 1, text, text_size);
-        memcpy(body + sizeof before - 1 + text_size, "}]}}", 4);
-        answer_mcp(id, id_size, body, sizeof before - 1 + text_size + 4);
+        answer_echo(line, end, id, id_size);
     } else if (is(method, method_size, "\"initialize\"")) {
         answer_mcp(id, id_size, hello, sizeof hello - 1);
     } else if (is(method, method_size, "\"tools/list\"")) {
@@ -227,15 +233,18 @@ static void serve_mcp(const char *line, size_t size) {
 }
 
 /* Its host sends integers as ids; `initialize` has the id 0. */
-static void serve_hooks(const char *line, size_t size) {
+static void serve_nexo(const char *line, size_t size) {
     static const char hello[] =
-        ",\"result\":{\"server_version\":\"1\",\"hooks\":[\"before_tool_call\",\"after_tool_call\"]}}";
+        ",\"result\":{\"server_version\":\"1\",\"hooks\":[\"before_tool_call\",\"after_tool_call\"],"
+        "\"tools\":[{\"name\":\"echo\",\"description\":\"\",\"input_schema\":" SCHEMA "}]}}";
     static const char nothing[] = ",\"result\":null}";
     const char *end = line + size;
     const char *id = member(line, end, "\"id\""), *method = member(line, end, "\"method\"");
     if (!id || !method) return; /* a notification */
-    size_t id_size = scalar(id, end);
-    if (is(method, scalar(method, end), "\"initialize\""))
+    size_t id_size = scalar(id, end), method_size = scalar(method, end);
+    if (is(method, method_size, "\"tools/call\""))
+        answer_echo(line, end, id, id_size);
+    else if (is(method, method_size, "\"initialize\""))
         answer_mcp(id, id_size, hello, sizeof hello - 1);
     else
         answer_mcp(id, id_size, nothing, sizeof nothing - 1);
@@ -392,7 +401,7 @@ int main(int count, char **words) {
     if (count == 2 && !strcmp(words[1], "--raw")) return serve_bytes();
     if (count == 2 && !strcmp(words[1], "--cigen")) return serve_cigen();
     if (count == 2 && !strcmp(words[1], "--schema")) with_schema = 1;
-    if (count == 2 && !strcmp(words[1], "--hooks")) return serve_lines(serve_hooks);
+    if (count == 2 && !strcmp(words[1], "--nexo")) return serve_lines(serve_nexo);
     if (count == 2 && !strcmp(words[1], "--mcp")) return serve_lines(serve_mcp);
     if (count == 2 && !strcmp(words[1], "--mcp-headers")) return mcp_headers = 1, serve_frames();
     if (count == 5 && !strcmp(words[1], "--limit"))

@@ -4,7 +4,8 @@ says so.
     python echo.py             a morphir extension that echoes
     python echo.py --schema    the same, and its tool has a schema for its arguments
     python echo.py --mcp       an MCP server with one tool, which returns the text of its arguments
-    python echo.py --hooks     a nexo extension that has two hooks and answers both with null
+    python echo.py --nexo      a nexo extension with the same tool, and with two hooks, which it
+                               answers with null
     python echo.py --raw       sends every byte back
 
 Runs as a script in a bare interpreter, so it imports nothing of exthost.
@@ -26,7 +27,11 @@ MCP_HELLO = {
     "capabilities": {"tools": {}},
     "serverInfo": {"name": "python", "version": "1"},
 }
-HOOKS_HELLO = {"server_version": "1", "hooks": ["before_tool_call", "after_tool_call"]}
+NEXO_HELLO = {
+    "server_version": "1",
+    "hooks": ["before_tool_call", "after_tool_call"],
+    "tools": [{"name": "echo", "description": "", "input_schema": SCHEMA}],
+}
 
 
 def send(data: bytes) -> None:
@@ -59,6 +64,11 @@ def answer_checked(line: bytes) -> bytes:
     return answer(line, CHECKED_OFFER)
 
 
+def echo_result(request: dict[str, Any]) -> dict[str, Any]:
+    """Return a result of MCP with the text of the arguments."""
+    return {"content": [{"type": "text", "text": request["params"]["arguments"]["text"]}]}
+
+
 def answer_mcp(line: bytes) -> bytes:
     """Return the reply to one JSON-RPC request of an MCP client; empty for a notification."""
     request = json.loads(line)
@@ -67,8 +77,7 @@ def answer_mcp(line: bytes) -> bytes:
     reply: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
     match request["method"]:
         case "tools/call":
-            text = request["params"]["arguments"]["text"]
-            reply["result"] = {"content": [{"type": "text", "text": text}]}
+            reply["result"] = echo_result(request)
         case "initialize":
             reply["result"] = MCP_HELLO
         case "tools/list":
@@ -78,13 +87,17 @@ def answer_mcp(line: bytes) -> bytes:
     return json.dumps(reply, separators=(",", ":")).encode() + b"\n"
 
 
-def answer_hooks(line: bytes) -> bytes:
+def answer_nexo(line: bytes) -> bytes:
     """Return the reply to one request of a nexo host; empty for a notification."""
     request = json.loads(line)
     if "id" not in request:
         return b""
-    result = HOOKS_HELLO if request["method"] == "initialize" else None
-    reply = {"jsonrpc": "2.0", "id": request["id"], "result": result}
+    reply: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"], "result": None}
+    match request["method"]:
+        case "tools/call":
+            reply["result"] = echo_result(request)
+        case "initialize":
+            reply["result"] = NEXO_HELLO
     return json.dumps(reply, separators=(",", ":")).encode() + b"\n"
 
 
@@ -108,7 +121,7 @@ def serve_bytes() -> None:
         send(data)
 
 
-MODES = {"--schema": answer_checked, "--mcp": answer_mcp, "--hooks": answer_hooks}
+MODES = {"--schema": answer_checked, "--mcp": answer_mcp, "--nexo": answer_nexo}
 
 if __name__ == "__main__":
     try:

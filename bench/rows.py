@@ -208,6 +208,11 @@ ROWS: tuple[Row, ...] = (
         measure=growth.in_company,
     ),
     Row(
+        key="growth-run_tool",
+        name="host.run_tool with 200 extensions loaded / with 1",
+        measure=growth.run_tool_in_company,
+    ),
+    Row(
         key="growth-discovery",
         name="finding one of 10,000 manifests / of 1,000",
         measure=discovery.many_manifests,

@@ -10,7 +10,7 @@ errors may come, and from the codec only ProtocolViolation.
 
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,9 @@ with atheris.instrument_imports(include=["exthost"]):
     from exthost.dialects.handshake_context import HandshakeContext
     from exthost.dialects.steps import (
         AskHost,
-        Exchanges,
         GetOffer,
-        OneRequest,
-        OneRequestOrMore,
-        Operation,
         TryRequest,
-        result_of,
+        as_generator,
     )
     from exthost.errors import ExthostError, ProtocolViolation
     from exthost.messages import Failure, Noise, Notification, Reply, Request
@@ -119,22 +115,9 @@ def _operate(dialect: Dialect, frames: list[bytes], context: HandshakeContext) -
         "hook": HookCall("before_message", {}),
     }
     for name, operation in dialect.operations.items():
-        _converse(dialect, _steps(operation, asked.get(name)), frames)
-    for method in dialect.methods.values():
-        _converse(dialect, _steps(method, {}), frames)
-
-
-def _steps(operation: Operation, params: Any) -> Exchanges:
-    """Any operation as a generator of exchanges."""
-    if isinstance(operation, OneRequest):
-        method, asked = operation.request(params)
-        result = result_of((yield Request(method, asked)), method)
-        return operation.result(result) if operation.result is not None else result
-    if isinstance(operation, OneRequestOrMore):
-        method, asked = operation.request(params)
-        settled = operation.finish(params, result_of((yield Request(method, asked)), method))
-        return (yield from settled) if isinstance(settled, Generator) else settled
-    return (yield from operation(params))
+        _converse(dialect, as_generator(operation, asked.get(name), name), frames)
+    for name, method in dialect.methods.items():
+        _converse(dialect, as_generator(method, {}, name), frames)
 
 
 def _notice(dialect: Dialect, notice: Notification) -> None:

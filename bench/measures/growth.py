@@ -4,11 +4,13 @@ constant.
 
 import asyncio
 import statistics
+from collections.abc import Awaitable, Callable
 
 from bench import baselines, cores, memory, subject
 from bench.children import bare
 from bench.crowd import crowd
-from bench.measures.calls import BLOCK_CALLS, MORE_ROUNDS, small_call
+from bench.measures import tools
+from bench.measures.calls import BLOCK_CALLS, MORE_ROUNDS, one_by_one, small_call
 from bench.rounds import Samples, duration, held, ratios, read_values, take_turns_async
 from bench.row import Reading, Setting
 
@@ -80,5 +82,30 @@ def in_company(setting: Setting) -> Reading:
             (str(COMPANY), duration(crowded["exthost"])),
         )
         return Reading(relative(crowded) / relative(alone), absolute, note)
+
+    return subject.run(work())
+
+
+def run_tool_in_company(setting: Setting) -> Reading:
+    """`host.run_tool` in a host of 200 extensions / in a host of one, in turn."""
+    memory.allow_files(COMPANY * 8 + 100)
+
+    async def work() -> Reading:
+        pair = cores.apart()
+        many = [tools.entry(setting, f"x{number}") for number in range(COMPANY)]
+        async with subject.host(*many) as crowded, subject.host(tools.entry(setting)) as alone:
+            note = cores.pin(pair)
+
+            def run(host: subject.Host, extension: str) -> Callable[[], Awaitable[object]]:
+                name = subject.registered(extension)
+                return lambda: host.run_tool(name, tools.ARGUMENTS, timeout=subject.CALL_S)
+
+            blocks = {
+                str(COMPANY): one_by_one(run(crowded, "x0")),
+                "1": one_by_one(run(alone, "x")),
+            }
+            took = await take_turns_async(blocks, MORE_ROUNDS * setting.rounds, BLOCK_CALLS)
+        absolute = tuple((name, duration(took[name])) for name in took)
+        return read_values(ratios(took[str(COMPANY)], took["1"]), absolute, note)
 
     return subject.run(work())

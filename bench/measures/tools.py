@@ -27,10 +27,15 @@ from bench.row import Reading, Setting
 
 ARGUMENTS = baselines.SMALL
 # The arguments of a child, the line that the raw pipe sends, and the result of the tool.
-MODES = {"morphir": "--schema", "mcp": "--mcp"}
-LINES = {"morphir": baselines.SMALL_LINE, "mcp": baselines.MCP_LINE}
+MODES = {"morphir": "--schema", "nexo": "--nexo", "mcp": "--mcp"}
+LINES = {
+    "morphir": baselines.SMALL_LINE,
+    "nexo": baselines.NEXO_LINE,
+    "mcp": baselines.MCP_LINE,
+}
 RESULTS: dict[str, Any] = {
     "morphir": ARGUMENTS,
+    "nexo": {"content": [{"type": "text", "text": ARGUMENTS["text"]}]},
     "mcp": {"content": [{"type": "text", "text": ARGUMENTS["text"]}]},
 }
 # The events of a call; the others have nothing to do with it.
@@ -61,7 +66,7 @@ def tool_call(host: subject.Host, extension: str = "x") -> Call:
 def ext_call(host: subject.Host, dialect: str) -> Call:
     """Return the same request through `ext.call`, in the method names of the dialect."""
     extension = host["x"]
-    if dialect == "mcp":
+    if dialect != "morphir":
         params = {"name": "echo", "arguments": ARGUMENTS}
         return lambda: extension.call("tools/call", params, timeout=subject.CALL_S)
     return lambda: extension.call("echo", ARGUMENTS, timeout=subject.CALL_S)
@@ -269,7 +274,7 @@ def run_tool(*, hooks: int, many: bool = False) -> Measure:
 
     async def work(setting: Setting) -> Reading:
         pair = cores.apart()
-        argv = (*setting.child, "--hooks")
+        argv = (*setting.child, "--nexo")
         hooked = [subject.entry(f"hook{n}", argv, dialect="nexo") for n in range(hooks)]
         async with subject.host(entry(setting), *hooked) as host:
             # Where hooks start at first use, run_tool would pass over them.

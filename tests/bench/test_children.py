@@ -62,9 +62,15 @@ def test_an_mcp_child_greets_lists_its_tool_and_echoes(child: tuple[str, ...]) -
     assert (unknown["id"], unknown["error"]["code"]) == (3, -32601)
 
 
-def test_a_child_with_hooks_offers_two_and_has_nothing_to_say(child: tuple[str, ...]) -> None:
+def test_a_nexo_child_echoes_offers_two_hooks_and_has_nothing_to_say(
+    child: tuple[str, ...],
+) -> None:
     event = {"tool_name": "echo", "extension_id": "x", "arguments": ARGUMENTS}
     asked = {"jsonrpc": "2.0", "method": "hooks/before_tool_call", "params": event, "id": 7}
-    hello, answer = replies((*child, "--hooks"), [HELLO, asked])
+    params = {"name": "echo", "arguments": {"text": "x"}}
+    call = {"jsonrpc": "2.0", "method": "tools/call", "params": params, "id": 8}
+    hello, answer, called = replies((*child, "--nexo"), [HELLO, asked, call])
     assert hello["result"]["hooks"] == ["before_tool_call", "after_tool_call"]
+    assert hello["result"]["tools"][0]["input_schema"]["required"] == ["text"]
+    assert called["result"] == {"content": [{"type": "text", "text": "x"}]}
     assert answer == {"jsonrpc": "2.0", "id": 7, "result": None}

@@ -124,13 +124,13 @@ class OneRequestOrMore(NamedTuple):
     request     returns the wire method and its params
     finish      takes the params of the operation and the result; returns the value of the
                 operation, raises an ExthostError, or returns a generator that continues the
-                operation
+                operation; None leaves the result unchanged
     on_failure  takes the params of the operation and an error reply; returns a generator that
                 continues the operation, or None if the error reply ends it
     """
 
     request: Callable[[Any], tuple[str, Any]]
-    finish: Callable[[Any, Any], Any]
+    finish: Callable[[Any, Any], Any] | None
     on_failure: Callable[[Any, Failure], Exchanges | None] | None = None
 
 
@@ -144,12 +144,14 @@ def as_generator(operation: Operation, params: Any, name: str) -> Exchanges:
         return result if operation.result is None else operation.result(result)
     if not isinstance(operation, OneRequestOrMore):
         return (yield from operation(params))
-    received = yield Request(*operation.request(params))
-    value = None
-    if isinstance(received, Failure) and operation.on_failure is not None:
-        value = operation.on_failure(params, received)
-    if value is None:
-        value = operation.finish(params, result_of(received, name))
+    request, finish, on_failure = operation
+    received = yield Request(*request(params))
+    if isinstance(received, Failure) and on_failure is not None:
+        steps = on_failure(params, received)
+        if steps is not None:
+            return (yield from steps)
+    result = result_of(received, name)
+    value = result if finish is None else finish(params, result)
     return (yield from value) if isinstance(value, GeneratorType) else value
 
 

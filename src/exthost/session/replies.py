@@ -85,6 +85,8 @@ class OneRequestOrMoreReply(ReplyHandler):
         return self._request(params)
 
     def on_result(self, params: Any, result: Any) -> Any:
+        if self._finish is None:
+            return result
         value = self._finish(params, result)
         if type(value) is GeneratorType:
             return Switch(GeneratorReply(value))

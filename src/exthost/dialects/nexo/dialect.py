@@ -169,10 +169,6 @@ def _make_arguments(call: ToolCall) -> Any:
     }
 
 
-def _read_tool_result(call: ToolCall, result: Any) -> Any:
-    return result
-
-
 def _try_tool_as_method(call: ToolCall, failure: Failure) -> Exchanges | None:
     """Continue if the extension has no method `tools/call`: it may have a method for each tool."""
     return _call_tool_as_method(call, failure) if failure.code == _METHOD_NOT_FOUND else None
@@ -301,7 +297,7 @@ def _parse_progress(params: Any) -> Meaning:
 
 _OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
-        "call_tool": OneRequestOrMore(_make_tool_request, _read_tool_result, _try_tool_as_method),
+        "call_tool": OneRequestOrMore(_make_tool_request, None, _try_tool_as_method),
         "list_tools": _list_tools,
         "hook": OneRequestOrMore(_make_hook_request, _read_hook_answer),
     }
