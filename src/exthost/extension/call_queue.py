@@ -76,7 +76,7 @@ class CallQueue:
         self.max_in_flight = max_in_flight  # per process, in force now: 0 while calls are held
         self._configured_max = max_in_flight
         self._max_unless_held = max_in_flight  # the breaker lowers it to 1 for its probes
-        self._holds = 0  # the number of sessions that hold calls back (`hold`)
+        self._holds = 0  # the number of sessions that hold calls back (`hold_calls`)
         self.sessions: list[Session] = []  # the sessions that accept calls
         self._single: Session | None = None  # the session that gets all calls, without a pool
         self._choice = ProcessChoice(self.sessions, self._report_busy) if is_pool else None
@@ -209,13 +209,13 @@ class CallQueue:
 
     # -- room --------------------------------------------------------------------------------
 
-    def hold(self) -> None:
+    def hold_calls(self) -> None:
         """Send no more calls for now. New calls wait, within their own time limits."""
         self._holds += 1
         self.max_in_flight = 0
 
-    def release(self) -> None:
-        """Send calls again, unless another session still holds them."""
+    def release_calls(self) -> None:
+        """Send calls again, unless another session still needs them held back."""
         self._holds -= 1
         self._update_room()
 
@@ -348,9 +348,9 @@ class CallQueue:
         """End a call whose deadline has passed."""
         session = call.session
         if call.ended:
-            if session is not None:  # its consumer left, and it stayed in flight for its reply
+            if session is not None:  # a stream whose consumer left before the reply came
                 session.abandon(call, "no reply came")
-                self._free_place(session)
+                self._record_end_and_pump(session)
             return
         handler = call.on_reply
         if isinstance(handler, GeneratorReply) and handler.is_optional and session is not None:
@@ -370,9 +370,9 @@ class CallQueue:
         """Watch the new deadline of a stream that the extension has accepted. An accepted stream no
         longer counts as a call in flight, so another call may be sent."""
         self.watch_deadline(call)
-        self._free_place(call.session)
+        self._record_end_and_pump(call.session)
 
-    def _free_place(self, session: Session) -> None:
+    def _record_end_and_pump(self, session: Session) -> None:
         self._record_end(session)
         if self.waiting:
             self.pump()

@@ -74,7 +74,7 @@ class Extension(FacetAttributes):
         on_change  called when the state or the tools have changed
         objection  returns the reason why the host must not start the extension, or None; called
                    each time the requirements are checked (`admit`)
-        vet        raises if the offer (tools, hooks, commands) of a new process conflicts with
+        vet        raises if the offer (tools, hooks, capabilities) of a new process conflicts with
                    another extension
         attend     called with each new session; returns further handlers for its requests, over
                    which `handlers` take precedence
@@ -298,7 +298,7 @@ class Extension(FacetAttributes):
         status, recovery = self._status, self._supervisor.recovery
         if status.state is State.READY and status.reported_health:
             return status.reported_health
-        has_crashed = recovery.restarts.has_crashed or recovery.gate.is_half_open
+        has_crashed = recovery.restarts.has_crashed or recovery.breaker.is_half_open
         return health_in(status.state, has_crashed=has_crashed)
 
     @property

@@ -56,6 +56,7 @@ class Starter:
 
     handlers, vet, objection, attend, environ, spawn and traffic are parameters of `Extension`.
 
+    spec             how the extension is configured: its command, variables, limits and so on
     admission        the result of the checks before the start; None until `admit` was called
     argv             the command line of the last start, or of the next one
     tools_digest     the digest of the first offer's tools if they are pinned, else ""
@@ -368,7 +369,7 @@ class Start:
             handlers |= {**starter.attend(session), **starter.handlers}
         self.session = session
         self.tool_refresh = ToolRefresh(session, starter.on_tools_listed)
-        session.on_stale = self.tool_refresh.request
+        session.on_stale_offer = self.tool_refresh.request
         handshake_began_at = queue.loop.time()
         try:
             self.offer = await shake_hands(session, launch.context, fallback=starter.uses_fallback)

@@ -33,9 +33,9 @@ class Stats:
     ready. `breaker` is the state of the circuit breaker: closed, open or half-open. `processes` is
     the number of ready processes, and `nodes` the number of processes on other machines, by the
     name of the machine. `uptime` is the seconds since a process last got ready. Three fields are
-    about one process, in a pool the oldest: `pid`; `dropped`, which counts its output that
-    could not be used, by reason; and `timings_ms`, the milliseconds that its spawn took, and the
-    last handshake.
+    about one process, in a pool the oldest. `pid` is its process id. `dropped` counts its output
+    that could not be used, by reason. `timings_ms` has the milliseconds that its spawn took, and
+    the last handshake.
     """
 
     calls: int
@@ -138,7 +138,7 @@ def build_stats(totals: Totals, status: Status, supervisor: Supervisor, now: flo
         waiting=counts["waiting"],
         restarts=counts["restarts"],
         crashes=counts["crashes"],
-        breaker=supervisor.recovery.gate.phase.value,
+        breaker=supervisor.recovery.breaker.phase.value,
         processes=len(supervisor.processes.workers),
         uptime=now - status.ready_at if status.ready_at is not None else 0.0,
         pid=child.pid if child is not None else None,

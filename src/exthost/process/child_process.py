@@ -29,11 +29,11 @@ class ChildProcess(Protocol):
         """The name of the node that the process runs on; "" for this machine."""
 
     @property
-    def is_leaving(self) -> bool:
-        """Whether the process is to be replaced, because its node is being drained."""
+    def is_node_draining(self) -> bool:
+        """Whether the node is being drained: its processes are to be replaced on other nodes."""
 
-    def on_leave(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when the node is being drained; immediately, if it is already."""
+    def on_node_draining(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the draining of the node begins; immediately, if it has begun."""
 
     @property
     def has_cgroup(self) -> bool:

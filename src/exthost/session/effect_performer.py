@@ -36,7 +36,7 @@ from exthost.session.effects import (
     StreamAccepted,
     Subscribed,
     SubscriptionEnded,
-    Write,
+    WriteFrame,
 )
 from exthost.session.failures import EndCause
 from exthost.session.inbound import Handler, InboundRequests
@@ -51,12 +51,19 @@ from exthost.spec import Limits
 
 
 class SessionPort(Protocol):
-    """The part of the session that the performer uses."""
+    """The part of the session that the performer uses.
+
+    limits          the time and size limits of the extension
+    wire_id         the id that the extension uses for itself in its messages
+    handlers        the functions that answer requests of the child, by method
+    on_stale_offer  called when the tools have changed and must be requested again, or None
+    internal        sends the host's own requests
+    """
 
     limits: Limits
     wire_id: str
     handlers: Mapping[str, Handler]
-    on_stale: Callable[[], None] | None
+    on_stale_offer: Callable[[], None] | None
     internal: InternalCalls
 
     def write(self, frame: Frame) -> None: ...
@@ -102,7 +109,7 @@ class EffectPerformer:
         # In dialects that need it: holds messages back while the child waits for an answer.
         self.hold: OutboundHold | None = None
         if self._dialect.traits.quiet_while_asked:
-            self.hold = OutboundHold(owner.hold, owner.release)
+            self.hold = OutboundHold(owner.hold_calls, owner.release_calls)
 
     def perform(self, effect: Any) -> None:
         """Perform one effect."""
@@ -118,7 +125,7 @@ class EffectPerformer:
     def _perform_failed(self, effect: Failed) -> None:
         self._owner.fail(effect.call, effect.error)
 
-    def _perform_write(self, effect: Write) -> None:
+    def _perform_write(self, effect: WriteFrame) -> None:
         self._session.write(effect.frame)
 
     def _perform_send_internal(self, effect: SendInternal) -> None:
@@ -199,8 +206,8 @@ class EffectPerformer:
             call.extend_deadline(self._owner.now(), factor * call.timeout)
 
     def _report_stale_offer(self) -> None:
-        if self._session.on_stale is not None:
-            self._session.on_stale()
+        if self._session.on_stale_offer is not None:
+            self._session.on_stale_offer()
 
     def _perform_subscribed(self, effect: Subscribed) -> None:
         if self._subscriptions is None:
@@ -232,7 +239,7 @@ class EffectPerformer:
 
 _PERFORM: Mapping[type, Callable[[EffectPerformer, Any], None]] = {
     Failed: EffectPerformer._perform_failed,
-    Write: EffectPerformer._perform_write,
+    WriteFrame: EffectPerformer._perform_write,
     SendInternal: EffectPerformer._perform_send_internal,
     SetDeadline: EffectPerformer._perform_set_deadline,
     DeliverEvent: EffectPerformer._perform_deliver_event,

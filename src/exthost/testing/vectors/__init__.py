@@ -28,9 +28,9 @@ number of these tables, each of which is a vector:
                       answers    the id of the call that is answered by a frame over the limit;
                                  "nothing" if the id cannot be known
                       alone      true if the same bytes may not come twice
-    [[handshake]]   `script` results in the offer (the tools, hooks and commands that the extension
-                    announces) `offer`. `config`, `options` and `handlers` (the host's replies to
-                    the extension, by method) are JSON texts.
+    [[handshake]]   `script` results in the offer (the tools, hooks and capabilities that the
+                    extension announces) `offer`. `config`, `options` and `handlers` (the host's
+                    replies to the extension, by method) are JSON texts.
     [[refusal]]     The handshake in `script` fails with an error of the kind `error` and the code
                     `code`, whose message contains `says`.
     [[operation]]   `operation` (a name that is the same in every dialect, such as "call_tool") or
@@ -45,6 +45,15 @@ real process can perform (see `exthost.testing.scripted_child`). Every vector ha
 `shows` lists the ids of the requirements that it tests. A vector with `limits` is checked with a
 clock that moves on only at each `! silence`, by the limit. Without such a clock it takes as long as
 the limit.
+
+In reading order:
+
+    vector         a vector, and functions that load vectors from TOML files
+    check          checks vectors, without a process and with one
+    read_vector    the table `read`: bytes that become messages
+    script_player  plays a script against the generators of a dialect, without a process
+    processes      plays a script with a real process
+    expectations   compares results with what a vector expects
 """
 
 from exthost.testing.vectors.check import check_vector, check_with_process, run_vectors
