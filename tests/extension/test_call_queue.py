@@ -8,23 +8,23 @@ from exthost.extension.call_queue import CallQueue
 
 async def test_a_concurrency_that_is_set_during_a_hold_applies_when_the_hold_ends() -> None:
     queue = CallQueue("x", max_in_flight=10, bus=Bus(), loop=asyncio.get_running_loop())
-    queue.hold()
+    queue.hold_calls()
     queue.set_concurrency(1)
     assert queue.max_in_flight == 0
-    queue.release()
+    queue.release_calls()
     assert queue.max_in_flight == 1
-    queue.hold()
+    queue.hold_calls()
     queue.set_concurrency(None)
     assert queue.max_in_flight == 0
-    queue.release()
+    queue.release_calls()
     assert queue.max_in_flight == 10
 
 
 async def test_a_queue_that_two_sessions_hold_sends_again_when_both_have_released_it() -> None:
     queue = CallQueue("x", max_in_flight=10, bus=Bus(), loop=asyncio.get_running_loop())
-    queue.hold()
-    queue.hold()
-    queue.release()
+    queue.hold_calls()
+    queue.hold_calls()
+    queue.release_calls()
     assert queue.max_in_flight == 0
-    queue.release()
+    queue.release_calls()
     assert queue.max_in_flight == 10

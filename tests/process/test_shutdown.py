@@ -19,7 +19,7 @@ class Scripted:
     def _note(self, what: object) -> None:
         self.asked.append(what)
 
-    async def say(self, message: Request | Notification, wait: float) -> None:
+    async def send_message(self, message: Request | Notification, wait: float) -> None:
         self._note(f"say {message.method} {wait:g}")
 
     def write_raw(self, data: bytes) -> None:

@@ -32,7 +32,7 @@ async def test_a_noisy_read_is_passed_on_in_slices() -> None:
 
     def on_items(items: list[Item]) -> None:
         calls.append(len(items))
-        reader.noise += len(items)
+        reader.unawaited_lines += len(items)
 
     loop = asyncio.get_running_loop()
     reader = StdoutReader(read_end, Lines(1000), loop, on_items, lambda: None)

@@ -76,7 +76,7 @@ class CallQueue:
         self.max_in_flight = max_in_flight  # per process, in force now: 0 while calls are held
         self._configured_max = max_in_flight
         self._max_unless_held = max_in_flight  # the breaker lowers it to 1 for its probes
-        self._holds = 0  # the number of sessions that hold calls back (`hold`)
+        self._holds = 0  # the number of sessions that hold calls back (`hold_calls`)
         self.sessions: list[Session] = []  # the sessions that accept calls
         self._single: Session | None = None  # the session that gets all calls, without a pool
         self._choice = ProcessChoice(self.sessions, self._report_busy) if is_pool else None
@@ -209,13 +209,13 @@ class CallQueue:
 
     # -- room --------------------------------------------------------------------------------
 
-    def hold(self) -> None:
+    def hold_calls(self) -> None:
         """Send no more calls for now. New calls wait, within their own time limits."""
         self._holds += 1
         self.max_in_flight = 0
 
-    def release(self) -> None:
-        """Send calls again, unless another session still holds them."""
+    def release_calls(self) -> None:
+        """Send calls again, unless another session still needs them held back."""
         self._holds -= 1
         self._update_room()
 

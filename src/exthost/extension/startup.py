@@ -368,7 +368,7 @@ class Start:
             handlers |= {**starter.attend(session), **starter.handlers}
         self.session = session
         self.tool_refresh = ToolRefresh(session, starter.on_tools_listed)
-        session.on_stale = self.tool_refresh.request
+        session.on_stale_offer = self.tool_refresh.request
         handshake_began_at = queue.loop.time()
         try:
             self.offer = await shake_hands(session, launch.context, fallback=starter.uses_fallback)

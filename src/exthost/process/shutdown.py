@@ -21,13 +21,13 @@ CLEAN_KILL_SECONDS = 1.0
 class Stoppable(Protocol):
     """The process to be shut down, as the steps use it.
 
-    say           sends a message, and waits up to `wait` seconds for a reply if it is a request
+    send_message  sends a message, and waits up to `wait` seconds for a reply if it is a request
     write_raw     writes bytes to stdin
     terminate     sends SIGTERM
     exits_within  waits up to `seconds`, and returns whether the process has exited
     """
 
-    async def say(self, message: Request | Notification, wait: float) -> None: ...
+    async def send_message(self, message: Request | Notification, wait: float) -> None: ...
     def write_raw(self, data: bytes) -> None: ...
     def close_stdin(self) -> None: ...
     def terminate(self) -> None: ...
@@ -42,7 +42,7 @@ async def run_steps(steps: Sequence[ShutdownStep], process: Stoppable) -> bool:
         wait = 0.0  # seconds to wait for the exit; the patterns of two steps set it
         match step:
             case Say(message, reply_seconds):
-                await process.say(message, reply_seconds)
+                await process.send_message(message, reply_seconds)
             case Write(data):
                 process.write_raw(data)
             case CloseStdin(wait):

@@ -3,8 +3,8 @@
 Small reads use `os.read`. Inside a large frame, bytes are read directly into the memory of the
 frame. Reading can be paused: the pipe then fills, and the process blocks (back-pressure).
 
-**Fairness.** Log messages, and lines that are not messages of the protocol, are called noise: they
-take time of the event loop, although no caller waits for them. After a read with much noise, the
+**Fairness.** No caller waits for log messages, nor for lines that are not messages of the protocol,
+but they take time of the event loop. A read with many of these unawaited lines is a flood: its
 frames are passed on in slices of a small fraction of a millisecond, with pauses in which the event
 loop serves other extensions.
 """
@@ -25,9 +25,9 @@ _KEPT_SECONDS = 1.0
 # message.
 FIRST_BYTES = 1024
 
-# After a read with more lines of noise than this, frames are passed on in slices. A banner or a
+# After a read with more unawaited lines than this, frames are passed on in slices. A banner or a
 # traceback has fewer lines.
-_NOISY_LINES = 64
+_FLOOD_LINES = 64
 
 # How long one slice may take, and the pause after so many slices (the resolution of the timers of
 # an event loop). The event loop serves others between two slices, too. So an extension that writes
@@ -36,10 +36,10 @@ _SLICE_SECONDS = 0.00003
 _SLICES = 2
 _SLICE_PAUSE_SECONDS = 0.001
 
-# The size of a read while the output is noisy.
-_NOISY_READ_BYTES = 4096
+# The size of a read during a flood.
+_FLOOD_READ_BYTES = 4096
 
-# `_pending` of all readers whose output is not noisy. This list is never changed.
+# `_pending` of all readers whose output is not a flood. This list is never changed.
 _NO_ITEMS: list[Item] = []
 
 
@@ -59,10 +59,10 @@ class StdoutReader:
         "_slices",
         "first_output",
         "is_closed",
-        "is_noisy",
+        "is_flooded",
         "is_reading",
-        "noise",
         "on_items",
+        "unawaited_lines",
     )
 
     def __init__(
@@ -84,9 +84,9 @@ class StdoutReader:
         self.first_output = b""  # the first FIRST_BYTES bytes, for a diagnosis
         self.is_reading = False
         self.is_closed = False
-        self.is_noisy = False
-        self.noise = 0  # noisy lines since the last read, counted by `on_items`
-        self._pending = _NO_ITEMS  # frames of a noisy read, still to be passed on
+        self.is_flooded = False
+        self.unawaited_lines = 0  # since the last read; `on_items` counts them
+        self._pending = _NO_ITEMS  # frames of a flood, still to be passed on
         self._slice_timer: asyncio.TimerHandle | None = None
         self._slices = 0  # since the last pause
 
@@ -100,11 +100,11 @@ class StdoutReader:
                 self._loop.add_reader(self._fd, self.read_now)
 
     def finish(self) -> None:
-        """Read the rest without slices, after the process has exited: what is in the pipe is
-        little."""
+        """Read the rest without slices, after the process has exited. The pipe holds little, and
+        nothing is added any more."""
         self._stop_slices()
         items, self._pending = self._pending, _NO_ITEMS
-        self.is_noisy = False
+        self.is_flooded = False
         if items and not self.is_closed:
             self.on_items(items)
         self.is_reading = False
@@ -135,7 +135,7 @@ class StdoutReader:
             if framing.read_size > READ_BYTES:
                 items = self._read_large()
             else:
-                size = _NOISY_READ_BYTES if self.is_noisy else framing.read_size
+                size = _FLOOD_READ_BYTES if self.is_flooded else framing.read_size
                 data = read(self._fd, size)
                 if len(self.first_output) < FIRST_BYTES:
                     self.first_output += data[: FIRST_BYTES - len(self.first_output)]
@@ -147,20 +147,20 @@ class StdoutReader:
         if items is None:
             self.pause()
             self._on_end()
-        elif self.is_noisy and self.is_reading:
+        elif self.is_flooded and self.is_reading:
             self._loop.remove_reader(self._fd)
             self._pending = items
             self._pass_on_slice()
         elif items:
             self.on_items(items)
-            if self.noise:
-                self.is_noisy, self.noise = self.noise > _NOISY_LINES, 0
+            if self.unawaited_lines:
+                self.is_flooded, self.unawaited_lines = self.unawaited_lines > _FLOOD_LINES, 0
         if framing.read_size > READ_BYTES and not self._is_wide:
             self._is_wide = True
             widen(self._fd)
 
     def _pass_on_slice(self) -> None:
-        """Pass on frames of a noisy read for a fraction of a millisecond, then pause."""
+        """Pass on frames of a flood for a fraction of a millisecond, then pause."""
         self._slice_timer = None
         end = perf_counter() + _SLICE_SECONDS
         while self._pending and perf_counter() < end:
@@ -175,7 +175,7 @@ class StdoutReader:
 
     def _read_again(self) -> None:
         self._slice_timer = None
-        self.is_noisy, self.noise = self.noise > _NOISY_LINES, 0
+        self.is_flooded, self.unawaited_lines = self.unawaited_lines > _FLOOD_LINES, 0
         if self.is_reading:
             self._loop.add_reader(self._fd, self.read_now)
 

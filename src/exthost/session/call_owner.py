@@ -1,4 +1,8 @@
-"""The interface that a session needs of the owner of its calls (`extension/call_queue.py`)."""
+"""The interface by which a session uses the owner of its calls, the call queue of the extension.
+
+The call queue (`extension/call_queue.py`) accepts calls, and sends each through a session. It keeps
+deadlines and counts outcomes. A session reports to it how each call ended.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -47,11 +51,11 @@ class CallOwner(Protocol):
     def acknowledged(self, call: Call) -> None:
         """Stop counting this call as in flight, because the child has accepted its stream."""
 
-    def hold(self) -> None:
-        """Send no call until `release`."""
+    def hold_calls(self) -> None:
+        """Send no call until `release_calls`, because the child waits for an answer of the host."""
 
-    def release(self) -> None:
-        """Send calls again."""
+    def release_calls(self) -> None:
+        """Send calls again, because the child has its answer."""
 
     def session_began(self, session: Any) -> None:
         """Watch the deadlines of a new session's calls from now on."""
@@ -60,4 +64,4 @@ class CallOwner(Protocol):
         """Send no further call through this session."""
 
     def session_ended(self, session: Any, calls: list[Call]) -> None:
-        """Handle the end of a session that leaves these calls without a reply."""
+        """Handle the end of a session. `calls` got no reply."""

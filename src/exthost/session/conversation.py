@@ -102,7 +102,7 @@ class Conversation:
 
     @property
     def offer(self) -> Offer:
-        """The result of the handshake."""
+        """What the extension announced in the handshake, such as its tools."""
         return self._operations.offer
 
     def open(self, offer: Offer) -> None:

@@ -66,11 +66,12 @@ _NOTHING_WAITS: deque[tuple[str, int, str]] = deque()
 class Diagnostics:
     """Stderr, stray output and dropped messages of one session.
 
-    extension      the id of the extension
-    noise          the number of stray lines and log lines since the last `take_noise`
-    redacts        whether the child's output must not appear in logs and errors
-    suggest_grant  takes the error text of a failed call, and returns help that names the sandbox
-                   permission that the call probably lacked, or ""; None without a sandbox
+    extension        the id of the extension
+    redacts          whether the child's output must not appear in logs and errors
+    suggest_grant    takes the error text of a failed call, and returns help that names the sandbox
+                     permission that the call probably lacked, or ""; None without a sandbox
+    unawaited_lines  the number of stray lines and log lines, for which no caller waits, since the
+                     last `take_unawaited_lines`
     """
 
     __slots__ = (
@@ -86,9 +87,9 @@ class Diagnostics:
         "_tick_timer",
         "_waiting",
         "extension",
-        "noise",
         "redacts",
         "suggest_grant",
+        "unawaited_lines",
     )
 
     def __init__(
@@ -107,7 +108,7 @@ class Diagnostics:
         self._bus = bus
         self._loop = loop
         self._tail: StderrTail | None = None
-        self.noise = 0
+        self.unawaited_lines = 0
         self._waiting = _NOTHING_WAITS
         self._passed_on_in_tick = 0  # lines passed on in this tick
         self._dropped_in_tick = 0  # lines dropped in this tick
@@ -223,10 +224,10 @@ class Diagnostics:
                 self._bus.publish(Dropped(self.extension, DROPPED_LINES, times))
             self._pass_on("stderr", logging.WARNING, f"dropped: {DROPPED_LINES} ({times} so far)")
 
-    def take_noise(self) -> int:
-        """Return how many stray lines and log lines came since the last call of this method."""
-        noise, self.noise = self.noise, 0
-        return noise
+    def take_unawaited_lines(self) -> int:
+        """Return how many stray lines and log lines came since the previous call."""
+        lines, self.unawaited_lines = self.unawaited_lines, 0
+        return lines
 
     def _pass_on(self, source: str, level: int, text: str) -> None:
         if LogLine in self._bus.kinds:
@@ -236,7 +237,7 @@ class Diagnostics:
 
     def stray(self, data: bytes, why: str) -> None:
         """Count and log output that is no message, usually a print that should go to stderr."""
-        self.noise += 1
+        self.unawaited_lines += 1
         if not self.count(STRAY):
             return
         text = data[:SHOWN_BYTES].rstrip(b"\r").decode("utf-8", "replace")

@@ -51,12 +51,19 @@ from exthost.spec import Limits
 
 
 class SessionPort(Protocol):
-    """The part of the session that the performer uses."""
+    """The part of the session that the performer uses.
+
+    limits          the time and size limits of the extension
+    wire_id         the id that the extension uses for itself in its messages
+    handlers        the functions that answer requests of the child, by method
+    on_stale_offer  called when the tools have changed and must be requested again, or None
+    internal        sends the host's own requests
+    """
 
     limits: Limits
     wire_id: str
     handlers: Mapping[str, Handler]
-    on_stale: Callable[[], None] | None
+    on_stale_offer: Callable[[], None] | None
     internal: InternalCalls
 
     def write(self, frame: Frame) -> None: ...
@@ -102,7 +109,7 @@ class EffectPerformer:
         # In dialects that need it: holds messages back while the child waits for an answer.
         self.hold: OutboundHold | None = None
         if self._dialect.traits.quiet_while_asked:
-            self.hold = OutboundHold(owner.hold, owner.release)
+            self.hold = OutboundHold(owner.hold_calls, owner.release_calls)
 
     def perform(self, effect: Any) -> None:
         """Perform one effect."""
@@ -199,8 +206,8 @@ class EffectPerformer:
             call.extend_deadline(self._owner.now(), factor * call.timeout)
 
     def _report_stale_offer(self) -> None:
-        if self._session.on_stale is not None:
-            self._session.on_stale()
+        if self._session.on_stale_offer is not None:
+            self._session.on_stale_offer()
 
     def _perform_subscribed(self, effect: Subscribed) -> None:
         if self._subscriptions is None:

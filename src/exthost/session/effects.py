@@ -41,7 +41,8 @@ class SendInternal(NamedTuple):
 
 
 class SetDeadline(NamedTuple):
-    """Give the request of this call this many seconds from now; None restores its own deadline."""
+    """Give the request of this call this many seconds from now; None restores the deadline of the
+    call."""
 
     call: Call
     seconds: float | None
@@ -100,7 +101,7 @@ class Notified(NamedTuple):
 
 
 class Stray(NamedTuple):
-    """The child wrote `data`, which is not a message, for the reason `why`."""
+    """The child wrote stray output: `data`, which is not a message for the reason `why`."""
 
     data: bytes
     why: str
@@ -119,7 +120,7 @@ class End(NamedTuple):
     """The conversation is over."""
 
     cause: EndCause
-    # True if the process did nothing wrong, but can take no other call.
+    # True if the process did nothing wrong, but its last call left it unable to take another.
     retired: bool = False
 
 

@@ -59,7 +59,8 @@ async def shake_hands(
 
 
 async def run_initial_steps(session: Session, steps: Exchanges) -> None:
-    """Run the requests that a facet needs after the handshake, before any call."""
+    """Run the requests that a facet (an attribute that only one dialect has) needs after the
+    handshake, before any call."""
     await _run(session, "what follows the handshake", steps, _ignore)
 
 

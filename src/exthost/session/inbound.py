@@ -1,9 +1,9 @@
 """Handles requests of the child to the host. Each request has a task, so reading never waits.
 
 In dialects (protocols) that need it, other messages to the child are held back while it waits for
-an answer (`OutboundHold`). A hold begins when a request is accepted. It ends when that request, and
-all requests that came before the first answer, are answered. Later requests do not prolong the
-hold, because a child that keeps sending requests must not block all other messages.
+an answer (`OutboundHold`). A hold begins when a request is accepted. Requests that come before the
+first answer join the hold, which ends when all of them are answered. Later requests do not join,
+because a child that keeps sending requests must not block all other messages.
 """
 
 import asyncio
@@ -37,10 +37,10 @@ class InboundRequests:
     """The requests of one child that are being handled."""
 
     __slots__ = (
+        "_can_join_hold",
         "_counts",
         "_handlers",
         "_hold",
-        "_hold_is_growing",
         "_hold_keys",
         "_loop",
         "_refuse",
@@ -66,8 +66,8 @@ class InboundRequests:
         self._counts = counts
         self._loop = loop
         self._hold = hold
-        self._hold_keys: set[Any] = set()  # the keys of the requests whose answers end the hold
-        self._hold_is_growing = True
+        self._hold_keys: set[Any] = set()  # the keys of the requests that have joined the hold
+        self._can_join_hold = True
         self._tasks: dict[Any, asyncio.Task[None]] = {}
 
     def serve(self, request: Request) -> None:
@@ -118,16 +118,16 @@ class InboundRequests:
     def _hold_for(self, key: Any, hold: OutboundHold) -> None:
         if not self._hold_keys:
             self._hold_keys.add(key)
-            self._hold_is_growing = True
+            self._can_join_hold = True
             hold.begin()
-        elif self._hold_is_growing:
+        elif self._can_join_hold:
             self._hold_keys.add(key)
 
     def _forget(self, request: Request) -> None:
         """Forget a request that was answered, or whose child has ended."""
         key = _hashable_id(request.id)
         self._tasks.pop(key, None)
-        self._hold_is_growing = False
+        self._can_join_hold = False
         if self._hold_keys == {key}:
             self._end_hold()
         self._hold_keys.discard(key)

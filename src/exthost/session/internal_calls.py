@@ -1,6 +1,7 @@
 """Requests that the host makes for itself: cancellations, the handshake, a new list of the tools.
 
-They are sent like every call, but are neither counted in `ext.stats` nor published as events.
+They are sent like every call, but are neither counted in `ext.stats` nor published as events. The
+owner of the calls is the call queue of the extension.
 """
 
 import asyncio

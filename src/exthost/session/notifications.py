@@ -21,10 +21,10 @@ class Notifications:
     """Passes on the notifications of one session.
 
     `extend_deadline` gives a call that reports progress more time, in dialects that allow this.
-    `on_stale` requests the tools again, because they have changed.
+    `on_stale_offer` requests the tools again, because they have changed.
     """
 
-    __slots__ = ("_bus", "_diagnostics", "_extend_deadline", "_on_stale", "_wire_id")
+    __slots__ = ("_bus", "_diagnostics", "_extend_deadline", "_on_stale_offer", "_wire_id")
 
     def __init__(
         self,
@@ -32,20 +32,20 @@ class Notifications:
         bus: Bus,
         wire_id: str,
         extend_deadline: Callable[[Call], None],
-        on_stale: Callable[[], None],
+        on_stale_offer: Callable[[], None],
     ) -> None:
         self._diagnostics = diagnostics
         self._bus = bus
-        self._wire_id = wire_id  # the id that the extension gives itself
+        self._wire_id = wire_id  # the id that the extension uses for itself in its messages
         self._extend_deadline = extend_deadline
-        self._on_stale = on_stale
+        self._on_stale_offer = on_stale_offer
 
     def handle(self, notified: Notified) -> None:
         """Pass on one notification."""
         notification, meaning, call = notified
         match meaning:
             case Log(level, text):
-                self._diagnostics.noise += 1
+                self._diagnostics.unawaited_lines += 1
                 self._diagnostics.log("log", level, text)
             case Emitted(emitter, kind, version, payload):
                 if emitter != self._wire_id:
@@ -59,14 +59,14 @@ class Notifications:
             case Progress():
                 self._handle_progress(meaning, call)
             case OfferStale():
-                self._on_stale()
+                self._on_stale_offer()
         if Noticed in self._bus.kinds:
             extension = self._diagnostics.extension
             self._bus.publish(Noticed(extension, notification.method, notification.params))
 
     def _publish(self, kind: str, version: int, payload: object) -> None:
-        """Publish an event under the extension's id in this host, which may differ from its id on
-        the wire."""
+        """Publish an event under the extension's id in this host, which may differ from the id that
+        it uses in its messages."""
         if ExtensionEvent in self._bus.kinds:
             extension = self._diagnostics.extension
             self._bus.publish(ExtensionEvent(extension, kind, version, payload))

@@ -1,8 +1,9 @@
 """Lets an observer see each message of one conversation, in both directions. Traces use it.
 
 A conversation without an observer pays nothing: starting an observation replaces the functions by
-which the conversation encodes a call and decodes a frame, and ending it restores them. Only the
-rarer ways of sending (notifications, further requests of an operation) check for an observer.
+which the conversation encodes a call and decodes a frame (the framed bytes of one message), and
+ending it restores them. Only the rarer ways of sending (notifications, further requests of an
+operation) check for an observer.
 
 Exceptions of an observer are logged and dropped, because they would break the conversation.
 """
@@ -129,7 +130,8 @@ class Observation:
     def _find_call_of_notification(self, notification: Notification) -> Call | None:
         method, params = notification
         for stream in self._conversation.streams():
-            # None: the events name no stream. "": the notification is no event of this stream.
+            # The field of the params that names the stream: None if the events name no stream, ""
+            # if this notification is no event of the stream.
             key_field = stream.kind.notifications.get(method, "")
             if key_field is None or (key_field and _get_field(params, key_field) == stream.key):
                 call: Call = stream.call

@@ -3,6 +3,10 @@
 A generator yields steps (`dialects/steps.py`), such as a request to send, and receives the replies.
 Its return value ends the call. Between its steps, other messages of the child are handled as usual.
 An exception in the dialect's code fails only that call.
+
+An operation may retire the process: the process has done nothing wrong, but is of no use after the
+operation, so the session ends it. The functions append effects (what the session must do) to a list
+that their caller passes.
 """
 
 import logging
@@ -42,7 +46,7 @@ class Operations:
     def __init__(self, dialect: Dialect, requests: RequestTable) -> None:
         self._dialect = dialect
         self._requests = requests
-        self.offer: Offer = NO_OFFER  # the result of the handshake
+        self.offer: Offer = NO_OFFER  # what the extension announced in the handshake
         self.waits = _NO_WAITS  # the calls that wait for a notification, by id
 
     def run(self, call: Call, received: Any, effects: list[Effect]) -> None:
@@ -98,11 +102,11 @@ class Operations:
                     effects.append(SetDeadline(call, None))
                 handler.is_optional = seconds is not None
                 self._open_waits()
-                self.waits[requests.hold(call)] = call, step
+                self.waits[requests.keep_without_request(call)] = call, step
                 return True
             case AskHost(method, params):
-                hold_id = requests.hold(call)
-                effects.append(RunHandler(call, Request(method, params, hold_id)))
+                wait_id = requests.keep_without_request(call)
+                effects.append(RunHandler(call, Request(method, params, wait_id)))
                 return True
             case RetireProcess():
                 handler.retires_process = True
@@ -129,8 +133,8 @@ class Operations:
                 effects.append(failure)
 
     def _open_waits(self) -> dict[Any, tuple[Call, WaitFor]]:
-        """Return the calls that still wait for a notification, by id. Calls that timed out or were
-        given up are removed."""
+        """Remove from `waits` the calls that timed out or were given up. Return a copy of the
+        rest."""
         pending = self._requests.pending
         self.waits = {id: wait for id, wait in self.waits.items() if pending.get(id) is wait[0]}
         return dict(self.waits)
@@ -142,7 +146,8 @@ class Operations:
         effects.append(Write(frame))
 
     def make_failed_effect(self, call: Call, error: Exception) -> Failed:
-        """Return the effect of an exception that the dialect's code raised for a reply."""
+        """Return the effect that fails a call, because the dialect's code raised `error` when it
+        read a reply."""
         if isinstance(error, ExthostError):
             return Failed(call, error)
         _log.error("the %s dialect could not read a reply", self._dialect.name, exc_info=error)

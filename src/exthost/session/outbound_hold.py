@@ -1,10 +1,10 @@
 """Holds messages back while the child waits for the host's answer to its own request.
 
-Many extensions are a simple loop: after they have sent a request to the host, they take the next
-message for the answer. In dialects (protocols) with the trait `quiet_while_asked`, notifications,
-internal requests and further calls are therefore held back from the moment a request of the child
-is accepted until it is answered. Then they are sent in their original order. Calls wait in the call
-queue, within their own time limits. `inbound.py` decides when a hold begins and ends.
+Many extensions are a simple loop: after they have sent a request to the host, they read the next
+message as the answer. In dialects (protocols) with the trait `quiet_while_asked`, the host sends
+nothing else until it has answered. It holds back notifications, requests of its own and further
+calls, and then sends them in their original order. Calls wait in the call queue, within their own
+time limits. `inbound.py` decides when a hold begins and ends.
 """
 
 from collections.abc import Callable

@@ -1,10 +1,15 @@
-"""The phases of a conversation, and the table of the changes between them."""
+"""The phases of a conversation with one process, and the table of the changes between them.
+
+A conversation begins with the handshake. It is then open for calls. It is draining while the host
+shuts the process down: no new call is sent, and calls in flight may still end. When it is closed,
+nothing is sent or received any more.
+"""
 
 from enum import Enum
 
 
 class Phase(Enum):
-    """The phase of a conversation."""
+    """What a conversation is doing now."""
 
     HANDSHAKE = "handshake"
     OPEN = "open"

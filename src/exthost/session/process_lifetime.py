@@ -150,7 +150,7 @@ class ProcessLifetime:
 
     # The methods by which `run_steps` performs the shutdown steps.
 
-    async def say(self, message: Request | Notification, wait: float) -> None:
+    async def send_message(self, message: Request | Notification, wait: float) -> None:
         reply_future = self._send(message)
         if reply_future is not None:
             await asyncio.wait(

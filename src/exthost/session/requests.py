@@ -1,7 +1,7 @@
 """Numbers and encodes the requests of one conversation, and keeps them until their replies come.
 
-An id is never used twice in a conversation. A request that cannot be encoded, or is too large for a
-frame, raises an error and is not kept.
+An id is never used twice in a conversation. If a request cannot be encoded, or is too large for a
+frame (the framed bytes of one message), an error is raised and the request is not kept.
 """
 
 from collections.abc import Callable
@@ -117,9 +117,9 @@ class RequestTable:
             self.on_sent(frame, request.method, None)
         return id, frame
 
-    def hold(self, call: Call) -> Any:
-        """Keep a call that waits for the host or for a notification, and not for a reply. Its id is
-        a tuple, which no child can send."""
+    def keep_without_request(self, call: Call) -> Any:
+        """Keep a call that waits for the host or for a notification, and not for a reply. Return
+        its id, a tuple, which no child can send."""
         id: Any = (self.next_id,)
         self.next_id += 1
         call.id = id

@@ -56,7 +56,7 @@ class Session:
         "_close_task", "_idle_waiter", "_is_shared", "_owner", "_performer", "_reader",
         "_reads_before_sending", "_send", "_stop_seconds", "_writer", "cause", "conversation",
         "diagnostics", "dialect", "ended", "handlers", "internal", "is_batched", "lifetime",
-        "limits", "lock", "loop", "lost_calls", "on_stale", "pending", "retired", "thread",
+        "limits", "lock", "loop", "lost_calls", "on_stale_offer", "pending", "retired", "thread",
         "wire_id",
     )  # fmt: skip
 
@@ -72,8 +72,8 @@ class Session:
         wire_id: str = "",
         stop_seconds: float | None = None,
     ) -> None:
-        """`handlers` handle the child's requests to the host. `wire_id` is the id on the
-        wire; "" means its id in this host. `stop_seconds` is the total time of the shutdown
+        """`handlers` handle the child's requests to the host. `wire_id` is the extension's id in
+        its messages; "" means its id in this host. `stop_seconds` is the total time of the shutdown
         steps; None means the times of the dialect."""
         assert limits.max_message is not None and limits.write is not None
         loop = owner.loop
@@ -81,9 +81,9 @@ class Session:
         self.limits = limits
         self.wire_id = wire_id or owner.extension
         self.handlers: Mapping[str, Handler] = {} if handlers is None else handlers
-        self.on_stale: Callable[[], None] | None = None  # called when the tools have changed
+        self.on_stale_offer: Callable[[], None] | None = None  # called when the tools have changed
         self.cause: EndCause | None = None  # why the session ended; None while it lives
-        self.retired = False  # the host ended it, because it could take no other call
+        self.retired = False  # ended without a fault, because it could take no other call
         self.is_batched = False  # more calls follow in this iteration: write them together
         self.lost_calls = 0  # how many calls were in flight when it ended
         self.ended: asyncio.Future[None] = loop.create_future()
@@ -281,8 +281,8 @@ class Session:
         wakes.is_held = True
         try:
             self.perform(self.conversation.receive(items))
-            if self.diagnostics.noise:
-                self._reader.noise += self.diagnostics.take_noise()
+            if self.diagnostics.unawaited_lines:
+                self._reader.unawaited_lines += self.diagnostics.take_unawaited_lines()
         finally:
             wakes.is_held = False
             if wakes.ended or wakes.locks:

@@ -25,22 +25,30 @@ class _OpenSubscription(NamedTuple):
 
 
 class Subscriptions:
-    """The subscriptions of one session. `send` sends a subscription; `on_stale` requests the tools
-    again."""
+    """The subscriptions of one session. `send` sends a subscription; `on_stale_offer` requests the
+    tools again."""
 
-    __slots__ = ("_extension", "_loop", "_next_attempt", "_on_stale", "_open", "_send", "_timers")
+    __slots__ = (
+        "_extension",
+        "_loop",
+        "_next_attempt",
+        "_on_stale_offer",
+        "_open",
+        "_send",
+        "_timers",
+    )
 
     def __init__(
         self,
         extension: str,
         loop: asyncio.AbstractEventLoop,
         send: Callable[[Subscribe], None],
-        on_stale: Callable[[], None],
+        on_stale_offer: Callable[[], None],
     ) -> None:
         self._extension = extension
         self._loop = loop
         self._send = send
-        self._on_stale = on_stale
+        self._on_stale_offer = on_stale_offer
         self._open: dict[Any, _OpenSubscription] = {}
         self._timers: dict[Any, asyncio.TimerHandle] = {}
         self._next_attempt = 0  # the `attempt` of the subscription that is being sent
@@ -76,7 +84,7 @@ class Subscriptions:
         finally:
             self._next_attempt = 0
         if subscription.refetch_offer:
-            self._on_stale()  # a change during the pause was not reported
+            self._on_stale_offer()  # a change during the pause was not reported
 
     def _warn(self, subscription: Subscribe, why: str) -> None:
         _log.warning(
