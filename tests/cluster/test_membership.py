@@ -56,7 +56,7 @@ async def test_a_draining_node_without_another_goes_on_until_there_is_one() -> N
         await r.extension.start()
         r.nodes.drain("local-1")
         (child,) = r.extension._supervisor.processes.workers
-        await until(lambda: child.session.lifetime.child.is_leaving)
+        await until(lambda: child.session.lifetime.child.is_node_draining)
         assert await r.extension.call("echo", 1) == 1
         r.nodes.join("new")
         await until(lambda: nodes_of(r) == {"new"})

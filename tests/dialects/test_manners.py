@@ -12,7 +12,14 @@ from exthost.extension.policy import (
     effective_pool_size,
     effective_restart_policy,
 )
-from exthost.extension.restart import Again, GiveUp, History, OnDemand, decide, lifecycle_event_for
+from exthost.extension.restart import (
+    Again,
+    GiveUp,
+    OnDemand,
+    RestartHistory,
+    decide,
+    lifecycle_event_for,
+)
 from exthost.launch.limits import resolve_limits
 from exthost.messages import Request
 from exthost.shutdown_steps import CloseStdin, Say, Terminate, Write
@@ -88,8 +95,8 @@ PAGES = {
 }
 
 
-def crashed() -> History:
-    return History().started(0.0).ready(1.0).served()
+def crashed() -> RestartHistory:
+    return RestartHistory().started(0.0).ready(1.0).served()
 
 
 @shows(

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from exthost.dialects.nexo.dialect import DIALECT as NEXO
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViolation, UsageError
-from exthost.extension.breaker import TABLE, Circuit, Event, Phase, is_breaker_failure
+from exthost.extension.breaker import TABLE, BreakerEvent, BreakerPhase, Circuit, is_breaker_failure
 from exthost.spec import Breaker
 from tests.dialects.requirements import shows
 
@@ -26,26 +26,26 @@ def after_failure(times: int, circuit: Circuit | None = None, now: float = 0.0) 
 
 @shows("nexo-life-03")
 def test_five_failures_in_a_row_open_it_for_ten_seconds() -> None:
-    assert after_failure(4).phase is Phase.CLOSED
+    assert after_failure(4).phase is BreakerPhase.CLOSED
     circuit = after_failure(5, now=100.0)
     assert (
         circuit.phase,
         circuit.seconds_until_probe(100.0),
         circuit.seconds_until_probe(107.5),
-    ) == (Phase.OPEN, 10.0, 2.5)
+    ) == (BreakerPhase.OPEN, 10.0, 2.5)
     assert circuit.seconds_until_probe(110.0) == 0
 
 
 def test_one_success_in_between_starts_the_count_anew() -> None:
-    assert after_failure(4, after_failure(4).after_success(PAGE)).phase is Phase.CLOSED
+    assert after_failure(4, after_failure(4).after_success(PAGE)).phase is BreakerPhase.CLOSED
 
 
 @shows("nexo-life-03")
 def test_two_successes_of_probes_close_it_and_forget_everything() -> None:
     after_open_time = after_failure(5).after_open_time()
-    assert after_open_time.phase is Phase.HALF_OPEN
+    assert after_open_time.phase is BreakerPhase.HALF_OPEN
     once = after_open_time.after_success(PAGE)
-    assert once.phase is Phase.HALF_OPEN
+    assert once.phase is BreakerPhase.HALF_OPEN
     assert once.after_success(PAGE) == Circuit()
 
 
@@ -96,12 +96,12 @@ def test_what_counts() -> None:
 
 def test_the_table_has_one_row_for_each_move_and_reaches_everything() -> None:
     assert len({(row.phase, row.event) for row in TABLE}) == len(TABLE)
-    assert {row.phase for row in TABLE} == {row.next for row in TABLE} == set(Phase)
-    assert {row.event for row in TABLE} == set(Event)
+    assert {row.phase for row in TABLE} == {row.next for row in TABLE} == set(BreakerPhase)
+    assert {row.event for row in TABLE} == set(BreakerEvent)
 
 
-@pytest.mark.parametrize("phase", [Phase.CLOSED, Phase.HALF_OPEN])
-def test_only_an_open_one_can_be_probed(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [BreakerPhase.CLOSED, BreakerPhase.HALF_OPEN])
+def test_only_an_open_one_can_be_probed(phase: BreakerPhase) -> None:
     with pytest.raises(KeyError):
         Circuit(phase=phase).after_open_time()
 
@@ -181,9 +181,9 @@ TestAnyLife.settings = hypothesis_settings(max_examples=60, stateful_step_count=
 
 
 def test_every_pair_of_phase_and_report_is_answered() -> None:
-    for phase, report in product(Phase, ("failed", "succeeded")):
+    for phase, report in product(BreakerPhase, ("failed", "succeeded")):
         circuit = Circuit(phase=phase, open_seconds=1.0)
         after = (
             circuit.after_failure(PAGE, 0) if report == "failed" else circuit.after_success(PAGE)
         )
-        assert isinstance(after.phase, Phase)
+        assert isinstance(after.phase, BreakerPhase)

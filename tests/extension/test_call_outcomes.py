@@ -12,8 +12,8 @@ from exthost.dialects.roder.types import Completed, Failed, Finished, WorkFailed
 from exthost.dialects.value_result import VALUE_RESULT
 from exthost.errors import ExthostError
 from exthost.events import Bus, CallEnded
-from exthost.extension.breaker_gate import BreakerGate
 from exthost.extension.call_queue import CallQueue
+from exthost.extension.queue_breaker import QueueBreaker
 from exthost.session.callback_call import CallbackCall
 from exthost.session.replies import DELIVER
 from exthost.spec import Breaker
@@ -85,14 +85,14 @@ async def test_the_breaker_counts_them_as_it_counts_error_replies(
     settings = Breaker(
         failures=2, open=60, max_open=60, successes=1, count_error_replies=count_error_replies
     )
-    gate = BreakerGate(settings, queue, lambda: opened.append(True))
+    breaker = QueueBreaker(settings, queue, lambda: opened.append(True))
     complete(queue, FAILED)
     complete(queue, PASSED)
     complete(queue, FAILED)
     assert not opened
     complete(queue, FAILED)
     assert bool(opened) == count_error_replies
-    assert ("f failed: no such city" in gate.open_error("f").message) == count_error_replies
+    assert ("f failed: no such city" in breaker.open_error("f").message) == count_error_replies
 
 
 @pytest.mark.parametrize("count_error_replies", [False, True])
@@ -103,8 +103,8 @@ async def test_a_probe_that_is_answered_with_such_a_result_closes_the_breaker_or
     settings = Breaker(
         failures=1, open=60, max_open=60, successes=1, count_error_replies=count_error_replies
     )
-    gate = BreakerGate(settings, queue, lambda: None)
-    gate.count_crash(ExthostError("X0801", "gone"))
-    gate.probe()
+    breaker = QueueBreaker(settings, queue, lambda: None)
+    breaker.count_crash(ExthostError("X0801", "gone"))
+    breaker.probe()
     complete(queue, FAILED)
-    assert gate.phase.value == ("open" if count_error_replies else "closed")
+    assert breaker.phase.value == ("open" if count_error_replies else "closed")

@@ -12,8 +12,8 @@ from exthost.extension.restart import (
     Again,
     Decision,
     GiveUp,
-    History,
     OnDemand,
+    RestartHistory,
     decide,
     lifecycle_event_for,
 )
@@ -35,7 +35,7 @@ class Life:
 
     def __init__(self, policy: Restart) -> None:
         self.policy = policy
-        self.history = History()
+        self.history = RestartHistory()
         self.now = 0.0
         self.spawns: list[float] = []
 
@@ -239,7 +239,7 @@ def test_a_start_without_a_decision_before_it_costs_no_retry() -> None:
 
 
 def test_a_process_that_we_ended_is_no_crash_but_its_uptime_forgives() -> None:
-    history = replace(History(), used=2, fruitless=2).started(0).ready(0)
+    history = replace(RestartHistory(), used=2, fruitless=2).started(0).ready(0)
     early = history.ended(MORPHIR, 10, by_host=True)
     assert (early.used, early.fruitless, early.crashes) == (2, 2, 0)
     late = history.ended(MORPHIR, 60, by_host=True)
@@ -324,7 +324,7 @@ def test_a_delay_is_never_above_the_maximum_nor_below_four_fifths_of_what_is_wri
     policy = Restart(
         strategy="exponential", initial_delay=first, max_delay=longest, max_retries=3_000_000
     )
-    history = replace(History().started(0).ready(0).ended(policy, 0), used=used)
+    history = replace(RestartHistory().started(0).ready(0).ended(policy, 0), used=used)
     decision, _ = decide(policy, history, now=0, jitter=jitter)
     assert isinstance(decision, Again)
     written = min(first * 2.0 ** min(used, 200), longest)
@@ -374,7 +374,7 @@ def test_a_history_stays_small_however_often_the_child_dies(policy: Restart) -> 
 
 def test_a_million_deaths_do_not_overflow_the_delay() -> None:
     policy = Restart(strategy="exponential", initial_delay=1, max_delay=16)
-    history = replace(History(), used=1_000_000, fruitless=1_000_000, has_been_ready=True)
+    history = replace(RestartHistory(), used=1_000_000, fruitless=1_000_000, has_been_ready=True)
     decision, _ = decide(policy, history, now=0, jitter=0)
     assert decision == Again(16)
 
@@ -407,7 +407,7 @@ class AnyLife(RuleBasedStateMachine):
             window=window,
             forgiven_by=forgiven_by,
         )
-        self.history = History()
+        self.history = RestartHistory()
         self.now = 0.0
         self.spawns: list[float] = []  # retries since the last pardon, by our own count
         self.up_since: float | None = None
@@ -477,7 +477,7 @@ class AnyLife(RuleBasedStateMachine):
         self.spawns.clear()
         self.may_start, self.is_retry, self.given_up = True, False, None
         self.was_ready = False
-        assert self.history == History(restarts=self.history.restarts)
+        assert self.history == RestartHistory(restarts=self.history.restarts)
 
     @precondition(lambda self: self.given_up is not None)
     @rule(jitter=unit, permanent=st.booleans())

@@ -153,7 +153,7 @@ async def test_the_failed_start_of_a_probe_is_told_and_the_breaker_is_open_then(
         program.write_text("#!/bin/sh\nexit 3\n")
         await until(
             lambda: (
-                ext._supervisor.recovery.gate.may_probe() and ext.queue.make_closed_error is None
+                ext._supervisor.recovery.breaker.may_probe() and ext.queue.make_closed_error is None
             )
         )
         try:

@@ -27,7 +27,7 @@ class Puppet:
     cwd = ""
     pid = 0
     spawn_seconds = 0.0
-    is_leaving = False
+    is_node_draining = False
 
     def __init__(self) -> None:
         self.reads, self.stdin = os.pipe()
@@ -38,7 +38,7 @@ class Puppet:
         self._received = b""
         os.set_blocking(self.reads, False)
 
-    def on_leave(self, callback: Callable[[], None]) -> None:
+    def on_node_draining(self, callback: Callable[[], None]) -> None:
         """Do nothing: there is no node."""
 
     def heard(self) -> list[dict[str, Any]]:

@@ -150,7 +150,7 @@ class Cluster:
         def on_released(control: socket.socket | None) -> None:
             counts[node.id] -= 1
             self._children.pop(child, None)
-            if control is not None and not child.is_leaving and not self._is_closed:
+            if control is not None and not child.is_node_draining and not self._is_closed:
                 release = functools.partial(self._release, placer, placement)
                 self._idle.keep(spec.id, placement, control, release)
                 return
@@ -260,7 +260,7 @@ class Cluster:
             self._idle.drop_on(draining)
             for child, id in list(self._children.items()):
                 if id in draining:
-                    child.leave()
+                    child.report_node_draining()
 
     async def _wait_connected(
         self,

@@ -73,8 +73,8 @@ class RemoteChild:
         self._output_timer: asyncio.TimerHandle | None = None
         self._on_lost = on_lost
         self._on_released = on_released
-        self._on_leave: Callable[[], None] | None = None
-        self.is_leaving = False
+        self._on_node_draining: Callable[[], None] | None = None
+        self.is_node_draining = False
         disown_in_copies(self)
         self._loop.add_reader(control, self._on_control_data)
         self._beat_timer = self._loop.call_later(BEAT_SECONDS, self._beat)
@@ -100,18 +100,18 @@ class RemoteChild:
         self._loop.remove_reader(self.stdin)
         callback()
 
-    def on_leave(self, callback: Callable[[], None]) -> None:
+    def on_node_draining(self, callback: Callable[[], None]) -> None:
         """Call `callback` when the node is being drained; at once if it already is."""
-        self._on_leave = callback
-        if self.is_leaving:
+        self._on_node_draining = callback
+        if self.is_node_draining:
             callback()
 
-    def leave(self) -> None:
+    def report_node_draining(self) -> None:
         """Notify the owner that the node is being drained."""
-        if not self.is_leaving:
-            self.is_leaving = True
-            if self._on_leave is not None:
-                self._on_leave()
+        if not self.is_node_draining:
+            self.is_node_draining = True
+            if self._on_node_draining is not None:
+                self._on_node_draining()
 
     # -- the control connection -----------------------------------------------------------------
 

@@ -21,17 +21,18 @@ In reading order:
     supervisor       the task that starts and ends processes: `reconcile`
     wakeup           the event and timer that wake the supervisor's task
     call_drain       waits for calls in flight before a stop
-    commands         start, restart, stop: the commands to the supervisor
+    supervisor_commands
+                     start, restart, stop: the commands to the supervisor
     status           the state, the offer (announced tools, hooks, commands) and the last error
     recovery         what follows when a process ends by itself or does not get ready
     unavailable      the errors of calls while no process is ready
-    processes        the processes that are starting, ready, exiting or leaving
+    processes        the processes that are starting, ready, exiting or dismissed
     startup          one start: plan, spawn, handshake
     spawn_turns      spawns at most one process per event-loop iteration
     tool_refresh     requests the tools of a running process again
     idle             when an unused extension ends its processes
     pool_growth      when a pool gets one more process
-    breaker_gate     counts failures for the circuit breaker, and closes the queue when it opens
+    queue_breaker    counts failures for the circuit breaker, and closes the queue when it opens
     restart_tracker  keeps the restart history, and applies the restart policy to it
     parallel_start   starts many extensions, a few per processor core at a time
 

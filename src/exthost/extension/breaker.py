@@ -3,7 +3,7 @@ and for how long.
 
 Pure: reads no clock; the caller passes `now` (seconds of any one monotonic clock). Knows no
 processes, calls or dialects. The settings are a `spec.Breaker`. Each method of `Circuit` reports
-one event and returns the next `Circuit`. `BreakerGate` keeps the current one and closes the call
+one event and returns the next `Circuit`. `QueueBreaker` keeps the current one and closes the call
 queue by it; the supervisor starts the process that a probe is sent to.
 
     circuit = circuit.after_failure(settings, now) a timeout, the end of a process with calls, …
@@ -32,7 +32,7 @@ from exthost.spec import Breaker
 DEFAULTS: Final = Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False)
 
 
-class Phase(Enum):
+class BreakerPhase(Enum):
     """The three states of a breaker. Users see the values in `ext.stats.breaker`."""
 
     CLOSED = "closed"
@@ -40,7 +40,7 @@ class Phase(Enum):
     HALF_OPEN = "half-open"
 
 
-class Event(Enum):
+class BreakerEvent(Enum):
     """What changes the phase of a breaker. LAST_FAILURE and LAST_SUCCESS are the failure and
     the success that reach the configured number."""
 
@@ -51,25 +51,25 @@ class Event(Enum):
     TIME_UP = "its time is over"
 
 
-class Move(NamedTuple):
+class BreakerMove(NamedTuple):
     """One row of the table: in this phase, this event leads to the phase `next`."""
 
-    phase: Phase
-    event: Event
-    next: Phase
+    phase: BreakerPhase
+    event: BreakerEvent
+    next: BreakerPhase
 
 
 TABLE: Final = (
-    Move(Phase.CLOSED, Event.FAILURE, Phase.CLOSED),
-    Move(Phase.CLOSED, Event.LAST_FAILURE, Phase.OPEN),
-    Move(Phase.CLOSED, Event.SUCCESS, Phase.CLOSED),
+    BreakerMove(BreakerPhase.CLOSED, BreakerEvent.FAILURE, BreakerPhase.CLOSED),
+    BreakerMove(BreakerPhase.CLOSED, BreakerEvent.LAST_FAILURE, BreakerPhase.OPEN),
+    BreakerMove(BreakerPhase.CLOSED, BreakerEvent.SUCCESS, BreakerPhase.CLOSED),
     # These are calls that were in flight when the breaker opened: they went to the old process.
-    Move(Phase.OPEN, Event.FAILURE, Phase.OPEN),
-    Move(Phase.OPEN, Event.SUCCESS, Phase.OPEN),
-    Move(Phase.OPEN, Event.TIME_UP, Phase.HALF_OPEN),
-    Move(Phase.HALF_OPEN, Event.LAST_FAILURE, Phase.OPEN),
-    Move(Phase.HALF_OPEN, Event.SUCCESS, Phase.HALF_OPEN),
-    Move(Phase.HALF_OPEN, Event.LAST_SUCCESS, Phase.CLOSED),
+    BreakerMove(BreakerPhase.OPEN, BreakerEvent.FAILURE, BreakerPhase.OPEN),
+    BreakerMove(BreakerPhase.OPEN, BreakerEvent.SUCCESS, BreakerPhase.OPEN),
+    BreakerMove(BreakerPhase.OPEN, BreakerEvent.TIME_UP, BreakerPhase.HALF_OPEN),
+    BreakerMove(BreakerPhase.HALF_OPEN, BreakerEvent.LAST_FAILURE, BreakerPhase.OPEN),
+    BreakerMove(BreakerPhase.HALF_OPEN, BreakerEvent.SUCCESS, BreakerPhase.HALF_OPEN),
+    BreakerMove(BreakerPhase.HALF_OPEN, BreakerEvent.LAST_SUCCESS, BreakerPhase.CLOSED),
 )
 
 _NEXT: Final = {(row.phase, row.event): row.next for row in TABLE}
@@ -86,7 +86,7 @@ class Circuit:
     open_until    when a probe may be sent, while open
     """
 
-    phase: Phase = Phase.CLOSED
+    phase: BreakerPhase = BreakerPhase.CLOSED
     failures: int = 0
     successes: int = 0
     open_seconds: float = 0.0
@@ -95,13 +95,13 @@ class Circuit:
     def after_failure(self, settings: Breaker, now: float) -> "Circuit":
         """Return the circuit after a failure."""
         max_failures = _or_default(settings.failures, DEFAULTS.failures)
-        is_last = self.phase is Phase.HALF_OPEN or (
-            self.phase is Phase.CLOSED and self.failures + 1 >= max_failures
+        is_last = self.phase is BreakerPhase.HALF_OPEN or (
+            self.phase is BreakerPhase.CLOSED and self.failures + 1 >= max_failures
         )
-        phase = _NEXT[self.phase, Event.LAST_FAILURE if is_last else Event.FAILURE]
-        if self.phase is Phase.OPEN:  # the call was sent before the breaker opened
+        phase = _NEXT[self.phase, BreakerEvent.LAST_FAILURE if is_last else BreakerEvent.FAILURE]
+        if self.phase is BreakerPhase.OPEN:  # the call was sent before the breaker opened
             return self
-        if phase is Phase.CLOSED:
+        if phase is BreakerPhase.CLOSED:
             return replace(self, failures=self.failures + 1)
         seconds = initial_seconds = _or_default(settings.open, DEFAULTS.open)
         if self.open_seconds:  # the breaker was not closed since it last opened
@@ -113,21 +113,21 @@ class Circuit:
     def after_success(self, settings: Breaker) -> "Circuit":
         """Return the circuit after a call that got a reply."""
         successes_needed = _or_default(settings.successes, DEFAULTS.successes)
-        is_last = self.phase is Phase.HALF_OPEN and self.successes + 1 >= successes_needed
-        phase = _NEXT[self.phase, Event.LAST_SUCCESS if is_last else Event.SUCCESS]
-        if self.phase is Phase.OPEN:  # the call was sent before the breaker opened
+        is_last = self.phase is BreakerPhase.HALF_OPEN and self.successes + 1 >= successes_needed
+        phase = _NEXT[self.phase, BreakerEvent.LAST_SUCCESS if is_last else BreakerEvent.SUCCESS]
+        if self.phase is BreakerPhase.OPEN:  # the call was sent before the breaker opened
             return self
-        if phase is Phase.CLOSED:
+        if phase is BreakerPhase.CLOSED:
             return Circuit()
         return replace(self, successes=self.successes + 1)
 
     def after_open_time(self) -> "Circuit":
         """Return the half-open circuit, which lets probes through."""
-        return replace(self, phase=_NEXT[self.phase, Event.TIME_UP], open_until=0.0)
+        return replace(self, phase=_NEXT[self.phase, BreakerEvent.TIME_UP], open_until=0.0)
 
     def seconds_until_probe(self, now: float) -> float:
         """Return the seconds until a probe is allowed; 0 if it is allowed now."""
-        if self.phase is not Phase.OPEN:
+        if self.phase is not BreakerPhase.OPEN:
             return 0.0
         # At most `open_seconds`: `open_until` is a sum of floats, which may have been rounded up.
         return min(self.open_seconds, max(0.0, self.open_until - now))
@@ -138,7 +138,7 @@ def is_breaker_failure(settings: Breaker, error: ExthostError) -> bool:
 
     Timeouts and protocol violations are failures. Error replies are failures only if
     `count_error_replies` is set. An error that also ends the process is not counted here:
-    `BreakerGate.count_crash` counts the end of the process once for all its calls.
+    `QueueBreaker.count_crash` counts the end of the process once for all its calls.
     """
     if isinstance(error, CallFailed):
         return bool(settings.count_error_replies)

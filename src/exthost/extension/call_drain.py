@@ -3,15 +3,15 @@
 import asyncio
 
 from exthost.extension.call_queue import CallQueue, ErrorFactory
-from exthost.extension.commands import Commands
 from exthost.extension.processes import LATE_CALL_SECONDS, Processes
+from exthost.extension.supervisor_commands import SupervisorCommands
 
 # How often the queue is polled.
 _POLL_SECONDS = 0.02
 
 
 async def drain_calls(
-    queue: CallQueue, processes: Processes, commands: Commands, make_error: ErrorFactory
+    queue: CallQueue, processes: Processes, commands: SupervisorCommands, make_error: ErrorFactory
 ) -> None:
     """Return when all waiting calls and all calls in flight have ended. Return earlier if the
     patience of the stop command is over, or if a restart replaces the stop command.

@@ -348,9 +348,9 @@ class CallQueue:
         """End a call whose deadline has passed."""
         session = call.session
         if call.ended:
-            if session is not None:  # its consumer left, and it stayed in flight for its reply
+            if session is not None:  # a stream whose consumer left before the reply came
                 session.abandon(call, "no reply came")
-                self._free_place(session)
+                self._record_end_and_pump(session)
             return
         handler = call.on_reply
         if isinstance(handler, GeneratorReply) and handler.is_optional and session is not None:
@@ -370,9 +370,9 @@ class CallQueue:
         """Watch the new deadline of a stream that the extension has accepted. An accepted stream no
         longer counts as a call in flight, so another call may be sent."""
         self.watch_deadline(call)
-        self._free_place(call.session)
+        self._record_end_and_pump(call.session)
 
-    def _free_place(self, session: Session) -> None:
+    def _record_end_and_pump(self, session: Session) -> None:
         self._record_end(session)
         if self.waiting:
             self.pump()

@@ -162,7 +162,7 @@ class _Timerfd(Protocol):
     def close(self, fd: int) -> None: ...
 
 
-# Empty until `_timerfd` was called; then its result.
+# Empty until `_find_timerfd` was called; then its result.
 _cached_timerfd: list[Any] = []
 
 

@@ -298,7 +298,7 @@ class Extension(FacetAttributes):
         status, recovery = self._status, self._supervisor.recovery
         if status.state is State.READY and status.reported_health:
             return status.reported_health
-        has_crashed = recovery.restarts.has_crashed or recovery.gate.is_half_open
+        has_crashed = recovery.restarts.has_crashed or recovery.breaker.is_half_open
         return health_in(status.state, has_crashed=has_crashed)
 
     @property

@@ -2,7 +2,7 @@
 
 Each setting comes from the config of the extension. If it is not set there, it comes from the
 dialect (the protocol that the extension speaks), and otherwise from the defaults of exthost. Pure:
-reads a Spec and a Dialect, and returns values.
+reads a `Spec` (the configured settings) and a `Dialect`, and returns values.
 """
 
 from dataclasses import replace

@@ -7,8 +7,8 @@ compared.
 **Batches.** Calls whose replies come faster than the host can send calls go to the same process, so
 that one write sends several of them and one read brings several replies. Spread over many
 processes, each call would need a separate write and a separate read, and a pool of 16 would have
-half the throughput of one process. Whether a method is that fast shows in the average number of its
-replies per read. A method whose replies come one by one, or late, is not batched: its calls go to
+half the throughput of one process. A method counts as fast if one read brings several of its
+replies on average. A method whose replies come one by one, or late, is not batched: its calls go to
 idle processes.
 """
 

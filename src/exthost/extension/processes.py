@@ -4,8 +4,8 @@
     ready      the call queue sends calls to them; each is a `Worker`
     exiting    ended by themselves and not reaped yet; no process is started in their place until
                they are reaped, because they may still hold files or ports that it needs
-    leaving    dismissed: they get no more calls and end after their last reply; only a stop of the
-               extension waits for them
+    dismissed  they get no more calls and end after their last reply; only a stop of the extension
+               waits for them
 
 This module starts and ends processes, but decides nothing: the supervisor calls it, and is woken
 whenever a start is done or a process has ended.
@@ -56,8 +56,8 @@ class Processes:
 
     __slots__ = (
         "_closing_sessions",
+        "_dismissed_tasks",
         "_exiting_tasks",
-        "_leaving_tasks",
         "_next_unused_id",
         "_queue",
         "_starter",
@@ -76,7 +76,7 @@ class Processes:
         # The sessions of the processes that were ready when `close` was called.
         self._closing_sessions: list[Session] = []
         self._exiting_tasks: dict[asyncio.Task[None], Session] = {}
-        self._leaving_tasks: dict[asyncio.Task[None], Session | None] = {}
+        self._dismissed_tasks: dict[asyncio.Task[None], Session | None] = {}
 
     @property
     def sessions(self) -> list[Session]:
@@ -86,7 +86,7 @@ class Processes:
         return (
             ready_sessions
             + starting_sessions
-            + [session for session in self._leaving_tasks.values() if session is not None]
+            + [session for session in self._dismissed_tasks.values() if session is not None]
         )
 
     @property
@@ -111,14 +111,15 @@ class Processes:
         self.starts.append(Start(self._starter, first_id, replaces=replaces, on_done=self._wake))
 
     @property
-    def workers_on_drained_nodes(self) -> list[Worker]:
-        """The ready processes on a cluster node that is being drained."""
-        return [worker for worker in self.workers if worker.session.lifetime.child.is_leaving]
+    def workers_on_draining_nodes(self) -> list[Worker]:
+        """The ready processes on a cluster node that is being drained: its processes are to move to
+        other nodes."""
+        return [worker for worker in self.workers if worker.session.lifetime.child.is_node_draining]
 
     def find_replaced(self, start: Start) -> list[Worker]:
         """Return the workers that the process of a successful start replaces."""
-        # A process that is not meant to replace all of them replaces one on a drained node.
-        return list(self.workers) if start.replaces else self.workers_on_drained_nodes[:1]
+        # A process that is not meant to replace all of them replaces one on a draining node.
+        return list(self.workers) if start.replaces else self.workers_on_draining_nodes[:1]
 
     def take_finished_starts(self) -> list[Start]:
         """Remove and return the starts that are done, whether they failed or not."""
@@ -173,7 +174,7 @@ class Processes:
         """Give a worker no more calls; its process ends when its calls in flight have ended."""
         self.workers.remove(worker)
         self._queue.stop_sending(worker.session)
-        self._leave(_close_when_quiet(worker.session), worker.session)
+        self._end_in_background(_close_when_quiet(worker.session), worker.session)
 
     def dismiss_all(self) -> None:
         """Cancel every start, and dismiss every worker."""
@@ -184,16 +185,18 @@ class Processes:
     def cancel_starts(self) -> None:
         """Cancel every start."""
         for start in self.starts:
-            self._leave(start.cancel(), None)
+            self._end_in_background(start.cancel(), None)
         self.starts = []
 
-    def _leave(self, end_process: Coroutine[Any, Any, None], session: Session | None) -> None:
+    def _end_in_background(
+        self, end_process: Coroutine[Any, Any, None], session: Session | None
+    ) -> None:
         task = self._queue.loop.create_task(end_process)
-        self._leaving_tasks[task] = session
-        task.add_done_callback(self._on_left)
+        self._dismissed_tasks[task] = session
+        task.add_done_callback(self._on_dismissed_ended)
 
-    def _on_left(self, task: asyncio.Task[None]) -> None:
-        del self._leaving_tasks[task]
+    def _on_dismissed_ended(self, task: asyncio.Task[None]) -> None:
+        del self._dismissed_tasks[task]
         self._wake()
 
     def is_quiet(self) -> bool:
@@ -208,7 +211,7 @@ class Processes:
         self._closing_sessions += [worker.session for worker in self.workers]
         self.workers = []  # so that `on_exit` does not take their ends for crashes
         shutdowns = [session.close() for session in self.sessions]
-        await asyncio.gather(*shutdowns, *self._leaving_tasks, *self._exiting_tasks)
+        await asyncio.gather(*shutdowns, *self._dismissed_tasks, *self._exiting_tasks)
         self._closing_sessions = []
 
     async def kill_and_wait(self) -> None:

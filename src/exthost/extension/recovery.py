@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 
 from exthost.errors import ExthostError, Refused
-from exthost.extension.breaker_gate import BreakerGate
 from exthost.extension.call_queue import CallQueue, ErrorFactory
 from exthost.extension.lifecycle import Event, State
 from exthost.extension.policy import (
@@ -21,6 +20,7 @@ from exthost.extension.policy import (
 )
 from exthost.extension.pool_growth import PoolGrowth
 from exthost.extension.processes import Processes, Worker
+from exthost.extension.queue_breaker import QueueBreaker
 from exthost.extension.restart import Again, GiveUp, OnDemand, lifecycle_event_for
 from exthost.extension.restart_tracker import RestartTracker
 from exthost.extension.startup import Starter
@@ -32,9 +32,13 @@ _log = logging.getLogger("exthost.extension")
 
 
 class Recovery:
-    """The restart policy (`restarts`), the breaker (`gate`) and the pool growth (`growth`) of one
-    extension. `restart_at` is the loop time at which a restart delay ends; infinity without a
-    delay."""
+    """What decides about the next start of one extension.
+
+    restarts    the restart policy, with its history
+    breaker     the circuit breaker
+    growth      the requests for more processes of the pool
+    restart_at  the loop time at which a restart delay ends; infinity without a delay
+    """
 
     __slots__ = (
         "_now",
@@ -42,7 +46,7 @@ class Recovery:
         "_queue",
         "_status",
         "_wake",
-        "gate",
+        "breaker",
         "growth",
         "restart_at",
         "restarts",
@@ -65,7 +69,9 @@ class Recovery:
         self.restart_at = math.inf
         self.restarts = RestartTracker(effective_restart_policy(spec, dialect), self._now)
         name = dialect.traits.breaker_name.format(id=spec.id)
-        self.gate = BreakerGate(effective_breaker(spec, dialect), queue, self.open_breaker, name)
+        self.breaker = QueueBreaker(
+            effective_breaker(spec, dialect), queue, self.open_breaker, name
+        )
         self.growth = PoolGrowth(effective_pool_size(spec))
 
     def forgive(self) -> None:
@@ -75,17 +81,17 @@ class Recovery:
         self.growth.reset()
         if self._status.state is not State.READY:
             self.restart_at = math.inf
-            self.gate.reset()
+            self.breaker.reset()
 
     def on_worker_ended(self, worker: Worker) -> None:
         """Handle a process that was ready and ended by itself."""
         session, status = worker.session, self._status
-        by_host = session.retired  # the host ended it, because it could take no other call
+        by_host = session.retired  # ended without a fault, because it could take no other call
         has_served = self._processes.has_served(worker)
         self.restarts.worker_ended(worker.ready_at, has_served=has_served, by_host=by_host)
         error = session.closed_error("")  # the error is not about one call
-        is_failure = not by_host and (session.lost_calls or self.gate.is_half_open)
-        if is_failure and self.gate.count_crash(error):
+        is_failure = not by_host and (session.lost_calls or self.breaker.is_half_open)
+        if is_failure and self.breaker.count_crash(error):
             self.open_breaker()
         if self._processes.workers:
             self.on_worker_lost(error)
@@ -93,7 +99,7 @@ class Recovery:
         status.ready_at = None
         if status.state is not State.READY:
             return  # the breaker is open: its next probe starts a fresh process
-        if self._processes.starts and not self.gate.is_open:  # another process is starting
+        if self._processes.starts and not self.breaker.is_open:  # another process is starting
             status.cause = error
             if self._processes.is_replacing:
                 # That start was requested by a user, so earlier failures are forgotten.
@@ -118,8 +124,8 @@ class Recovery:
             case OnDemand():
                 pass
 
-    def on_leave(self) -> None:
-        """Handle a cluster node that is being drained: a process on another node replaces the one
+    def on_node_draining(self) -> None:
+        """Handle a cluster node that is being drained. A process on another node replaces the one
         there, which ends when its calls have ended."""
         self.growth.request()
         self._wake()
@@ -132,12 +138,12 @@ class Recovery:
         if isinstance(error, Refused):
             self.give_up(Event.REFUSE, error)
             return
-        if is_failed_start and self.gate.is_half_open:
-            self.gate.count_crash(error)
+        if is_failed_start and self.breaker.is_half_open:
+            self.breaker.count_crash(error)
             # The waiting calls caused this probe, so their callers get the error of its start.
             self.open_breaker(lambda method: copy_error(error))
             return
-        if self.gate.is_open:
+        if self.breaker.is_open:
             self.open_breaker()
             return
         decision = self.restarts.decide(error)
@@ -179,11 +185,11 @@ class Recovery:
         makes the errors of waiting calls, if these differ from the errors of later calls."""
         status = self._status
         if status.state in (State.READY, State.STARTING):
-            status.cause, status.ready_at = self.gate.last_error, None
+            status.cause, status.ready_at = self.breaker.last_error, None
             reason = status.cause.message if status.cause is not None else ""
             status.apply_event(Event.BREAKER_OPENED, reason)
             self._processes.dismiss_all()
         if make_waiting_error is not None:
             self._queue.fail_waiting(make_waiting_error)
-        self.gate.reject_calls()
+        self.breaker.reject_calls()
         self._wake()

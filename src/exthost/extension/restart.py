@@ -2,8 +2,8 @@
 
 Pure: reads no clock and makes no random number; the caller passes `at`, `now` (seconds of any one
 monotonic clock) and `jitter` (a number in [0, 1)). Knows no processes and no dialects. The settings
-are a `spec.Restart`; what happened before is a `History`, which `RestartTracker` keeps. Raises only
-ValueError, for an unknown value of a setting.
+are a `spec.Restart`; what happened before is a `RestartHistory`, which `RestartTracker` keeps.
+Raises only ValueError, for an unknown value of a setting.
 
     history = history.started(at)            a process is about to be spawned
     history = history.ready(at)              its handshake is done
@@ -38,7 +38,7 @@ were ready for 60 s, each further one waits at least 0.1 s, doubled up to `max_d
 set; the first 0.1 s applies even if `max_delay` is smaller). Policies with a limit need no minimum,
 because the limit ends the loop.
 
-**Memory.** A History keeps at most `max_retries` + 1 times (65 without a limit, 1 without a
+**Memory.** A RestartHistory keeps at most `max_retries` + 1 times (65 without a limit, 1 without a
 window), however long the host runs.
 """
 
@@ -66,7 +66,7 @@ MIN_DELAY_S: Final = 0.1
 MAX_DOUBLINGS: Final = 64
 
 
-class Phase(Enum):
+class ProcessPhase(Enum):
     """How far the present (or the last) process came. The values are parts of messages to users."""
 
     NOT_STARTED = "never started"
@@ -105,7 +105,7 @@ def lifecycle_event_for(decision: Decision) -> Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class RestartHistory:
     """The history of one extension, as the policy needs it. The module's docstring shows its use.
 
     attempts       when retries were used, newest last; `decide` removes times outside the window
@@ -130,14 +130,14 @@ class History:
     fruitless: int = 0
     crashes: int = 0
     restarts: int = 0
-    phase: Phase = Phase.NOT_STARTED
+    phase: ProcessPhase = ProcessPhase.NOT_STARTED
     ready_at: float | None = None
     has_served: bool = False
     has_been_ready: bool = False
     granted: Literal["", "start", "retry"] = ""
     give_up_reason: str = ""
 
-    def started(self, at: float) -> "History":
+    def started(self, at: float) -> "RestartHistory":
         """Return the history after the decision to spawn a process, for whatever reason."""
         is_retry = self.granted == "retry"
         return replace(
@@ -145,27 +145,33 @@ class History:
             attempts=(*self.attempts, at) if is_retry else self.attempts,
             used=self.used + is_retry,
             restarts=self.restarts + (self.granted != ""),
-            phase=Phase.STARTING,
+            phase=ProcessPhase.STARTING,
             ready_at=None,
             has_served=False,
             granted="",
         )
 
-    def ready(self, at: float) -> "History":
+    def ready(self, at: float) -> "RestartHistory":
         """Return the history after a handshake, which resets nothing."""
-        return replace(self, phase=Phase.SERVING, ready_at=at, has_been_ready=True, failed_starts=0)
-
-    def for_process(self, ready_at: float, *, has_served: bool) -> "History":
-        """Return the history for the process of a pool that got ready at this time."""
         return replace(
-            self, phase=Phase.SERVING, ready_at=ready_at, has_been_ready=True, has_served=has_served
+            self, phase=ProcessPhase.SERVING, ready_at=at, has_been_ready=True, failed_starts=0
         )
 
-    def served(self) -> "History":
+    def for_process(self, ready_at: float, *, has_served: bool) -> "RestartHistory":
+        """Return the history for the process of a pool that got ready at this time."""
+        return replace(
+            self,
+            phase=ProcessPhase.SERVING,
+            ready_at=ready_at,
+            has_been_ready=True,
+            has_served=has_served,
+        )
+
+    def served(self) -> "RestartHistory":
         """Return the history after a reply to a call. Only a process's first reply changes it."""
         return self if self.has_served else replace(self, has_served=True)
 
-    def ended(self, policy: Restart, at: float, *, by_host: bool = False) -> "History":
+    def ended(self, policy: Restart, at: float, *, by_host: bool = False) -> "RestartHistory":
         """Return the history after the end of a process. `by_host`: the host ended it, without a
         fault of the process (it was idle, or could take no other call)."""
         was_sustained = self.ready_at is not None and at - self.ready_at >= SUSTAINED_UPTIME_S
@@ -180,23 +186,23 @@ class History:
             used=0 if is_forgiven else self.used,
             failed_starts=self.failed_starts + first_start_failed,
             fruitless=fruitless,
-            crashes=self.crashes + (self.phase is Phase.SERVING and not by_host),
+            crashes=self.crashes + (self.phase is ProcessPhase.SERVING and not by_host),
         )
 
-    def asked_again(self) -> "History":
+    def asked_again(self) -> "RestartHistory":
         """Return the history after a requested restart: everything but `restarts` is reset."""
-        return History(restarts=self.restarts)
+        return RestartHistory(restarts=self.restarts)
 
 
 def decide(
     policy: Restart,
-    history: History,
+    history: RestartHistory,
     *,
     now: float,
     jitter: float,
     is_permanent: bool = False,
     start_retries: int = 0,
-) -> tuple[Decision, History]:
+) -> tuple[Decision, RestartHistory]:
     """Return what to do about the last end in `history`, and the history after that decision.
 
     `is_permanent`: the cause cannot go away by itself (no such file, or a wrong version, …).
@@ -213,7 +219,7 @@ def decide(
 
 
 def _decide(
-    policy: Restart, history: History, jitter: float, is_permanent: bool, start_retries: int
+    policy: Restart, history: RestartHistory, jitter: float, is_permanent: bool, start_retries: int
 ) -> Decision:
     strategy = _check_strategy(policy)
     used = history.used if policy.window is None else len(history.attempts)
@@ -233,7 +239,9 @@ def _decide(
     return Again(_compute_delay(policy, history, used, jitter))
 
 
-def _compute_delay(policy: Restart, history: History, doublings: int, jitter: float) -> float:
+def _compute_delay(
+    policy: Restart, history: RestartHistory, doublings: int, jitter: float
+) -> float:
     max_delay = DEFAULT_MAX_DELAY_S if policy.max_delay is None else policy.max_delay
     initial = DEFAULT_INITIAL_DELAY_S if policy.initial_delay is None else policy.initial_delay
     delay = 0.0 if policy.strategy == "immediate" else _double(initial, doublings, max_delay)
@@ -248,7 +256,7 @@ def _double(delay: float, times: int, max_delay: float) -> float:
     return min(delay * 2.0 ** min(times, MAX_DOUBLINGS), max_delay)
 
 
-def _prune_attempts(policy: Restart, history: History, now: float) -> tuple[float, ...]:
+def _prune_attempts(policy: Restart, history: RestartHistory, now: float) -> tuple[float, ...]:
     """Return the attempts that still count: inside the window, and no more than the limit."""
     if policy.window is None:
         return ()
@@ -258,8 +266,8 @@ def _prune_attempts(policy: Restart, history: History, now: float) -> tuple[floa
     return in_window[max(0, len(in_window) - max_attempts) :]
 
 
-def _is_first_start(history: History) -> bool:
-    return history.phase is Phase.STARTING and not history.has_been_ready
+def _is_first_start(history: RestartHistory) -> bool:
+    return history.phase is ProcessPhase.STARTING and not history.has_been_ready
 
 
 def _check_strategy(policy: Restart) -> str:
@@ -277,7 +285,7 @@ def _check_forgiven_by(policy: Restart) -> str:
     return forgiven_by
 
 
-def _never_ready_reason(history: History) -> str:
+def _never_ready_reason(history: RestartHistory) -> str:
     if history.failed_starts == 1:
         return "it never got ready, and a first start is not repeated"
     return f"it never got ready in {history.failed_starts} starts"
@@ -289,7 +297,7 @@ _SINCE: Final = {
 }
 
 
-def _exhausted_reason(policy: Restart, history: History, used: int) -> str:
+def _exhausted_reason(policy: Restart, history: RestartHistory, used: int) -> str:
     beginning = f"it {history.phase.value}, and "
     if policy.max_retries == 0:
         return f"{beginning}no restart is allowed (max_retries = 0)"

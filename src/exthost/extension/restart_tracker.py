@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 
 from exthost.errors import ExthostError, HandshakeFailed, SpawnFailed
-from exthost.extension.restart import Decision, History, decide
+from exthost.extension.restart import Decision, RestartHistory, decide
 from exthost.spec import Restart
 
 
@@ -22,7 +22,7 @@ class RestartTracker:
     def __init__(self, policy: Restart, now: Callable[[], float]) -> None:
         self._policy = policy
         self._now = now
-        self._history = History()
+        self._history = RestartHistory()
         self.crashes = 0
 
     @property

@@ -56,6 +56,7 @@ class Starter:
 
     handlers, vet, objection, attend, environ, spawn and traffic are parameters of `Extension`.
 
+    spec             how the extension is configured: its command, variables, limits and so on
     admission        the result of the checks before the start; None until `admit` was called
     argv             the command line of the last start, or of the next one
     tools_digest     the digest of the first offer's tools if they are pinned, else ""

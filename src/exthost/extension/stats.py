@@ -138,7 +138,7 @@ def build_stats(totals: Totals, status: Status, supervisor: Supervisor, now: flo
         waiting=counts["waiting"],
         restarts=counts["restarts"],
         crashes=counts["crashes"],
-        breaker=supervisor.recovery.gate.phase.value,
+        breaker=supervisor.recovery.breaker.phase.value,
         processes=len(supervisor.processes.workers),
         uptime=now - status.ready_at if status.ready_at is not None else 0.0,
         pid=child.pid if child is not None else None,

@@ -13,8 +13,7 @@ already. The next process is started after the one that ended is reaped.
 **A restart loses no call.** A restart of an extension that is ready starts a process beside the
 running ones. If the new process gets ready, it replaces the old ones in one step, and they end
 when their calls have ended. If it does not, the old ones stay in use, and the restart raises the
-error. The extension is
-`ready` all the time.
+error. The extension is `ready` all the time.
 """
 
 import asyncio
@@ -24,13 +23,13 @@ import math
 from exthost.errors import ExthostError, Refused
 from exthost.extension.call_drain import drain_calls
 from exthost.extension.call_queue import CallQueue
-from exthost.extension.commands import Commands
 from exthost.extension.idle import IdleTimer
 from exthost.extension.lifecycle import Event, State, is_at_rest
 from exthost.extension.processes import Processes
 from exthost.extension.recovery import Recovery
 from exthost.extension.startup import Start, Starter
 from exthost.extension.status import Status
+from exthost.extension.supervisor_commands import SupervisorCommands
 from exthost.extension.unavailable import (
     kept_old_process_error,
     not_ready_error,
@@ -64,7 +63,7 @@ class Supervisor:
         self._queue = queue
         self._status = status
         self._loop = queue.loop
-        self._commands = Commands(queue.loop)
+        self._commands = SupervisorCommands(queue.loop)
         self._task: asyncio.Task[None] | None = None
         self._wakeup = Wakeup(queue.loop)
         self.processes = Processes(starter, queue, self._wakeup.set)
@@ -94,7 +93,7 @@ class Supervisor:
         """Start the extension because a caller needs it, unless it runs or was given up."""
         state = self._status.state
         is_unstarted = state in (State.DISCOVERED, State.ADMITTED)
-        may_probe = state is State.OPEN and self.recovery.gate.may_probe()
+        may_probe = state is State.OPEN and self.recovery.breaker.may_probe()
         if not self._commands.stop and (is_unstarted or may_probe):
             self._commands.start = True
             self._carry_out()
@@ -134,7 +133,7 @@ class Supervisor:
         """Return the error that says why `name` (a method or tool) cannot be called now."""
         status = self._status
         if status.state is State.OPEN:
-            return self.recovery.gate.open_error(name)
+            return self.recovery.breaker.open_error(name)
         if self._queue.make_closed_error is not None:
             return self._queue.make_closed_error(name)
         if status.cause is not None:
@@ -180,8 +179,8 @@ class Supervisor:
             return math.inf  # the end of that process wakes the task
         due = self.recovery.restart_at
         # Once the open time is over, `reconcile` has opened the queue, and a call wakes the task.
-        if self.recovery.gate.is_open and self._queue.make_closed_error is not None:
-            due = min(due, self.recovery.gate.circuit.open_until)
+        if self.recovery.breaker.is_open and self._queue.make_closed_error is not None:
+            due = min(due, self.recovery.breaker.circuit.open_until)
         if self._status.state is State.READY:
             due = min(due, self.idle.next_check())
             if not self.processes.starts:
@@ -198,7 +197,7 @@ class Supervisor:
         """Act on the commands, and on everything that has happened since the last time."""
         status, commands, queue = self._status, self._commands, self._queue
         self._on_starts_finished(self.processes.take_finished_starts())
-        if self.recovery.gate.is_open and status.state in (State.READY, State.STARTING):
+        if self.recovery.breaker.is_open and status.state in (State.READY, State.STARTING):
             self.recovery.open_breaker()
         if queue.make_closed_error is not None:  # a call may have been queued again by a retry
             queue.fail_waiting(queue.make_closed_error)
@@ -215,7 +214,7 @@ class Supervisor:
             self.recovery.restart_at = math.inf
             status.apply_event(Event.RETRY_DUE)
             self._launch()  # one process per retry; a pool grows again when it is busy
-        if self.recovery.gate.may_probe():
+        if self.recovery.breaker.may_probe():
             queue.make_closed_error = None  # the next call waits for the process of its probe
         if status.state is State.READY:
             self._fit_pool(now)
@@ -225,9 +224,9 @@ class Supervisor:
     def _start(self) -> None:
         """Start processes for the first time, on demand, or as a probe."""
         self._commands.start = False
-        if self.recovery.gate.may_probe():
+        if self.recovery.breaker.may_probe():
             self._queue.make_closed_error = None
-            self.recovery.gate.probe()
+            self.recovery.breaker.probe()
             self._status.apply_event(Event.PROBE)
             self._launch_all()
             return
@@ -263,7 +262,7 @@ class Supervisor:
 
     def _launch_all(self) -> None:
         """Start the minimum number of processes of the pool; a single process for a probe."""
-        is_probe = self.recovery.gate.is_half_open
+        is_probe = self.recovery.breaker.is_half_open
         for _ in range(1 if is_probe else self.recovery.growth.size.at_start):
             self._launch()
 
@@ -297,12 +296,12 @@ class Supervisor:
             self._status.apply_event(Event.SHOOK_HANDS)
         for worker in old_workers:  # now, so that the next call goes to the fresh process
             self.processes.dismiss(worker)
-        if self.processes.workers_on_drained_nodes:
+        if self.processes.workers_on_draining_nodes:
             self.recovery.growth.request()
-        session.lifetime.child.on_leave(self.recovery.on_leave)
+        session.lifetime.child.on_node_draining(self.recovery.on_node_draining)
         self.idle.begin(now, self.processes.workers)
         if start.replaces:
-            self.recovery.gate.reset()
+            self.recovery.breaker.reset()
             for _ in range(self.recovery.growth.size.at_start - len(self.processes.workers)):
                 self._launch()
         if session.cause is None:
@@ -346,8 +345,8 @@ class Supervisor:
         processes, size = self.processes, self.recovery.growth.size
         is_idle = self.idle.is_over(now, processes.workers)
         is_process_due = not processes.starts and self.recovery.growth.take_due(now)
-        staying_count = len(processes.workers) - len(processes.workers_on_drained_nodes)
-        has_room = staying_count < size.max and not self.recovery.gate.is_half_open
+        staying_count = len(processes.workers) - len(processes.workers_on_draining_nodes)
+        has_room = staying_count < size.max and not self.recovery.breaker.is_half_open
         if is_process_due and has_room:
             self._launch()
             return

@@ -1,4 +1,7 @@
-"""The errors of calls while no process of the extension is ready, and of failed restarts."""
+"""The errors of calls while no process of the extension is ready, and of failed restarts.
+
+An extension is given up when its restart policy allows no further start.
+"""
 
 from exthost.errors import ExtensionGone, ExthostError
 from exthost.session.failures import copy_error

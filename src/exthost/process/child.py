@@ -116,9 +116,9 @@ class Child:
         self.spawn_seconds = time.perf_counter() - spawn_began
 
     node = ""
-    is_leaving = False
+    is_node_draining = False
 
-    def on_leave(self, callback: Callable[[], None]) -> None:
+    def on_node_draining(self, callback: Callable[[], None]) -> None:
         """Do nothing: only a process on another node is replaced because its node is drained."""
 
     def on_closed_stdin(self, callback: Callable[[], None]) -> None:

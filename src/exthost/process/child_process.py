@@ -29,10 +29,10 @@ class ChildProcess(Protocol):
         """The name of the node that the process runs on; "" for this machine."""
 
     @property
-    def is_leaving(self) -> bool:
+    def is_node_draining(self) -> bool:
         """Whether the process is to be replaced, because its node is being drained."""
 
-    def on_leave(self, callback: Callable[[], None]) -> None:
+    def on_node_draining(self, callback: Callable[[], None]) -> None:
         """Call `callback` when the node is being drained; immediately, if it is already."""
 
     @property

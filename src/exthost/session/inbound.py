@@ -27,8 +27,8 @@ error."""
 OnAnswer: TypeAlias = Callable[[Reply | Failure], None]
 
 
-class Counts(Protocol):
-    """Counts dropped requests under a name."""
+class DropCounter(Protocol):
+    """DropCounter dropped requests under a name."""
 
     def count(self, name: str) -> object: ...
 
@@ -53,7 +53,7 @@ class InboundRequests:
         handlers: Mapping[str, Handler],
         refuse: Callable[[Request], Reply | Failure],
         send: OnAnswer,
-        counts: Counts,
+        counts: DropCounter,
         loop: asyncio.AbstractEventLoop,
         *,
         hold: OutboundHold | None = None,

@@ -1,8 +1,10 @@
 """Commands to an extension's supervisor (start, restart, stop), and the futures of the tasks that
 wait for them.
 
-Any task of the loop may give a command, in any order; a later command replaces an earlier one. The
-supervisor's task carries out one command at a time, and then completes the futures.
+The supervisor (`supervisor.py`) is the task that starts and ends the processes of an extension. Any
+task of the loop may give it a command, in any order; a later command replaces an earlier one. The
+supervisor carries out one command at a time, and then completes the futures. The state is settled
+when the extension is ready, or when its state will not change by itself.
 """
 
 import asyncio
@@ -13,7 +15,7 @@ from exthost.errors import ExthostError
 _T = TypeVar("_T")
 
 
-class Commands:
+class SupervisorCommands:
     """The pending commands of one extension.
 
     start     start a process, because a caller wants to use the extension
@@ -66,8 +68,7 @@ class Commands:
         return future
 
     def wait_settled(self) -> asyncio.Future[None]:
-        """Return a future that is done when the extension is ready, or its state will not
-        change by itself."""
+        """Return a future that is done when the state is settled."""
         future: asyncio.Future[None] = self._loop.create_future()
         self._settle_futures += (future,)
         return future

@@ -1,8 +1,9 @@
 """Applies the circuit breaker of one extension to its call queue.
 
-Keeps the state machine (`breaker.Circuit`) and feeds it with failures. When the breaker opens,
-`reject_calls` closes the extension's call queue; the supervisor reopens the queue when the
-breaker's time is over, and starts the process that the next call is sent to as a probe.
+Keeps the state machine (`breaker.Circuit`) and reports failures to it. When the breaker opens,
+`reject_calls` closes the extension's call queue. When the open time is over, the supervisor reopens
+the queue, and starts a process for the next call, which is the probe: its outcome decides whether
+the breaker closes or opens again.
 
 The call queue reports only failures here. Whether calls succeeded since the last failure is read
 from the queue's counts of outcomes, so a call that succeeds costs nothing. Only while the breaker
@@ -12,12 +13,12 @@ is half-open is every result reported.
 from collections.abc import Callable
 
 from exthost.errors import NO_EVIDENCE, BreakerOpen, CallFailed, ExthostError
-from exthost.extension.breaker import Circuit, Phase, is_breaker_failure
+from exthost.extension.breaker import BreakerPhase, Circuit, is_breaker_failure
 from exthost.extension.call_queue import CallQueue
 from exthost.spec import Breaker
 
 
-class BreakerGate:
+class QueueBreaker:
     """The breaker of one extension. Without settings no failure is counted, and the breaker stays
     closed.
 
@@ -58,16 +59,16 @@ class BreakerGate:
                 queue.outcomes.on_error_result = self._on_failure
 
     @property
-    def phase(self) -> Phase:
+    def phase(self) -> BreakerPhase:
         return self.circuit.phase
 
     @property
     def is_open(self) -> bool:
-        return self.circuit.phase is Phase.OPEN
+        return self.circuit.phase is BreakerPhase.OPEN
 
     @property
     def is_half_open(self) -> bool:
-        return self.circuit.phase is Phase.HALF_OPEN
+        return self.circuit.phase is BreakerPhase.HALF_OPEN
 
     def may_probe(self) -> bool:
         """Return whether the breaker is open and its time is over, so that a probe may be sent."""
@@ -117,7 +118,7 @@ class BreakerGate:
         """Count the reply to a probe as a success."""
         assert self._settings is not None
         self.circuit = self.circuit.after_success(self._settings)
-        if self.circuit.phase is Phase.CLOSED:
+        if self.circuit.phase is BreakerPhase.CLOSED:
             self._stop_probing()
 
     def probe(self) -> None:
