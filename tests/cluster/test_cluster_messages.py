@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exthost.cluster.messages import (
-    BEAT,
+    HEARTBEAT,
     MAX_LINE_BYTES,
     LineDecoder,
     Order,
@@ -63,7 +63,7 @@ STATUSES = st.builds(ExitStatus, st.none() | COUNT, st.none() | COUNT, TEXT, TEX
 def test_orders_and_exits_are_the_same_after_any_cuts(
     order: Order, status: ExitStatus, size: int
 ) -> None:
-    data = encode_order(order) + BEAT + encode_exit(status)
+    data = encode_order(order) + HEARTBEAT + encode_exit(status)
     lines = LineDecoder()
     messages = [
         message

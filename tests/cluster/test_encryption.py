@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import exthost
-from exthost.cluster.gate import Gate
+from exthost.cluster.node_listener import NodeListener
 from exthost.cluster.node_process import HostAddress
 from exthost.config.cluster import ClusterSettings
 from exthost.errors import ConfigError, ExtensionGone
@@ -58,11 +58,11 @@ async def test_a_frozen_node_is_noticed_though_its_connections_are_encrypted() -
 
 
 async def test_a_node_does_not_talk_to_a_host_with_another_certificate() -> None:
-    gate = Gate(ENCRYPTED)
-    await gate.open()
-    nonce, expected = gate.expect()
-    right = HostAddress(gate.address, gate.certificate)
-    wrong = HostAddress(gate.address, "0" * 64)
+    listener = NodeListener(ENCRYPTED)
+    await listener.open()
+    nonce, expected = listener.expect()
+    right = HostAddress(listener.address, listener.certificate)
+    wrong = HostAddress(listener.address, "0" * 64)
     try:
         with pytest.raises(OSError, match="certificate"):
             await asyncio.to_thread(wrong.connect, nonce)
@@ -77,21 +77,21 @@ async def test_a_node_does_not_talk_to_a_host_with_another_certificate() -> None
     finally:
         await asyncio.to_thread(right.close)
         await asyncio.to_thread(wrong.close)
-        await gate.close()
+        await listener.close()
 
 
 async def test_who_does_not_encrypt_is_not_let_in() -> None:
-    gate = Gate(ENCRYPTED)
-    await gate.open()
-    nonce, expected = gate.expect()
-    host, _, port = gate.address.rpartition(":")
+    listener = NodeListener(ENCRYPTED)
+    await listener.open()
+    nonce, expected = listener.expect()
+    host, _, port = listener.address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(nonce.encode() + b"\n")
     while await reader.read(100):  # an alert of TLS
         pass
     assert not expected.done()
     writer.close()
-    await gate.close()
+    await listener.close()
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ async def test_files_that_are_no_certificate_with_its_key_are_reported(
 ) -> None:
     certificate, key = files
     with pytest.raises(ConfigError) as caught:
-        await Gate(ClusterSettings(certificate=certificate, key=key)).open()
+        await NodeListener(ClusterSettings(certificate=certificate, key=key)).open()
     assert caught.value.code == "X0172"
 
 
@@ -124,12 +124,12 @@ async def test_a_port_for_other_machines_without_encryption_is_said_aloud(
     with socket.create_server(("127.0.0.2", 0)):  # not one of the names of the loopback
         pass
     with caplog.at_level(logging.WARNING, "exthost.cluster"):
-        gate = Gate(ClusterSettings(host="127.0.0.2"))
-        await gate.open()
-        await gate.close()
+        listener = NodeListener(ClusterSettings(host="127.0.0.2"))
+        await listener.open()
+        await listener.close()
     assert "not encrypted" in caplog.text
     caplog.clear()
-    gate = Gate(ClusterSettings(host="127.0.0.2", certificate=CERTIFICATE, key=KEY))
-    await gate.open()
-    await gate.close()
+    listener = NodeListener(ClusterSettings(host="127.0.0.2", certificate=CERTIFICATE, key=KEY))
+    await listener.open()
+    await listener.close()
     assert caplog.text == ""

@@ -20,7 +20,7 @@ ELSEWHERE = Node(id="m", name="m", free={"CPU": 1.0})
 
 
 def placement(id: int, node: Node = NODE, **resources: float) -> Placement:
-    return Placement(id=id, node=node, gate="", nonce="", resources=resources)
+    return Placement(id=id, node=node, host_address="", nonce="", resources=resources)
 
 
 class Kept:

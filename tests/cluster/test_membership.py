@@ -114,8 +114,8 @@ async def test_a_node_that_is_dead_and_still_listed_is_passed_over(
 async def test_a_node_that_cannot_reach_the_host_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     async with remote() as r:
         cluster = r.cluster
-        await cluster._gate.open()
-        cluster._gate.address = "127.0.0.1:1"
+        await cluster._listener.open()
+        cluster._listener.address = "127.0.0.1:1"
         error = await failing(r.extension.start())
         assert isinstance(error, SpawnFailed) and error.code == "X0426"
         assert "127.0.0.1:1" in error.message and "on node local-" in error.message

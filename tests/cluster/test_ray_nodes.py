@@ -44,7 +44,8 @@ def read_seen(folder: Path) -> list[dict[str, object]]:
 
 
 PLACEMENTS = [
-    Placement(id=n, node=Node(id="a", name="a"), gate="127.0.0.1:1", nonce="n") for n in (1, 2)
+    Placement(id=n, node=Node(id="a", name="a"), host_address="127.0.0.1:1", nonce="n")
+    for n in (1, 2)
 ]
 
 
@@ -78,7 +79,7 @@ async def test_what_ray_gets_has_no_variable_of_a_host_or_an_extension(
         await nodes.close()
     environ, place, release = read_seen(tmp_path)
     assert "API_TOKEN" not in environ
-    parts = {"node", "gate", "nonce", "certificate", "resources"}
+    parts = {"node", "host_address", "nonce", "certificate", "resources"}
     assert place.keys() == {"number", "do", "id"} | parts
     assert release.keys() == {"number", "do", "id"}
 

@@ -16,12 +16,12 @@ In reading order:
     ray_driver     a separate process, the only process that imports Ray
     node_choice    which node gets the next process
     tls            encrypts the connections between nodes and the host
-    gate           the listening socket of the host, to which node processes connect
+    node_listener  the listening socket of the host, to which node processes connect
     folders        copies the folder of an extension to nodes, which keep it by its digest
     remote_child   a process on another node, with the methods of a local child
     idle_nodes     node processes that are kept for the next start of their extension
     cluster        chooses nodes and starts remote children for a host
-    engines        the clusters of a host, by the names in `pool.engine`
+    engines        the clusters of a host: one for Ray, one for nodes simulated on this machine
     preparation    what a node does before it starts an extension: folders, pins, missing files
     poller         waits until a file descriptor can be read or written, on the node
     relay          copies bytes between pipes and sockets, on the node

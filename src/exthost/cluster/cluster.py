@@ -18,10 +18,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from exthost.cluster.folders import read_folder, send_folder
-from exthost.cluster.gate import Gate
 from exthost.cluster.idle_nodes import IdleNodeProcesses
 from exthost.cluster.messages import LineDecoder, Order, StateFolder, encode_order
 from exthost.cluster.node_choice import choose_node
+from exthost.cluster.node_listener import NodeListener
 from exthost.cluster.placer import Node, Placement, Placer
 from exthost.cluster.remote_child import RemoteChild
 from exthost.config.cluster import ClusterSettings
@@ -63,7 +63,7 @@ class Cluster:
         self._settings = settings
         self._make_placer = make_placer
         self._placer: asyncio.Task[Placer] | None = None
-        self._gate = Gate(settings)
+        self._listener = NodeListener(settings)
         self._numbers = itertools.count(1)
         self._processes: dict[str, Counter[str]] = {}  # by extension, then by node
         self._idle = IdleNodeProcesses()
@@ -104,7 +104,7 @@ class Cluster:
         return await asyncio.shield(self._placer)
 
     async def _open_placer(self) -> Placer:
-        await self._gate.open()
+        await self._listener.open()
         if self._drain_watch is None:
             self._drain_watch = asyncio.create_task(self._watch_draining())
         return await asyncio.to_thread(self._make_placer)
@@ -122,11 +122,11 @@ class Cluster:
         except BaseException as error:
             counts[node.id] -= 1
             raise self._start_error(error, spec.id, node) from None
-        stream_nonces, streams = zip(*(self._gate.expect() for _ in range(3)), strict=True)
+        stream_nonces, streams = zip(*(self._listener.expect() for _ in range(3)), strict=True)
         order = order._replace(streams=stream_nonces)
         expected = list(streams)
         if order.folder is not None and tree is not None:
-            folder_nonce, folder_connection = self._gate.expect()
+            folder_nonce, folder_connection = self._listener.expect()
             order = order._replace(folder=order.folder._replace(nonce=folder_nonce))
             expected.append(folder_connection)
             self._run_in_background(self._send_folder(folder_connection, package_root(spec), tree))
@@ -185,13 +185,13 @@ class Cluster:
             return kept
         if resources:
             self._idle.drop_on([node.id])
-        nonce, connected = self._gate.expect()
+        nonce, connected = self._listener.expect()
         placement = Placement(
             id=next(self._numbers),
             node=node,
-            gate=self._gate.address,
+            host_address=self._listener.address,
             nonce=nonce,
-            certificate=self._gate.certificate,
+            certificate=self._listener.certificate,
             resources=resources,
         )
         try:
@@ -289,7 +289,7 @@ class Cluster:
         wanted = ", ".join(f"{name} {n:g}" for name, n in placement.resources.items())
         raise SpawnFailed(
             "X0422",
-            f"node {node.name} has not connected to {placement.gate} "
+            f"node {node.name} has not connected to {placement.host_address} "
             f"within {seconds:g} s; asked for: {wanted or 'no resources'}",
             extension=extension,
             help="check that the nodes have these resources free, and that they can reach "
@@ -335,7 +335,7 @@ class Cluster:
             await asyncio.wait([opening])
             if opening.exception() is None:
                 await opening.result().close()
-        await self._gate.close()
+        await self._listener.close()
 
 
 def _give_up(expected: Iterable["asyncio.Future[socket.socket]"]) -> None:

@@ -1,4 +1,8 @@
-"""The clusters of a host: one for each name in `pool.engine`, created at its first use."""
+"""The clusters of a host, one for each engine that an extension uses.
+
+The engine (`pool.engine`) is the software that starts processes on nodes: "ray" uses a Ray cluster,
+and "local" simulates nodes on this machine. A cluster is created when its first process starts.
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -15,7 +19,7 @@ __all__ = ["Engines"]
 
 
 class Engines:
-    """Creates a cluster for each engine ("ray" or "local") that an extension uses."""
+    """The clusters of one host, by engine."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._settings = settings

@@ -1,8 +1,9 @@
 """Node processes whose extension has ended, kept for a few seconds for its next start.
 
-Without them, every restart of an extension would wait until a Python has started on the node and,
-with Ray, until an actor has. A kept node process still holds its resources in the cluster, so it is
-released as soon as another start needs them.
+A node process runs an extension on another machine. Starting one takes as long as a Python needs to
+start there and, with Ray, an actor; a restart that uses a kept one does not wait for that. A kept
+node process still occupies its resources in the cluster, so it is released as soon as another start
+needs them.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A placer that needs no cluster: it starts the node processes on this machine.
+"""A placer (what starts node processes) that needs no cluster: it starts them on this machine.
 
 It is for tests, and to try an extension in the way in which it would run on a cluster.
 """
@@ -87,7 +87,7 @@ class LocalNodes:
 
 def _start(placement: Placement) -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "exthost.cluster.node_process", placement.gate],
+        [sys.executable, "-P", "-m", "exthost.cluster.node_process", placement.host_address],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=_environ(),

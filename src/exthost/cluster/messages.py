@@ -1,18 +1,20 @@
 """The messages on the control connection between the host and a node process, as lines of JSON.
 
-Every connection starts with a nonce, a random text by which the host recognizes the connection. The
-host passes the nonce of the control connection to the placer, and the nonces of the other
-connections to the node in the order (the message that says what to start). The messages on the
-control connection are:
+A node process is the program that runs on another machine (a node) and starts extensions there.
 
-    host to node    order, then signal, kill, beat
+    host to node    order (what to start), then signal, kill, beat (a heartbeat)
     node to host    started or failed, then beat, and at the end exit
 
-After `exit` the host may send another order, within IDLE_SECONDS; then the node process ends.
+Every connection starts with a nonce, a random text by which the host recognises the connection. The
+node process gets the nonce of the control connection from the placer (what started it), and the
+nonces of the other connections in the order.
 
-If one side sends nothing for longer than the order's `silence` seconds, the other side assumes that
-it is lost: the node then kills the extension, and the host reports that the process has ended. Each
-side sends a `beat` (heartbeat) regularly, so that it is never silent.
+After `exit` the host may send another order. If none comes within IDLE_SECONDS, the node process
+ends.
+
+Each side sends a heartbeat regularly. If one side sends nothing for longer than the order's
+`silence` seconds, the other side assumes that it is lost: the node then kills the extension, and
+the host reports that the process has ended.
 """
 
 import json
@@ -27,8 +29,8 @@ from exthost.process.exit_status import ExitStatus
 from exthost.spec import Pins
 
 __all__ = [
-    "BEAT",
-    "BEAT_SECONDS",
+    "HEARTBEAT",
+    "HEARTBEAT_SECONDS",
     "IDLE_SECONDS",
     "KILL",
     "MAX_LINE_BYTES",
@@ -51,8 +53,8 @@ NONCE_BYTES = 64
 # The longest message is an order, which has all variables and the code of the sandbox.
 MAX_LINE_BYTES = 8 * 1024 * 1024
 
-# How often each side sends a beat.
-BEAT_SECONDS = 1.0
+# How often each side sends a heartbeat.
+HEARTBEAT_SECONDS = 1.0
 
 # How long a node process waits for another order when its extension has ended.
 IDLE_SECONDS = 10.0
@@ -131,7 +133,7 @@ def encode(message: Mapping[str, Any]) -> bytes:
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
-BEAT = encode({"beat": True})
+HEARTBEAT = encode({"beat": True})
 KILL = encode({"kill": True})
 
 

@@ -1,7 +1,7 @@
 """Chooses the node for the next process of an extension.
 
-A cluster may list a node as alive for many seconds after it has died. So a node whose connections
-were lost a short time ago is used only if no other node has room.
+A node is a machine of the cluster. A cluster may list a node as alive for many seconds after it has
+died, so a node whose connections were lost a short time ago is used only if no other node has room.
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -1,14 +1,15 @@
-"""The program that runs on a node. It connects to the host, starts an extension and relays its
-pipes.
+"""The program that runs on a node (another machine). It connects to the host, starts an extension
+and relays its pipes.
 
     python -m exthost.cluster.node_process HOST:PORT
 
-It reads one line from stdin: its nonce and, if the host has a certificate, the SHA-256 of that
-certificate. It ends when its stdin or the control connection is closed, or when the host has been
-silent for too long, and kills the extension and all processes of the extension before that. When
-the extension has exited, it waits a few seconds for another order: an extension that is started
-again then does not have to wait until another Python has started. It imports only the standard
-library, and of exthost only what is needed to start processes.
+It reads one line from stdin: its nonce (the random text by which the host recognises it) and, if
+the host has a certificate, the SHA-256 of that certificate. On the control connection it then gets
+an order, which says what to start (`messages.py`). It ends when its stdin or the control connection
+is closed, or when the host has been silent for too long; before that it kills the extension and all
+processes of the extension. When the extension has exited, it waits a few seconds for another order,
+so that a restart does not have to wait until another Python has started. It imports only the
+standard library, and of exthost only what is needed to start processes.
 """
 
 import os
@@ -23,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from exthost.cluster.messages import (
-    BEAT,
-    BEAT_SECONDS,
+    HEARTBEAT,
+    HEARTBEAT_SECONDS,
     IDLE_SECONDS,
     LineDecoder,
     VersionMismatch,
@@ -85,7 +86,7 @@ class HostAddress:
             self._tls = TlsClient(certificate)
 
     def connect(self, nonce: str) -> socket.socket:
-        """Connect to the gate of the host and present a nonce. Raises OSError."""
+        """Connect to the host and present a nonce. Raises OSError."""
         connection = socket.create_connection(self._address, timeout=10)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
@@ -200,13 +201,13 @@ class NodeProcess:
 
     def _watch(self, silence: float) -> None:
         """Relay until the child has exited or the host is lost."""
-        next_beat = time.monotonic() + BEAT_SECONDS
+        next_heartbeat = time.monotonic() + HEARTBEAT_SECONDS
         while not self._is_lost and not self._has_exited:
-            self._poller.wait(max(0.0, next_beat - time.monotonic()))
+            self._poller.wait(max(0.0, next_heartbeat - time.monotonic()))
             now = time.monotonic()
-            if now >= next_beat:
-                next_beat = now + BEAT_SECONDS
-                self._send(BEAT)
+            if now >= next_heartbeat:
+                next_heartbeat = now + HEARTBEAT_SECONDS
+                self._send(HEARTBEAT)
                 self._is_lost = self._is_lost or now - self._last_message > silence
 
     def _finish_outputs(self, outputs: Sequence[Relay]) -> None:

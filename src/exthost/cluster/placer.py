@@ -1,4 +1,8 @@
-"""`Placer`: the interface by which a host starts processes on the nodes of a cluster."""
+"""`Placer`: the interface by which a host starts processes on the nodes of a cluster.
+
+A node is a machine. A node process is the program of exthost that runs there: it starts a process
+of an extension and relays its pipes to the host.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,17 +37,17 @@ class Node:
 class Placement:
     """A request for one node process.
 
-    id           unique in the host
-    node         the node on which the process is started
-    gate         the address to which it connects, as HOST:PORT
-    nonce        the nonce that it presents there
-    certificate  the SHA-256 of the gate's certificate, "" if it has none
-    resources    the amounts that it needs, by the names that the placer uses, such as CPU
+    id            unique in the host
+    node          the node on which the process is started
+    host_address  the address of the host to which it connects, as HOST:PORT
+    nonce         the random text by which the host recognises its connection
+    certificate   the SHA-256 of the host's certificate, "" if it has none
+    resources     the amounts that it needs, by the names that the placer uses, such as CPU
     """
 
     id: int
     node: Node
-    gate: str
+    host_address: str
     nonce: str
     certificate: str = ""
     resources: Mapping[str, float] = field(default_factory=empty_mapping)
@@ -60,7 +64,7 @@ class Placer(Protocol):
         """Return the nodes that are alive."""
 
     async def place(self, placement: Placement) -> None:
-        """Request the start of a node process, which connects to the gate when it runs. Return
+        """Request the start of a node process, which connects to the host when it runs. Return
         without waiting for that. Raises SpawnFailed if the request is refused."""
 
     async def wait_ended(self, placement: Placement) -> str:

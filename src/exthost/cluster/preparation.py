@@ -1,8 +1,9 @@
 """Prepares a node for the start of an extension: fetches the folder, creates the state folder,
 checks that the paths of the launch plan exist, and compares files with their pinned digests.
 
-The plan was made on the host's machine. If a path of the plan is missing on the node, the error
-here names it; the error of the sandbox, which would fail later, would not.
+The order (what to start) has a launch plan that was made on the host's machine. If a path of the
+plan is missing on the node, the error here names the path. Otherwise the sandbox would fail later,
+with an error that does not name it.
 """
 
 import os

@@ -118,7 +118,7 @@ class Driver:
             resources=resources or None,
             scheduling_strategy=NodeAffinitySchedulingStrategy(request["node"], soft=False),
         ).remote()
-        ended = actor.run.remote(request["gate"], request["nonce"], request["certificate"])
+        ended = actor.run.remote(request["host_address"], request["nonce"], request["certificate"])
         self._actors[request["id"]] = actor
         ended.future().add_done_callback(lambda future: self._on_ended(request["id"], future))
 
@@ -143,7 +143,7 @@ class Driver:
 class NodeActor:
     """Runs on a node, in a worker of Ray."""
 
-    def run(self, gate: str, nonce: str, certificate: str) -> str:
+    def run(self, host_address: str, nonce: str, certificate: str) -> str:
         """Run a node process, and return the beginning of its stderr. The node process ends with
         this actor at the latest, because the actor holds the other end of its stdin."""
         from exthost import _version
@@ -152,7 +152,7 @@ class NodeActor:
         # Ray sets OMP_NUM_THREADS for its workers; it is not meant for the extension.
         environ = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "exthost.cluster.node_process", gate],
+            [sys.executable, "-P", "-m", "exthost.cluster.node_process", host_address],
             stdin=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**environ, "PYTHONPATH": root},

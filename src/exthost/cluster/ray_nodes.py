@@ -1,4 +1,4 @@
-"""A placer that uses a Ray cluster.
+"""A placer (what starts node processes) that uses a Ray cluster.
 
 Ray runs in a separate process (`ray_driver`), because Ray ends its own process some time after the
 head of the cluster is gone, and that must not be the host. The host and the driver exchange lines
@@ -88,7 +88,7 @@ class RayNodes:
                 "do": "place",
                 "id": placement.id,
                 "node": placement.node.id,
-                "gate": placement.gate,
+                "host_address": placement.host_address,
                 "nonce": placement.nonce,
                 "certificate": placement.certificate,
                 "resources": dict(placement.resources),

@@ -1,9 +1,10 @@
-"""A process on another node, with the methods of a local child.
+"""A process on another node (machine), with the methods of a local child.
 
 Its stdin, stdout and stderr are connections to the node. Signals for the process, and its exit
 status, are messages on the control connection. If the node sends nothing for `silence` seconds, or
-the control connection ends, the node is lost: the host treats the process as ended, and the node
-process, which detects the same silence, kills it.
+the control connection ends, the node is lost. The host then treats the process as ended, and the
+node process, which detects the same silence, kills it. A node is draining when it is about to be
+shut down and its processes are to move to other nodes.
 """
 
 import asyncio
@@ -15,7 +16,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from exthost.cluster.messages import BEAT, BEAT_SECONDS, KILL, LineDecoder, decode_exit, encode
+from exthost.cluster.messages import (
+    HEARTBEAT,
+    HEARTBEAT_SECONDS,
+    KILL,
+    LineDecoder,
+    decode_exit,
+    encode,
+)
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 from exthost.process.exit_status import ExitStatus
 
@@ -77,7 +85,7 @@ class RemoteChild:
         self.is_node_draining = False
         disown_in_copies(self)
         self._loop.add_reader(control, self._on_control_data)
-        self._beat_timer = self._loop.call_later(BEAT_SECONDS, self._beat)
+        self._heartbeat_timer = self._loop.call_later(HEARTBEAT_SECONDS, self._heartbeat)
         self._handle(messages)
 
     has_cgroup = False
@@ -107,7 +115,7 @@ class RemoteChild:
             callback()
 
     def report_node_draining(self) -> None:
-        """Notify the owner that the node is being drained."""
+        """Notify the supervisor of the extension that the node is being drained."""
         if not self.is_node_draining:
             self.is_node_draining = True
             if self._on_node_draining is not None:
@@ -142,7 +150,7 @@ class RemoteChild:
                     self._on_exit(status)
                 return
 
-    def _beat(self) -> None:
+    def _heartbeat(self) -> None:
         if time.monotonic() - self._last_message > self._silence:
             self._on_control_data()  # the host may have been too busy to read what has arrived
             if self._control is None:
@@ -151,15 +159,15 @@ class RemoteChild:
         if quiet > self._silence:
             self._lose(f"node {self.node} has not answered for {quiet:.1f} s")
             return
-        self._send(BEAT)
-        self._beat_timer = self._loop.call_later(BEAT_SECONDS, self._beat)
+        self._send(HEARTBEAT)
+        self._heartbeat_timer = self._loop.call_later(HEARTBEAT_SECONDS, self._heartbeat)
 
     def _send(self, line: bytes) -> None:
         if self._control is not None:
             try:
                 self._control.send(line)
             except OSError:
-                pass  # full or broken: missing beats will show it
+                pass  # full or broken: missing heartbeats will show it
 
     def _lose(self, reason: str) -> None:
         if self._reported is None:
@@ -205,7 +213,7 @@ class RemoteChild:
 
     def _stop_control(self) -> socket.socket | None:
         """Stop to use the control connection, and return it; None if that was done before."""
-        self._beat_timer.cancel()
+        self._heartbeat_timer.cancel()
         control, self._control = self._control, None
         if control is not None:
             self._loop.remove_reader(control)

@@ -24,7 +24,8 @@ __all__ = ["TlsConnections", "TlsClient", "fingerprint", "server_context"]
 _HANDSHAKE_SECONDS = 5.0
 _SHUTDOWN_SECONDS = 1.0
 
-# As in `gate`: with larger buffers it would take longer to notice that an extension does not read.
+# As in `node_listener`: with larger buffers it would take longer to notice that an extension does
+# not read.
 _BUFFER_BYTES = 256 * 1024
 
 

@@ -1,8 +1,8 @@
-"""The listening socket of the host, to which node processes connect.
+"""The listening socket of the host, to which node processes (programs on other machines) connect.
 
 A new connection must first send a nonce (a random text that the host has issued), within a few
 seconds. Each nonce is valid for one connection. Any other connection is closed without a reply. If
-the settings name a certificate, every connection is encrypted.
+the cluster settings name a certificate, every connection is encrypted.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from exthost.config.cluster import ClusterSettings, is_loopback
 from exthost.errors import ConfigError
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
-__all__ = ["Gate"]
+__all__ = ["NodeListener"]
 
 _log = logging.getLogger("exthost.cluster")
 
@@ -30,7 +30,7 @@ _MAX_UNAUTHENTICATED = 256
 _BUFFER_BYTES = 256 * 1024
 
 
-class Gate:
+class NodeListener:
     """Listens at the address of the settings. `expect` issues a nonce and returns a future; the
     connection that presents the nonce becomes the result of the future."""
 
@@ -39,7 +39,7 @@ class Gate:
         self._host = settings.host
         self._port = settings.port
         self._tls: TlsConnections | None = None
-        self._listener: socket.socket | None = None
+        self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._unauthenticated: set[asyncio.Task[None]] = set()
         self._expected: dict[bytes, asyncio.Future[socket.socket]] = {}
@@ -49,7 +49,7 @@ class Gate:
 
     async def open(self) -> None:
         """Start to listen. Raises ConfigError if the address cannot be used."""
-        if self._listener is not None:
+        if self._socket is not None:
             return
         self._open_tls()
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
@@ -68,7 +68,7 @@ class Gate:
                 f"cluster.listen: {self._host}:{self._port} cannot be used: {error.strerror}",
                 help="name an address of this machine that the nodes can reach, with a free port",
             ) from None
-        self._listener = listener
+        self._socket = listener
         host, port = listener.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._accepting = asyncio.create_task(self._accept(listener))
@@ -150,13 +150,13 @@ class Gate:
             future.cancel()
         if self._tls is not None:
             await self._tls.close()
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = self._accepting = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = self._accepting = None
 
     def disown(self) -> None:
         """Give up the socket in a forked copy of the host: it belongs to the original."""
-        if self._listener is not None:
-            replace_by_null([self._listener.fileno()])
+        if self._socket is not None:
+            replace_by_null([self._socket.fileno()])
         if self._tls is not None:
             replace_by_null(self._tls.descriptors())
