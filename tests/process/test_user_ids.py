@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exthost.process import user_ids
-from exthost.process.user_ids import blocked_by, can_write, is_kernel_root, user_id
+from exthost.process.user_ids import can_write, find_closed_path, is_kernel_root, user_id
 
 WHOLE = ((0, 0, 4294967295),)
 
@@ -55,11 +55,11 @@ def test_what_keeps_a_user_out_is_named(open_folder: Path) -> None:
     inner.mkdir(parents=True)
     for folder in (inner, inner.parent):
         folder.chmod(0o755)
-    assert blocked_by(str(inner), stranger) == "" and not can_write(str(inner), stranger)
+    assert find_closed_path(str(inner), stranger) == "" and not can_write(str(inner), stranger)
     inner.chmod(0o777)
     assert can_write(str(inner), stranger)
     inner.chmod(0o700)
-    assert blocked_by(str(inner), stranger) == str(inner)
+    assert find_closed_path(str(inner), stranger) == str(inner)
     assert can_write(str(inner), os.geteuid())
     inner.parent.chmod(0o700)
-    assert blocked_by(str(inner), stranger) == str(inner.parent)
+    assert find_closed_path(str(inner), stranger) == str(inner.parent)

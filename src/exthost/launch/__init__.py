@@ -12,8 +12,8 @@ This package starts no processes. In reading order:
     variables      which of the host's environment variables an extension gets
     machine_check  whether this machine can enforce the sandbox that an extension is configured for
     shared_folders refuses an extension that may write files which another extension runs
-    admission      decides once which files a sandboxed extension sees
-    own_user       the user that a root host runs a sandboxed extension as
+    admission      decides once, before the first start, which files a sandboxed extension sees
+    extension_user the user that a root host runs a sandboxed extension as
     containment    adds the sandbox, resource limits and the cgroup to a plan
     advice         suggests the missing permission or variable when an extension fails
 """

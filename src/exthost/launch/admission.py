@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
+from exthost.launch.extension_user import with_extension_user
 from exthost.launch.integrity import file_digest
 from exthost.launch.machine_check import can_enforce, enforced_policy
-from exthost.launch.own_user import with_own_user
 from exthost.launch.program_files import program_files
 from exthost.launch.shared_folders import refuse_state_folder
 from exthost.launch_plan import ExpectedPath, LaunchPlan
@@ -58,10 +58,10 @@ class Admission:
 NOT_SANDBOXED = Admission()
 
 
-def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) -> Admission:
+def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str]) -> Admission:
     """Decide which files an extension sees. `plan` has its program, arguments and variables.
-    `state` is its state folder, which it may write; "" for none. `host` are the host's environment
-    variables. Raises Refused if its permissions cannot be enforced."""
+    `state` is its state folder, which it may write; "" for none. `environ` are the host's
+    environment variables. Raises Refused if its permissions cannot be enforced."""
     policy = enforced_policy(spec)
     if policy is None:
         return NOT_SANDBOXED
@@ -75,7 +75,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
         network=policy.network,
         state=state,
         env=plan.env,
-        host=host,
+        host=environ,
         package=spec.package,
         config=spec.config_file,
     )
@@ -84,21 +84,22 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, host: Mapping[str, str]) ->
     if not can_enforce(spec):
         return NOT_SANDBOXED
     _check_not_writable(spec, plan, view)
-    refuse_state_folder(spec, view.writable, host)
+    refuse_state_folder(spec, view.writable, environ)
     support = sandbox_probe.find_sandbox_support()
     if support.uid == 0:
-        view = with_own_user(spec.id, view, support)
+        view = with_extension_user(spec.id, view, support)
     if view.uid is None:
-        # If the host is root, the check above was about a separate user. The extension runs as the
-        # host's user instead, so the sandbox must work for that user: raises Refused if it does
-        # not. The result does not matter here, since each start checks it again (`contain`).
+        # The check above may have been about a separate user, and the extension runs as the host's
+        # user instead. Called only to raise Refused if the sandbox does not work for that user; the
+        # result is not needed, since each start asks again (`contain`).
         can_enforce(spec, as_host=True)
     system = {mount.path for mount in system_view(network=True).visible_paths}
-    # The paths that protect the host's config are left out: the operator may replace the config.
+    # Paths that are mounted only to protect the host's config are left out: the operator may
+    # replace the config at any time.
     visible = (
         mount.path
         for mount in view.visible_paths
-        if mount.path not in system and not mount.is_guard
+        if mount.path not in system and not mount.only_protects_config
     )
     paths = dict.fromkeys((*_command_paths(spec, plan), *visible))
     return Admission(view=view, files=tuple(map(_record_file, paths)))

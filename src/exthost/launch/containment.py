@@ -3,8 +3,11 @@
 An extension without a `permissions` table runs with its configured limits, and in a PID namespace
 if this machine can make one; nothing else restricts it. A `permissions` table is enforced in full,
 or the extension is refused. With `sandbox = "best-effort"` the extension runs without a sandbox if
-this machine cannot make one, and every listing reports that. With `sandbox = "off"` the table is
-ignored.
+this machine cannot make one; a warning and an event report that. With `sandbox = "off"` the table
+is ignored.
+
+A `View` is the part of the file system that a sandboxed extension sees. A `Ceiling` limits all its
+processes together, while a resource limit applies to each of them.
 
 `suggest_grant` names the permission whose absence made a sandboxed program fail.
 """

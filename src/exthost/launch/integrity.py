@@ -143,13 +143,15 @@ def has_package_pin(spec: Spec) -> bool:
     return bool(get_pins(spec).package)
 
 
-def check_package(spec: Spec, host: Mapping[str, str]) -> None:
-    """Raise Refused unless the files of the package match their pin. `host` are the host's
+def check_package(spec: Spec, environ: Mapping[str, str]) -> None:
+    """Raise Refused unless the files of the package match their pin. `environ` are the host's
     environment variables, which name its state folder. Reads all files: call it in a thread."""
-    check_pinned_package(get_pins(spec).package, package_root(spec), host, spec.id)
+    check_pinned_package(get_pins(spec).package, package_root(spec), environ, spec.id)
 
 
-def check_pinned_package(pinned: str, root: str, host: Mapping[str, str], extension: str) -> None:
+def check_pinned_package(
+    pinned: str, root: str, environ: Mapping[str, str], extension: str
+) -> None:
     """The same as `check_package`, for a caller without a Spec. `pinned` is a digest, `root` the
     folder of the package, `extension` an id."""
     if not pinned:
@@ -166,7 +168,7 @@ def check_pinned_package(pinned: str, root: str, host: Mapping[str, str], extens
             help="remove what is in the way, or remove sha256.package",
             evidence=Evidence(path=unusable.path, key="sha256.package"),
         ) from None
-    listings = os.path.join(state_root(host), "pins")  # noqa: PTH118
+    listings = os.path.join(state_root(environ), "pins")  # noqa: PTH118
     if tree.digest == pinned:
         tree.keep(listings)
         return

@@ -1,6 +1,6 @@
 """Finds out whether this machine can enforce the sandbox that an extension is configured for.
 
-The only way to find out is to try the sandbox: to run a trial process in it, which blocks
+The only way to find out is a trial: to run a process in the sandbox, which blocks
 (`process.sandbox_probe`). So code on an event loop first calls `is_machine_probed`. If that returns
 False, the code runs `probe_machine` in a thread before the start.
 
@@ -11,7 +11,7 @@ refused, or `describe_weaknesses` names the restriction and the reason.
 import asyncio
 
 from exthost.errors import Refused, SpawnFailed
-from exthost.launch.own_user import user_of
+from exthost.launch.extension_user import extension_user_id
 from exthost.process import sandbox_probe
 from exthost.sandbox.probe_result import ProbeResult, SandboxSupport
 from exthost.spec import Permissions, Spec
@@ -57,12 +57,12 @@ def can_enforce(spec: Spec, *, as_host: bool = False) -> bool:
     cannot, unless the config allows to run the extension without a sandbox.
 
     `as_host` is whether the extension would run as the host's own user; otherwise it runs as a
-    separate user if the host can change to one. Return True also if the result of the trial is not
-    known, because a trial must not block an event loop or the last trial failed temporarily. The
-    start then uses the sandbox or fails; it never runs the extension without a sandbox.
+    separate user if the host can change to one. Return True also if there is no result: on an event
+    loop the trial is not run, because it blocks, and a trial may fail temporarily. The start then
+    uses the sandbox or fails; it never runs the extension without a sandbox.
     """
     support = sandbox_probe.find_sandbox_support()
-    uid = None if as_host else user_of("", support)
+    uid = None if as_host else extension_user_id("", support)
     if not sandbox_probe.strict_is_known(support, uid) and _is_on_loop():
         return True
     result = sandbox_probe.probe_strict(support, uid)
@@ -108,7 +108,7 @@ def describe_weaknesses(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple
     weaknesses = []
     support = sandbox_probe.find_sandbox_support()
     if enforced_policy(spec) is not None and not is_sandboxed:
-        reason = sandbox_probe.probe_strict(support, user_of("", support)).reason
+        reason = sandbox_probe.probe_strict(support, extension_user_id("", support)).reason
         weaknesses.append(("sandbox", f"its permissions are not enforced: {reason}"))
     if spec.lifetime is None and pids == "process group":
         reason = sandbox_probe.probe_pid_namespace(support)[0].reason
@@ -117,10 +117,10 @@ def describe_weaknesses(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple
 
 
 def _users(support: SandboxSupport) -> set[int | None]:
-    """Return the users that a sandboxed extension may run as: None, which is the host's own user,
-    and, if the host is root, the user of the id "". The result of the trial with this user is taken
-    for the separate users of all extensions."""
-    return {None, user_of("", support)}
+    """Return the users for whom the sandbox is tried: None, which is the host's own user, and, if
+    the host is root, the user of an extension with the id "". The sandbox is assumed to work for
+    the user of every extension if it works for that one."""
+    return {None, extension_user_id("", support)}
 
 
 def _raise_if_temporary(spec: Spec, result: ProbeResult) -> None:

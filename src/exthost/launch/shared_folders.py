@@ -46,10 +46,10 @@ def find_conflict(spec: Spec, others: Iterable[Spec]) -> Refused | None:
     return None
 
 
-def refuse_state_folder(spec: Spec, writable: Iterable[str], host: Mapping[str, str]) -> None:
-    """Raise Refused if a writable folder contains the host's state folder, or lies in it. `host`
+def refuse_state_folder(spec: Spec, writable: Iterable[str], environ: Mapping[str, str]) -> None:
+    """Raise Refused if a writable folder contains the host's state folder, or lies in it. `environ`
     are the host's environment variables, which name that folder."""
-    root = os.path.realpath(state_root(host))
+    root = os.path.realpath(state_root(environ))
     for folder in writable:
         if is_below(root, folder) or is_below(folder, root):
             raise Refused(

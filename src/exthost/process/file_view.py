@@ -149,7 +149,7 @@ def compute_view(request: ViewRequest) -> View:
     _check_variables(boundary, request)
     _check_cwd(boundary, request)
     if request.config and os.path.exists(request.config):  # noqa: PTH110
-        visible.guard(os.path.realpath(request.config))
+        visible.protect(os.path.realpath(request.config))
     return replace(
         visible.view(),
         cwd=os.path.realpath(request.cwd),

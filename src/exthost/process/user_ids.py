@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 
 __all__ = [
-    "blocked_by",
+    "find_closed_path",
     "can_write",
-    "closed_above",
+    "find_closed_folder",
     "counts_processes",
     "is_kernel_root",
     "user_id",
@@ -68,19 +68,19 @@ def _kernel_version() -> tuple[int, ...]:
     return tuple(map(int, match.groups())) if match is not None else (0,)
 
 
-def closed_above(path: str, uid: int) -> str:
-    """Return the outermost folder above a path that this user cannot enter; "" if there is none.
-    Folders that do not exist yet are left out."""
+def find_closed_folder(path: str, uid: int) -> str:
+    """Return the outermost of the folders above a path that this user cannot enter; "" if the user
+    can enter all of them. Folders that do not exist yet are skipped."""
     for above in reversed(Path(path).parents):
         if above.exists() and not _has_rights(str(above), uid, stat.S_IXOTH):
             return str(above)
     return ""
 
 
-def blocked_by(path: str, uid: int) -> str:
-    """Return the path that keeps this user from reading a path: the path itself or a folder above
-    it; "" if there is none."""
-    if closed := closed_above(path, uid):
+def find_closed_path(path: str, uid: int) -> str:
+    """Return the file or folder whose permissions keep this user from reading a path: the path
+    itself, or a folder above it; "" if the user can read the path."""
+    if closed := find_closed_folder(path, uid):
         return closed
     is_folder = os.path.isdir(path)  # noqa: PTH112
     rights = stat.S_IROTH | (stat.S_IXOTH if is_folder else 0)

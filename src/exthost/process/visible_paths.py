@@ -1,12 +1,13 @@
 """Collects the paths that a sandboxed extension sees, and the symlinks that lead to them.
 
-The module knows nothing of packages or programs. It reads the file system to resolve symlinks.
+The result is a `View`: the part of the host's file system that the sandbox mounts. The module knows
+nothing of packages or programs. It reads the file system to resolve symlinks.
 """
 
 import os
 from pathlib import Path
 
-from exthost.sandbox.strict import GUARDED_FILE, GUARDED_FOLDER, View, VisiblePath
+from exthost.sandbox.strict import CONFIG_FILE, CONFIG_FOLDER, View, VisiblePath
 
 __all__ = ["SYSTEM_FOLDERS", "PathCollection", "is_below", "is_too_wide"]
 
@@ -57,21 +58,21 @@ class PathCollection:
         """Make a real path visible."""
         self._read_only.setdefault(real_path, source)
 
-    def guard(self, real_path: str) -> None:
-        """Protect a file that lies in a writable folder, so that the extension can neither write
-        nor replace it: the file becomes read-only, and the folders above it become mount points,
-        which cannot be renamed."""
+    def protect(self, real_path: str) -> None:
+        """Protect the host's config file if it lies in a writable folder, so that the extension can
+        neither write nor replace it: the file becomes read-only, and the folders above it become
+        mount points, which cannot be renamed."""
         granted = [
             path for path in self._writable if is_below(real_path, path) and real_path != path
         ]
         if not granted:
             return
         outermost = min(granted, key=len)
-        self._read_only[real_path] = GUARDED_FILE
+        self._read_only[real_path] = CONFIG_FILE
         for parent in Path(real_path).parents:
             if str(parent) == outermost:
                 break
-            self._writable.setdefault(str(parent), GUARDED_FOLDER)
+            self._writable.setdefault(str(parent), CONFIG_FOLDER)
 
     def has(self, real_path: str) -> bool:
         """Return whether a real path is visible, by itself or in a folder."""

@@ -26,8 +26,8 @@ from exthost.sandbox.initcode import INIT
 from exthost.sandbox.probe_result import SandboxSupport
 
 __all__ = [
-    "GUARDED_FILE",
-    "GUARDED_FOLDER",
+    "CONFIG_FILE",
+    "CONFIG_FOLDER",
     "NOBODY",
     "VisiblePath",
     "View",
@@ -53,7 +53,7 @@ _MOUNT_OPTIONS = frozenset({"--ro-bind", "--bind", "--bind-try"})
 # The `source` labels of mounts that only protect the host's config, if it lies in a folder that the
 # extension may write. The file is mounted read-only, so no process in the sandbox can write it. The
 # folders above it are mounted as well, since nobody can rename a mount point.
-GUARDED_FILE, GUARDED_FOLDER = "config", "folder of the config"
+CONFIG_FILE, CONFIG_FOLDER = "config", "folder of the config"
 
 # Files of /proc that root may write even without capabilities.
 _PROC_READ_ONLY = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
@@ -73,10 +73,10 @@ class VisiblePath(NamedTuple):
     source: str
 
     @property
-    def is_guard(self) -> bool:
+    def only_protects_config(self) -> bool:
         """Whether the path is mounted only to keep the extension from replacing the host's
         config."""
-        return self.source in (GUARDED_FILE, GUARDED_FOLDER)
+        return self.source in (CONFIG_FILE, CONFIG_FOLDER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class View:
         return tuple(
             visible.path
             for visible in self.visible_paths
-            if visible.access == "write" and not visible.is_guard
+            if visible.access == "write" and not visible.only_protects_config
         )
 
 

@@ -4,7 +4,10 @@ Every extension has a separate uid (`process/user_ids.py`). That user may be una
 files of the program, such as an interpreter that a version manager installed below /root. Then the
 extension runs as user 0 without capabilities, but only if it may write none of the host's files,
 since it would write them as root. Otherwise it is refused, and the error tells how to fix that. If
-only the state folder cannot be reached, the extension runs without a state folder.
+only the state folder (where it may keep files) cannot be reached, the extension runs without one.
+
+A `View` is the part of the host's file system that a sandboxed extension sees, and the user that it
+runs as.
 """
 
 import logging
@@ -12,25 +15,32 @@ from dataclasses import replace
 
 from exthost.errors import Evidence, Refused
 from exthost.process.file_view import system_view
-from exthost.process.user_ids import blocked_by, can_write, closed_above, is_kernel_root, user_id
+from exthost.process.user_ids import (
+    can_write,
+    find_closed_folder,
+    find_closed_path,
+    is_kernel_root,
+    user_id,
+)
 from exthost.sandbox.probe_result import SandboxSupport
 from exthost.sandbox.strict import View
 
-__all__ = ["user_of", "with_own_user"]
+__all__ = ["extension_user_id", "with_extension_user"]
 
 _log = logging.getLogger("exthost.launch")
 
 
-def user_of(extension: str, support: SandboxSupport) -> int | None:
+def extension_user_id(extension: str, support: SandboxSupport) -> int | None:
     """Return the extension's separate uid; None if this host can run the extension only as the
     host's own user, because the host is not root or there is no setpriv. `extension` is an id."""
     return user_id(extension) if support.uid == 0 and support.setpriv else None
 
 
-def with_own_user(extension: str, view: View, support: SandboxSupport) -> View:
-    """Return the view with the user that a root host runs the extension as. Raises Refused if the
-    extension could write as root, or its user could not write what was granted."""
-    uid = user_of(extension, support)
+def with_extension_user(extension: str, view: View, support: SandboxSupport) -> View:
+    """Return the view, with the user that the extension runs as. The host must be root. Raises
+    Refused if the extension could write as root, or if its user could not write what was
+    granted."""
+    uid = extension_user_id(extension, support)
     if uid is None:
         return _as_root(extension, view, "this host cannot become another user (setpriv)")
     system = {mount.path for mount in system_view(network=True).visible_paths}
@@ -38,13 +48,13 @@ def with_own_user(extension: str, view: View, support: SandboxSupport) -> View:
     reachable = [
         mount
         for mount in view.visible_paths
-        if not mount.is_guard or not closed_above(mount.path, uid)
+        if not mount.only_protects_config or not find_closed_folder(mount.path, uid)
     ]
     view = replace(view, visible_paths=tuple(reachable))
     for mount in view.visible_paths:
-        if mount.is_guard:
+        if mount.only_protects_config:
             continue
-        if mount.path not in system and (closed := blocked_by(mount.path, uid)):
+        if mount.path not in system and (closed := find_closed_path(mount.path, uid)):
             if mount.access == "write":
                 raise _not_writable_error(extension, mount.path, closed, uid)
             why = f"its own user {uid} cannot reach {mount.path}, since {closed} is closed to it"
@@ -91,7 +101,7 @@ def _usable_state(extension: str, folder: str, uid: int) -> str:
     """Return the state folder if the user can reach it; "" if not."""
     if not folder:
         return ""
-    if closed := closed_above(folder, uid):
+    if closed := find_closed_folder(folder, uid):
         _log.warning(
             "[%s] it has no state folder, since its user %d cannot reach %s; set EXTHOST_HOME to "
             "a folder that every user can reach",
