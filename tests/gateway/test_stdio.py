@@ -53,7 +53,7 @@ class Peer:
     def __init__(self) -> None:
         theirs, self.says = os.pipe()
         self.hears, ours = os.pipe()
-        self.wire = stdio.Wire(theirs, ours)
+        self.wire = stdio.ClaimedStdio(theirs, ours)
         self._heard = b""
         os.set_blocking(self.hears, False)
 

@@ -56,7 +56,7 @@ def describe_extension(
         "sandbox": dict(extension.enforced),
         "sha256": extension.digests if digests is None else digests,
         "argv": list(extension.argv),
-        "noise": dict(extension.stats.dropped),
+        "noise": dict(extension.stats.dropped),  # output that could not be used, by reason
     }
 
 
@@ -99,8 +99,9 @@ def _without_none(settings: Limits | Restart) -> dict[str, Any]:
 def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
     """Return the tools of the extension `name`, or of all extensions if it is "".
 
-    `not_asked` in the result lists the extensions whose tools are unknown, because they were not
-    started yet. `failed` lists the errors of the extensions that are not ready because of an error.
+    `not_asked` in the result lists the extensions whose tools are unknown (`is_silent`), because
+    they were not started yet. `failed` lists the errors of the extensions that are not ready
+    because of an error.
     """
     extensions = [host[name]] if name else host.extensions
     return {

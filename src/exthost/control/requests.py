@@ -91,8 +91,8 @@ class RequestPerformer:
     config      the absolute path of the config
     is_program  whether the host is part of another program (see `ControlServer`)
     ending      whether the host shuts down; the creator of this object sets it to True then
-    opened      whether each eager extension is ready or has failed; the creator of this object may
-                set it to False until then
+    opened      whether each extension that starts with the host is ready or has failed; the creator
+                of this object may set it to False until then
     """
 
     def __init__(

@@ -12,7 +12,7 @@ order:
 
     server           the gateway: its parts, and the path of a request
     request_handlers the handler of each MCP method
-    relay            relays one request to the extension that answers it
+    request_relay    relays one request to the extension that answers it
     exchanges        the requests in progress, and the requests that servers send to clients
     held_calls       calls that wait for the input of a stateless client
     tool_list        the tools that clients see, and when they see them

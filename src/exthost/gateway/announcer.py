@@ -3,8 +3,8 @@
 Extensions start and stop in bursts, so the changes of lists within a short time are announced
 together, and the list of tools is announced only if it differs from the last one. A log message of
 a server goes to the clients that have calls in progress at that server. If there are no such calls,
-it goes to every connected client of the handshake era. A client gets no message that is less severe
-than the level that it has set.
+it goes to every connected client of the handshake era (clients with a session). A client gets no
+message that is less severe than the level that it has set.
 """
 
 import asyncio

@@ -74,8 +74,8 @@ class Catalog:
     """The resources, templates and prompts of the extensions that `extensions` returns.
 
     `on_late_list` is called with the kind of a list that arrived after a client got a reply without
-    its items.
-    With `plain_names`, a prompt whose name only one server uses is listed under that name.
+    its items. With `plain_names`, a prompt whose name only one server uses is listed under that
+    name.
     """
 
     def __init__(

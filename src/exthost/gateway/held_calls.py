@@ -1,10 +1,10 @@
 """Calls of a stateless client that wait until the client has supplied input.
 
-An MCP server of the handshake era may send requests to its client during a call. The stateless era
-has no requests of servers, so the gateway translates: it answers the client with `input_required`,
-and the client sends its call again with the input. Meanwhile the call to the server continues, held
-here under an unguessable `requestState`. If the client does not call again in time, the call is
-cancelled.
+An MCP server of the handshake era (with sessions) may send requests to its client during a call. In
+the stateless era (without sessions) servers send no requests, so the gateway translates: it answers
+the client with `input_required`, and the client sends its call again with the input. Meanwhile the
+call to the server continues. It is kept here under an unguessable `requestState`, which the client
+sends back. If the client does not call again in time, the call is cancelled.
 """
 
 import asyncio

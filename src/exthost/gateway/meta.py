@@ -1,8 +1,10 @@
 """Translates the `_meta` field of a client's request for the server that the request is relayed to.
 
-A client of the stateless era sends its revision, capabilities and name in the `_meta` of each
-request. A client of the handshake era sends them once, in `initialize`. The server gets them in the
-way of its own era. Everything else in `_meta`, such as a trace context, is passed on unchanged.
+A client of the stateless era of MCP (without sessions) sends its revision, capabilities and name in
+the `_meta` of each request. A client of the handshake era (with sessions) sends them once, in
+`initialize`. A stateless server gets them in `_meta`; a server of the handshake era got the host's
+own in `initialize`, and they are removed. Everything else in `_meta`, such as a trace context, is
+passed on unchanged.
 """
 
 from collections.abc import Mapping
@@ -72,6 +74,6 @@ def log_level(params: Mapping[str, Any]) -> str | None:
 
 
 def to_json_object(model: Any) -> dict[str, Any]:
-    """Return a model of the package as the JSON object that is sent."""
+    """Return a model of the `mcp` package as the JSON object that is sent."""
     json_object: dict[str, Any] = model.model_dump(by_alias=True, mode="json", exclude_none=True)
     return json_object

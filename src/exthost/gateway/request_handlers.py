@@ -22,7 +22,7 @@ from exthost.gateway.clients import LEVELS, Clients
 from exthost.gateway.exchanges import Context, Exchange, Exchanges
 from exthost.gateway.held_calls import HeldCalls
 from exthost.gateway.meta import is_stateless, sent_trace_context
-from exthost.gateway.relay import Relay, make_progress_callback, needs_input
+from exthost.gateway.request_relay import RequestRelay, make_progress_callback, needs_input
 from exthost.gateway.resource_subscriptions import ResourceSubscriptions
 from exthost.gateway.tool_list import ToolList
 from exthost.host.host import Host
@@ -58,7 +58,7 @@ class RequestHandlers:
         self._catalog = catalog
         self._clients = clients
         self._held_calls = held_calls
-        self._relay = Relay(exchanges, held_calls)
+        self._relay = RequestRelay(exchanges, held_calls)
         self._subscriptions = subscriptions
         self._set_level = set_level
         self.methods: Mapping[str, Handler] = {

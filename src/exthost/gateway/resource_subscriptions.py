@@ -1,9 +1,9 @@
 """The clients that subscribed to changes of resources.
 
 The gateway subscribes at the server when a URI gets its first subscriber, and unsubscribes when the
-last subscriber is removed. When a server becomes ready, it subscribes again. A subscriber is any
-hashable key: a `Client` of the handshake era, or an object that represents an open
-`subscriptions/listen` request of the stateless era.
+last subscriber is removed. When a server becomes ready, the gateway subscribes there again. A
+subscriber is any hashable key: a `Client` of the handshake era of MCP (with sessions), or an object
+that represents an open `subscriptions/listen` request of the stateless era (without sessions).
 """
 
 import logging

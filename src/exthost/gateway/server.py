@@ -1,9 +1,9 @@
 """The gateway: publishes one host as one MCP server, for any number of clients.
 
-The low-level server of the `mcp` package manages the sessions of both eras (see the package
-docstring of `exthost.gateway`). A middleware in that server passes each request to
-`RequestHandlers`, whose results are plain JSON objects: they skip the package's models, so that a
-result of an MCP server reaches the client with all of its fields. Tool calls reach the same
+The low-level server of the `mcp` package serves clients of both eras of MCP (with and without
+sessions; see the docstring of `exthost.gateway`). A middleware in that server passes each request
+to `RequestHandlers`, whose results are plain JSON objects. They skip the package's models, so that
+a result of an MCP server reaches the client with all of its fields. Tool calls reach the same
 handlers without the package (`stdio_calls`, `http_calls`).
 """
 

@@ -48,7 +48,7 @@ MAX_UNHANDLED_LINES = 64
 _ENDLESS_METHOD = "subscriptions/listen"
 
 
-class Wire(NamedTuple):
+class ClaimedStdio(NamedTuple):
     """Duplicates of the file descriptors of stdin and stdout, which no other code uses."""
 
     read_fd: int
@@ -56,10 +56,10 @@ class Wire(NamedTuple):
 
 
 @contextmanager
-def claim_stdio() -> Iterator[Wire]:
+def claim_stdio() -> Iterator[ClaimedStdio]:
     """Reserve stdin and stdout for the protocol. Within the block, file descriptor 0 refers to
     /dev/null and file descriptor 1 to stderr."""
-    wire = Wire(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3))
+    wire = ClaimedStdio(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3))
     dev_null = os.open(os.devnull, os.O_RDONLY)
     try:
         os.dup2(dev_null, 0)
@@ -191,7 +191,7 @@ class _LineReader:
             self._change.set()
 
 
-async def serve(server: McpServer, wire: Wire) -> None:
+async def serve(server: McpServer, wire: ClaimedStdio) -> None:
     """Serve the client at the other end of the pipes, until it closes stdin or its end of
     stdout."""
     to_package, package_input = anyio.create_memory_object_stream[SessionMessage | Exception](0)

@@ -30,10 +30,10 @@ class ChildProcess(Protocol):
 
     @property
     def is_node_draining(self) -> bool:
-        """Whether the process is to be replaced, because its node is being drained."""
+        """Whether the node is being drained: its processes are to be replaced on other nodes."""
 
     def on_node_draining(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when the node is being drained; immediately, if it is already."""
+        """Call `callback` when the draining of the node begins; immediately, if it has begun."""
 
     @property
     def has_cgroup(self) -> bool:

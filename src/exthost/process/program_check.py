@@ -1,4 +1,4 @@
-"""Checks a program before a wrapper executes it.
+"""Checks a program before a wrapper (the command that makes its sandbox) executes it.
 
 The host cannot see the error of an `execve` inside a wrapper. So it checks the program first, and
 raises the error that `execve` would give.

@@ -5,9 +5,9 @@ may forbid user namespaces, even if all programs are installed. A success, and a
 kernel, are cached for the life of this process. A temporary failure (no file descriptors, no
 memory, a timeout) is never cached. Any other failure is cached for a short time.
 
-A trial blocks for milliseconds, and for seconds if the wrapper hangs, so it must not run on an
-event loop. `strict_is_known` and `pid_namespace_is_known` return whether there is a cached result,
-so that the probe would return immediately.
+A trial blocks for milliseconds, and for seconds if the wrapper (the command that makes the sandbox)
+hangs, so it must not run on an event loop. `strict_is_known` and `pid_namespace_is_known` return
+whether there is a cached result, so that the probe would return immediately.
 """
 
 import errno

@@ -13,8 +13,8 @@ from exthost.shutdown_steps import CloseStdin, Say, ShutdownStep, Terminate, Wri
 KILL_SECONDS = 5.0
 
 # How long the exit is awaited after the first `kill()`. For a program in a namespace, that closes a
-# pipe to the first process in the namespace, which then ends all others. If the wrapper hangs
-# before it has made the namespace, only the second `kill()` helps, which sends SIGKILL.
+# pipe to the first process in the namespace, which then ends all others. If the wrapper (the
+# process that makes the namespace) hangs, only the second `kill()` helps, which sends SIGKILL.
 CLEAN_KILL_SECONDS = 1.0
 
 

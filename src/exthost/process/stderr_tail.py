@@ -1,9 +1,9 @@
 """Keeps the last lines of a process's stderr, in bounded memory.
 
-These lines (the tail) are part of errors about the process. If the last burst of output, that is,
-output without a pause, has more lines than the tail, its first lines are kept as well: a panic
-prints its message first, and the stacks of all threads after it. Each complete line is also passed
-to a callback as it arrives; a very long line is passed on in pieces.
+These lines (the tail) are part of errors about the process. A burst is output without a pause. If
+the last burst has more lines than the tail, its first lines are kept as well: a panic prints its
+message first, and the stacks of all threads after it. Each complete line is also passed to a
+callback as it arrives; a very long line is passed on in pieces.
 """
 
 import time

@@ -61,7 +61,8 @@ def watch(
 ) -> Callable[[], None]:
     """Watch a process and its descendants. Return a function that stops watching.
 
-    is_wrapped   the process is a wrapper and its child our init; these two are not counted
+    is_wrapped   the process is a wrapper, which makes a namespace, and its child our init, the
+                 first process in it (`sandbox/init.c`); these two are not counted
     on_exceeded  is called once, in the watchdog's thread, with a description of the limit
     mounts       private file systems in memory of the sandbox, whose content is counted as memory
     """

@@ -1,8 +1,10 @@
-"""Relays one request of a client to the extension that answers it, translating between the eras.
+"""Relays one request of a client to the extension that answers it, translating between the eras of
+MCP: the handshake era, in which a client opens a session, and the stateless era without sessions.
 
 The relayed request carries what the client declared about itself. A stateless MCP server may reply
-that it needs input first. A stateless client gets that reply unchanged. A client of the handshake
-era is asked for the input by requests, and the relay sends the request again with the input.
+that it needs input first. A stateless client gets that reply unchanged. To a client of the
+handshake era, the gateway sends a request for each input, and then the relay sends the client's
+request again with the input.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,7 +22,7 @@ from exthost.gateway.exchanges import METHODS, Context, Exchange, Exchanges, ask
 from exthost.gateway.held_calls import HeldCalls
 from exthost.gateway.meta import is_stateless, relayed_meta
 
-__all__ = ["Relay", "SendRequest", "make_progress_callback", "needs_input"]
+__all__ = ["RequestRelay", "SendRequest", "make_progress_callback", "needs_input"]
 
 # How often a server may ask for input before it answers one request.
 MAX_INPUT_ROUNDS = 8
@@ -32,7 +34,7 @@ SendRequest: TypeAlias = Callable[[Exchange, Mapping[str, Any]], Awaitable[Any]]
 """Sends the request, with these fields added to its params, and returns the result."""
 
 
-class Relay:
+class RequestRelay:
     """Relays the requests of all clients."""
 
     def __init__(self, exchanges: Exchanges, held_calls: HeldCalls) -> None:
@@ -48,8 +50,9 @@ class Relay:
         if not is_mcp_server(extension) or is_stateless_server(extension):
             return await exchange_run
         # A server of the handshake era may send requests during the call. A stateless client cannot
-        # get requests, so its call is held meanwhile. If the client has declared that it answers no
-        # requests at all, they are refused, and there is no need to hold its call.
+        # get requests, so its call is kept open until the client has answered (`held_calls`). If
+        # the client has declared that it answers no requests at all, they are refused, and its call
+        # need not be kept open.
         if not is_stateless(ctx.protocol_version) or not _answers_requests(ctx):
             return await exchange_run
         return await self._held_calls.run(exchange, exchange_run)
