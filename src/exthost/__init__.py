@@ -1,6 +1,7 @@
 """exthost: a host for extensions, which are child processes that speak one of several dialects.
 
-A dialect is the protocol that an extension speaks on its stdin and stdout.
+A dialect is the protocol that an extension speaks on its stdin and stdout. `docs/architecture.md`
+describes the packages, and the path of a call through them.
 
 `__all__` lists the public names. Each name is imported lazily, at its first use, so that `exthost
 --help` does not have to import asyncio.

@@ -9,10 +9,19 @@ longer to import than everything that the help needs. What verbs share, in readi
     verbs, common        the table of verbs; common options, output, errors as exit codes
     target_specs         finds the extensions that the arguments name; starts nothing
     started_extension    starts one extension: dialect detection, log, trace
+    start_note           a message on the terminal if the start takes long
     verb_loop            runs the coroutine of a verb
     running_host         connects to the running host of the config, for verbs that can use it
+    unapplied_settings   settings that were edited in the config, and that the running host lacks
     extension_summary    describes an extension without starting it
     diagnostic_lines     prints the diagnostics of manifests and configs
+    excerpt              the line of a config or manifest that has a mistake
+    event_lines          events of a host as lines of text; traffic_lines: records of a trace
+    stream_display       the events of a stream on stderr, as they arrive
+    log_handler          prints the warnings that the host logs
+    nonblocking_writer   writes to stdout and stderr without blocking the event loop
+    colour               colours text for a terminal; key_reader: reads single keys from it
+    source_watch         `dev`: finds the source files that have changed
     optional_import      imports modules that need packages of an optional extra
     config_edit          `add`, `remove`, `mcp import`; toggle_verbs: `enable`, `disable`
     package_folders      `install`, `uninstall`

@@ -1,7 +1,7 @@
 """A timer for call deadlines that costs the event loop nothing until it fires.
 
 While asyncio's own loop has any timer at all, it reads the clock twice in each iteration. Every
-call has a deadline, so that would be 7 % of each call (docs/architecture.md has the figures). On
+call has a deadline, so each call would pay for that (docs/architecture.md has the figures). On
 Linux the deadlines of a loop therefore share one kernel timer (timerfd), whose file descriptor the
 loop polls like a pipe. Elsewhere, and on loops whose timers cost nothing (uvloop), the timer is a
 plain timer of the loop.

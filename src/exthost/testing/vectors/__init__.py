@@ -45,6 +45,15 @@ real process can perform (see `exthost.testing.scripted_child`). Every vector ha
 `shows` lists the ids of the requirements that it tests. A vector with `limits` is checked with a
 clock that moves on only at each `! silence`, by the limit. Without such a clock it takes as long as
 the limit.
+
+In reading order:
+
+    vector         a vector, and functions that load vectors from TOML files
+    check          checks vectors, without a process and with one
+    read_vector    the table `read`: bytes that become messages
+    script_player  plays a script against the generators of a dialect, without a process
+    processes      plays a script with a real process
+    expectations   compares results with what a vector expects
 """
 
 from exthost.testing.vectors.check import check_vector, check_with_process, run_vectors
