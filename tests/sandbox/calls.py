@@ -8,7 +8,7 @@ import sys
 import textwrap
 from typing import Any
 
-from exthost.sandbox.system_calls import DENIED, GROUPS, NETWORK, Call
+from exthost.sandbox.system_calls import DENIED, GROUPS, NETWORK, SystemCall
 from tests.sandbox.confined import explore, exploring
 from tests.sandbox.trials import trial
 
@@ -52,7 +52,7 @@ def machine() -> str:
     return os.uname().machine
 
 
-def numbers(calls: tuple[Call, ...]) -> dict[int, str]:
+def numbers(calls: tuple[SystemCall, ...]) -> dict[int, str]:
     found = {call.number(machine()): call.name for call in calls if call.name not in NOT_TRIED}
     return {number: name for number, name in found.items() if number is not None}
 

@@ -12,7 +12,7 @@ from exthost.messages import Incoming, Reply
 from exthost.offer import Offer
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
-from exthost.session.effects import Effect, Failed, Frame, Write
+from exthost.session.effects import Effect, Failed, Frame, WriteFrame
 from exthost.session.replies import DELIVER, GeneratorReply, ReplyHandler, StreamReply
 from exthost.session.stream_queue import StreamQueue
 from exthost.wire.framing import Bytes
@@ -83,7 +83,7 @@ def stream(conversation: Conversation, method: str, params: Any = None) -> Strea
     queue.params = params
     queue.call = StubCall(method, params, StreamReply(queue))
     (effect,) = conversation.begin(queue.call)
-    assert isinstance(effect, Write)
+    assert isinstance(effect, WriteFrame)
     return queue
 
 
@@ -111,7 +111,7 @@ def notification(method: str, **params: Any) -> bytes:
 
 def written(effects: list[Effect]) -> list[Any]:
     """Return the messages that these effects write, in lines of JSON."""
-    return [json.loads(whole(effect.frame)) for effect in effects if isinstance(effect, Write)]
+    return [json.loads(whole(effect.frame)) for effect in effects if isinstance(effect, WriteFrame)]
 
 
 def whole(frame: Frame) -> bytes:

@@ -39,7 +39,7 @@ from exthost.session.effects import (
     StreamAccepted,
     Subscribed,
     SubscriptionEnded,
-    Write,
+    WriteFrame,
 )
 from exthost.session.failures import GivenUp, NotUnderstood, Retired, Violated
 from exthost.session.phase import PHASES, Phase
@@ -136,7 +136,7 @@ def test_a_large_request_comes_in_parts_that_are_one_frame() -> None:
     conversation = Conversation(BY_ID, 2**20)
     frame = conversation.send(StubCall("echo", "x" * 2**17))
     assert isinstance(frame, tuple) and len(frame) == 3
-    assert written([Write(frame)])[0]["params"] == "x" * 2**17
+    assert written([WriteFrame(frame)])[0]["params"] == "x" * 2**17
 
 
 def flat(effects: list[Effect]) -> list[Any]:
@@ -319,9 +319,9 @@ def test_without_a_limit_for_each_request_only_the_frame_is_written() -> None:
 
     conversation = opened()
     call, effects = generator(conversation, twice())
-    assert [type(effect) for effect in effects] == [Write]
+    assert [type(effect) for effect in effects] == [WriteFrame]
     effects = conversation.receive_bytes(reply(1))
-    assert [type(effect) for effect in effects] == [Write]
+    assert [type(effect) for effect in effects] == [WriteFrame]
     assert call.id == 2, "each request has an id of its own"
     assert conversation.receive_bytes(failure(2, "no")) == [[(call, Failure(2, "no", -1))]]
 
@@ -554,7 +554,7 @@ def test_a_process_that_is_used_up_ends_before_its_call_does(error: Exception | 
 
     conversation = opened()
     call, effects = generator(conversation, use_up())
-    assert [type(effect) for effect in effects] == [Write]
+    assert [type(effect) for effect in effects] == [WriteFrame]
     end, last = conversation.receive_bytes(reply(1))
     assert end == End(Retired("by id", "operation"), retired=True)
     if error is None:
@@ -618,7 +618,7 @@ def maybe_more() -> OneRequestOrMoreReply:
 def test_the_first_reply_is_mostly_the_last(dialect: Dialect) -> None:
     conversation = opened(dialect)
     call = StubCall("tool", 5, maybe_more())
-    (said,) = written([Write(conversation.send(call))])
+    (said,) = written([WriteFrame(conversation.send(call))])
     assert (said["method"], said["params"]) == ("wire", {"with": 5})
     assert conversation.receive_bytes(reply(1, "done")) == [[(call, "done")]]
 

@@ -16,7 +16,7 @@ from exthost.dialects.steps import AskHost, OneRequestOrMore, Subscribe, TryRequ
 from exthost.errors import CallFailed
 from exthost.messages import Reply, Request
 from exthost.session.call import Call
-from exthost.session.effects import Effect, End, Failed, RunHandler, StreamAccepted, Write
+from exthost.session.effects import Effect, End, Failed, RunHandler, StreamAccepted, WriteFrame
 from exthost.session.phase import Phase
 from exthost.session.replies import GeneratorReply, OneRequestOrMoreReply
 from tests.session.talking import (
@@ -73,7 +73,7 @@ class Talk(RuleBasedStateMachine):
                     self.end_call(call)
             elif isinstance(effect, Failed):
                 self.end_call(effect.call)
-            elif isinstance(effect, Write):
+            elif isinstance(effect, WriteFrame):
                 self.ids += [said["id"] for said in written([effect]) if "id" in said]
             elif isinstance(effect, RunHandler):
                 self.asking.append(effect)
@@ -107,7 +107,7 @@ class Talk(RuleBasedStateMachine):
         )
         call = StubCall("tool", None, OneRequestOrMoreReply(once))
         self.made.append(call)
-        self.perform([Write(self.conversation.send(call))])
+        self.perform([WriteFrame(self.conversation.send(call))])
 
     @is_open
     @rule(method=st.sampled_from(["run", "watch"]))

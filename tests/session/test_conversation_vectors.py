@@ -35,7 +35,7 @@ from exthost.session.effects import (
     RunHandler,
     ServeRequest,
     Stray,
-    Write,
+    WriteFrame,
 )
 from exthost.session.failures import Violated
 from exthost.session.replies import GeneratorReply
@@ -325,7 +325,7 @@ class Player:
         self._outcome: list[Any] = []
         self._call = call
         if call.on_reply.is_simple:
-            self._perform([Write(self.conversation.send(call))])
+            self._perform([WriteFrame(self.conversation.send(call))])
         else:
             self._perform(self.conversation.begin(call))
         for line in script:
@@ -390,7 +390,7 @@ class Player:
                 case Failed(call, error):
                     assert call is self._call
                     self._outcome.append(error)
-                case Write(frame):
+                case WriteFrame(frame):
                     self._frames += self._guest_framing.feed(whole(frame))
                 case ServeRequest(request):
                     frame = self.conversation.requests.encode(self._answer(request))

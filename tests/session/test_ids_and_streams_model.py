@@ -28,7 +28,7 @@ from exthost.session.effects import (
     Failed,
     Notified,
     StreamAccepted,
-    Write,
+    WriteFrame,
 )
 from exthost.session.phase import PHASES, Phase
 from exthost.session.replies import DELIVER, GeneratorReply, StreamReply
@@ -129,7 +129,7 @@ class Conversations(RuleBasedStateMachine):
         call = Call("open", {"key": key}, StreamReply(stream), 5.0, 0.0)
         stream.call, stream.params = call, call.params
         (write,) = self.conversation.begin(call)
-        assert isinstance(write, Write)
+        assert isinstance(write, WriteFrame)
         self._remember(call, write.frame)
         self.streams.append(stream)
 
@@ -334,7 +334,7 @@ def test_by_order_a_reply_does_not_answer_a_request_that_was_sent_after_it_was_r
     conversation.begin(call)
     replies = [line(id=0, result="one"), line(id=0, result="too early")]
     second, end = conversation.receive(list(replies))
-    assert isinstance(second, Write) and isinstance(second.frame, bytes)
+    assert isinstance(second, WriteFrame) and isinstance(second.frame, bytes)
     assert json.loads(second.frame)["method"] == "second"
     assert isinstance(end, End) and conversation.end() == [call]
 

@@ -39,7 +39,8 @@ class HostClient:
     def __init__(
         self, config: str, *, timeout: float, environ: Mapping[str, str] = os.environ
     ) -> None:
-        """Connect. Raises NotFound if no host is running, and CallTimeout after so many seconds."""
+        """Connect. Raises NotFound if no host is running, and CallTimeout if the host does not
+        accept within `timeout` seconds."""
         try:
             self._socket = connect_to_host(config, environ, timeout)
         except TimeoutError:

@@ -14,7 +14,7 @@ from exthost.process.procfs import cpu_seconds, descendants, resident_bytes
 
 __all__ = ["Measurements", "percentile"]
 
-# The percentiles are those of so many last calls of an extension.
+# The percentiles are those of the last calls of an extension, at most this many.
 _MAX_CALLS = 512
 
 # How long to measure after the last request for measurements.

@@ -30,8 +30,8 @@ IDLE_SECONDS = 10.0
 # A client is disconnected if it does not read the output that waits for it for this long.
 UNREAD_SECONDS = 10.0
 
-# The most requests of one client in progress. While so many are in progress, the host reads no
-# further requests of this client (back-pressure).
+# The most requests of one client in progress. At this number the host reads no further requests of
+# the client, until one has ended (back-pressure).
 MAX_REQUESTS = 256
 
 

@@ -29,9 +29,9 @@ FIRST_BYTES = 1024
 # traceback has fewer lines.
 _FLOOD_LINES = 64
 
-# How long one slice may take, and the pause after so many slices (the resolution of the timers of
-# an event loop). The event loop serves others between two slices, too. So an extension that writes
-# log messages without end is read at some thousands a second.
+# How long one slice may take, after how many slices there is a pause, and how long that pause is
+# (the resolution of the timers of an event loop). The event loop serves others between two slices,
+# too. So an extension that writes log messages without end is read at some thousands a second.
 _SLICE_SECONDS = 0.00003
 _SLICES = 2
 _SLICE_PAUSE_SECONDS = 0.001

@@ -21,10 +21,10 @@ In no group, although systemd allows them:
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["DENIED", "GROUPS", "NETWORK", "Call", "calls"]
+__all__ = ["DENIED", "GROUPS", "NETWORK", "SystemCall", "calls"]
 
 
-class Call(NamedTuple):
+class SystemCall(NamedTuple):
     """A system call and its number on each architecture; None if the architecture does not have
     this call."""
 
@@ -146,20 +146,22 @@ _DENIED = """
 """
 
 
-def _parse_calls(text: str) -> tuple[Call, ...]:
+def _parse_calls(text: str) -> tuple[SystemCall, ...]:
     entries = (entry.split() for entry in text.split(";"))
-    return tuple(Call(name, *map(_parse_number, numbers)) for name, *numbers in entries)
+    return tuple(SystemCall(name, *map(_parse_number, numbers)) for name, *numbers in entries)
 
 
 def _parse_number(text: str) -> int | None:
     return None if text == "-" else int(text)
 
 
-GROUPS: Mapping[str, tuple[Call, ...]] = {name: _parse_calls(text) for name, text in _TABLE.items()}
+GROUPS: Mapping[str, tuple[SystemCall, ...]] = {
+    name: _parse_calls(text) for name, text in _TABLE.items()
+}
 DENIED = _parse_calls(_DENIED)
 
 
-def calls(*, network: bool) -> tuple[Call, ...]:
+def calls(*, network: bool) -> tuple[SystemCall, ...]:
     """Return the calls that an extension may make, with or without network."""
     return tuple(
         call for name, group in GROUPS.items() if network or name != NETWORK for call in group

@@ -41,7 +41,7 @@ from exthost.session.effects import (
     ServeRequest,
     Stray,
     SubscriptionEnded,
-    Write,
+    WriteFrame,
 )
 from exthost.session.operations import Operations
 from exthost.session.phase import PHASES, Phase
@@ -126,7 +126,7 @@ class Conversation:
         else:
             self._stream_table.open(stream)  # first, because an event may come before the reply
             try:
-                effects.append(Write(self.send(call)))
+                effects.append(WriteFrame(self.send(call)))
             except ExthostError:
                 self._stream_table.close(stream)
                 raise

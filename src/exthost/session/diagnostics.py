@@ -49,8 +49,9 @@ _TICK_SECONDS = 0.01
 # The maximum number of lines that wait: a full queue is passed on within a second.
 _MAX_WAITING = 1000
 
-# While lines of stderr are dropped, the size of a read, and the pause after so many reads. One read
-# takes a few hundredths of a millisecond, and the event loop serves others between two of them.
+# While lines of stderr are dropped: the size of a read, after how many reads there is a pause, and
+# how long that pause is. One read takes a few hundredths of a millisecond, and the event loop
+# serves others between two of them.
 _DROPPING_READ_BYTES = 8 * 1024
 _DROPPING_READS = 2
 _DROPPING_PAUSE_SECONDS = 0.001

@@ -36,7 +36,7 @@ from exthost.session.effects import (
     StreamAccepted,
     Subscribed,
     SubscriptionEnded,
-    Write,
+    WriteFrame,
 )
 from exthost.session.failures import EndCause
 from exthost.session.inbound import Handler, InboundRequests
@@ -125,7 +125,7 @@ class EffectPerformer:
     def _perform_failed(self, effect: Failed) -> None:
         self._owner.fail(effect.call, effect.error)
 
-    def _perform_write(self, effect: Write) -> None:
+    def _perform_write(self, effect: WriteFrame) -> None:
         self._session.write(effect.frame)
 
     def _perform_send_internal(self, effect: SendInternal) -> None:
@@ -239,7 +239,7 @@ class EffectPerformer:
 
 _PERFORM: Mapping[type, Callable[[EffectPerformer, Any], None]] = {
     Failed: EffectPerformer._perform_failed,
-    Write: EffectPerformer._perform_write,
+    WriteFrame: EffectPerformer._perform_write,
     SendInternal: EffectPerformer._perform_send_internal,
     SetDeadline: EffectPerformer._perform_set_deadline,
     DeliverEvent: EffectPerformer._perform_deliver_event,

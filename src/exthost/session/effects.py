@@ -28,7 +28,7 @@ class Failed(NamedTuple):
     error: ExthostError
 
 
-class Write(NamedTuple):
+class WriteFrame(NamedTuple):
     """Write this frame to the child."""
 
     frame: Frame
@@ -134,7 +134,7 @@ class Interrupt(NamedTuple):
 Effect: TypeAlias = (
     Completions
     | Failed
-    | Write
+    | WriteFrame
     | SendInternal
     | SetDeadline
     | DeliverEvent

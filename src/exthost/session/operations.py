@@ -27,7 +27,15 @@ from exthost.messages import Notification, Request
 from exthost.offer import NO_OFFER, Offer
 from exthost.session import failures
 from exthost.session.call import Call
-from exthost.session.effects import Effect, End, Failed, RunHandler, SetDeadline, Subscribed, Write
+from exthost.session.effects import (
+    Effect,
+    End,
+    Failed,
+    RunHandler,
+    SetDeadline,
+    Subscribed,
+    WriteFrame,
+)
 from exthost.session.replies import Continue, GeneratorReply
 from exthost.session.requests import RequestTable
 
@@ -85,11 +93,11 @@ class Operations:
                 elif handler.is_optional:  # the previous request had its own time limit
                     effects.append(SetDeadline(call, None))
                 handler.is_optional = False
-                effects.append(Write(requests.send_step(call, method, params, id)))
+                effects.append(WriteFrame(requests.send_step(call, method, params, id)))
                 return True
             case TryRequest(Request(method, params, id), seconds):
                 handler.is_optional = True
-                effects.append(Write(requests.send_step(call, method, params, id)))
+                effects.append(WriteFrame(requests.send_step(call, method, params, id)))
                 # At most half of the time limit: the rest of the operation needs time, too.
                 effects.append(SetDeadline(call, min(seconds, call.timeout / 2)))
                 return True
@@ -113,7 +121,7 @@ class Operations:
             case Subscribe():
                 self.subscribe(step, effects)
             case Notification():
-                effects.append(Write(requests.encode(step)))
+                effects.append(WriteFrame(requests.encode(step)))
         return False
 
     def on_notification(self, notification: Notification, effects: list[Effect]) -> None:
@@ -143,7 +151,7 @@ class Operations:
         """Send a request that stays open until the child replies."""
         id, frame = self._requests.subscribe(subscription)
         effects.append(Subscribed(id, subscription))
-        effects.append(Write(frame))
+        effects.append(WriteFrame(frame))
 
     def make_failed_effect(self, call: Call, error: Exception) -> Failed:
         """Return the effect that fails a call, because the dialect's code raised `error` when it

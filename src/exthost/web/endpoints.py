@@ -20,7 +20,7 @@ from exthost.host.host import Host
 from exthost.http_server.trace_context import trace_context
 from exthost.process.state_dirs import log_file
 from exthost.web.call_events import call_events
-from exthost.web.event_stream import EventStream, OpenStreams
+from exthost.web.event_stream import EventStreamResponse, OpenStreams
 from exthost.web.extension_details import describe, describe_lifecycle
 from exthost.web.history import History
 from exthost.web.log_tail import read_tail
@@ -89,7 +89,7 @@ class Endpoints:
         return _respond_json({"host": host, "lifecycle": describe_lifecycle()})
 
     async def _stream_rows(self, _: HttpRequest) -> Response:
-        return EventStream(self.sampler.follow(), self.streams)
+        return EventStreamResponse(self.sampler.follow(), self.streams)
 
     async def _describe_extension(self, request: HttpRequest) -> Response:
         extension = self._host[request.query_params.get("name", "")]
@@ -114,7 +114,7 @@ class Endpoints:
         if name:
             name = self._host[name].id
         search = request.query_params.get("search", "")
-        return EventStream(follow_traffic(self.recorder, name, search), self.streams)
+        return EventStreamResponse(follow_traffic(self.recorder, name, search), self.streams)
 
     async def _read_record(self, request: HttpRequest) -> Response:
         name = request.query_params.get("name", "")
@@ -165,7 +165,7 @@ class Endpoints:
             params |= {"tool": str(body.get("tool", "")), "progress": True, "log": True}
             params["context"] = trace_context(request.headers)
         command = protocol.Request("call", name, params)
-        return EventStream(call_events(self._host, self._requests, command), self.streams)
+        return EventStreamResponse(call_events(self._host, self._requests, command), self.streams)
 
 
 class _NoEvents:

@@ -36,7 +36,7 @@ class OpenStreams:
             task.cancel()
 
 
-class EventStream(Response):
+class EventStreamResponse(Response):
     """A response whose events are the values of the generator `events`, as JSON."""
 
     media_type = "text/event-stream"
