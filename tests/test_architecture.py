@@ -1,4 +1,4 @@
-"""The import rules that are checked from the source: no cycles, and no long modules.
+"""Rules that are checked from the source: no cycles of imports, no long modules, complete maps.
 
 The graph is built with `ast`. Imports inside functions and under TYPE_CHECKING count as well,
 because a cycle is a cycle for the reader, too. Between packages a module's name in a
@@ -6,10 +6,14 @@ string counts, too: `importlib` could import it from there.
 """
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
 import pytest
+
+from exthost.cli.verbs import VERBS
+from exthost.dialects.find import BUILT_IN
 
 SOURCE = Path(__file__).parents[1] / "src"
 PACKAGE = "exthost"
@@ -169,6 +173,36 @@ def test_no_module_is_too_long_to_be_taken_in() -> None:
         if not name.endswith("_pb2")  # generated
     }
     assert not {name: lines for name, lines in lengths.items() if lines > MOST_LINES}
+
+
+def _maps() -> Iterator[tuple[Path, str]]:
+    """Yield the folder and the docstring of each package below the root."""
+    for path in sorted((SOURCE / PACKAGE).glob("*/**/__init__.py")):
+        yield path.parent, ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+
+
+def test_the_docstring_of_a_package_names_each_of_its_modules() -> None:
+    # These are listed elsewhere: verbs have a table, and each package of `dialects` is a dialect.
+    listed = {"cli": set(VERBS), "dialects": set(BUILT_IN)}
+    missing = {}
+    for folder, text in _maps():
+        names = {path.stem for path in folder.glob("*.py")}
+        names |= {path.parent.name for path in folder.glob("*/__init__.py")}
+        names = {name for name in names if not name.startswith("_")}
+        names -= {*re.findall(r"\w+", text)} | listed.get(folder.name, set())
+        if names:
+            missing[folder.name] = sorted(names)
+    assert not missing
+
+
+def test_the_docstring_of_a_package_names_no_module_that_is_not_there() -> None:
+    gone = {}
+    for folder, text in _maps():
+        columns = re.findall(r"^    ([a-z0-9_]+(?:, [a-z0-9_]+)*)/?  +\S", text, re.MULTILINE)
+        names = {name for column in columns for name in column.split(", ")}
+        if names := {n for n in names if not [*folder.glob(f"{n}.*"), *folder.glob(n)]}:
+            gone[folder.name] = sorted(names)
+    assert not gone
 
 
 # -- the check itself ------------------------------------------------------------------------
