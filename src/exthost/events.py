@@ -105,7 +105,7 @@ class StateChanged(NamedTuple):
 
 
 class OfferChanged(NamedTuple):
-    """The offer (the tools, hooks and commands) of one extension changed in its tools.
+    """The offer (the tools, hooks and capabilities) of one extension changed in its tools.
 
     `added`, `removed` and `changed` are the tools' own names. A tool is in `changed` if its
     description or a schema differs. ToolsChanged, in contrast, is about all tools of the host.

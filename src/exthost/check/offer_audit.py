@@ -14,7 +14,7 @@ _NOT_OFFERED = "so not offered: "
 
 
 def audit_offer(offer: Offer) -> list[Problem]:
-    """Return the problems of an offer: the tools, hooks and commands that an extension
+    """Return the problems of an offer: the tools, hooks and capabilities that an extension
     announced."""
     problems = [Problem("tools", warning) for warning in offer.warnings]
     for tool in offer.tools:

@@ -26,7 +26,7 @@ def describe_extension(
     `digests` are the SHA-256 digests of the extension, if the caller has already computed them. If
     they are None, this function computes them, which reads every file of the package.
     """
-    # The offer is the tools, hooks and commands that the extension announced.
+    # The offer is the tools, hooks and capabilities that the extension announced.
     offer, environment = extension.offer, extension.environment
     return {
         "id": extension.id,

@@ -3,8 +3,7 @@
 The checks are the same for every dialect and are in `exthost.check`. A Conformance names the
 dialect's requirement that each check tests, requests that have no effect, and the exact form of
 messages. The host itself accepts messages with many mistakes, but `exthost check` reports them to
-the author of the extension.
-A dialect without a Conformance is checked with the defaults.
+the author of the extension. A dialect without a Conformance is checked with the defaults.
 """
 
 from collections.abc import Mapping

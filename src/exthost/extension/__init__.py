@@ -23,7 +23,7 @@ In reading order:
     call_drain       waits for calls in flight before a stop
     supervisor_commands
                      start, restart, stop: the commands to the supervisor
-    status           the state, the offer (announced tools, hooks, commands) and the last error
+    status           the state, the offer (announced tools, hooks, capabilities) and the last error
     recovery         what follows when a process ends by itself or does not get ready
     unavailable      the errors of calls while no process is ready
     processes        the processes that are starting, ready, exiting or dismissed

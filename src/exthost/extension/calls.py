@@ -280,9 +280,8 @@ class Calls:
         return answer
 
     def tool(self, name: str) -> Tool:
-        """Return the tool of this name from the last offer (the tools, hooks and commands that the
-        extension announced). Raises NotFound, or the error that keeps the extension from running.
-        """
+        """Return the tool of this name from the last offer (what the extension announced). Raises
+        NotFound, or the error that keeps the extension from running."""
         tool = self._status.tools.get(name)
         if tool is not None:
             return tool

@@ -74,7 +74,7 @@ class Extension(FacetAttributes):
         on_change  called when the state or the tools have changed
         objection  returns the reason why the host must not start the extension, or None; called
                    each time the requirements are checked (`admit`)
-        vet        raises if the offer (tools, hooks, commands) of a new process conflicts with
+        vet        raises if the offer (tools, hooks, capabilities) of a new process conflicts with
                    another extension
         attend     called with each new session; returns further handlers for its requests, over
                    which `handlers` take precedence

@@ -1,6 +1,6 @@
 """The visible status of an extension: its state, offer and tools, and the cause if it is not ready.
 
-The offer is the tools, hooks and commands that the extension announced. The supervisor and
+The offer is the tools, hooks and capabilities that the extension announced. The supervisor and
 `Recovery` call `apply_event`, which looks up the next state in the life-cycle table
 (`lifecycle.py`) and publishes the change. This module knows no process, no queue and no policy.
 

@@ -34,7 +34,7 @@ class ExtensionFactory:
     environ         the environment variables of the host
     api             the built-in handlers of the host, such as memory and settings
     shared          whether several threads call the extensions
-    on_change       called when the offer (tools, hooks, commands) or the state of an extension
+    on_change       called when the offer (tools, hooks, capabilities) or the state of an extension
                     changes
     all_extensions  returns the extensions of the host, in their order
     traffic         records the messages of the extensions

@@ -72,7 +72,7 @@ class Registry:
 
     def mark_stale(self) -> None:
         """Make the next look-up rebuild the tables, and call `on_change`. Call this when the offer
-        (the tools, hooks and commands) or the state of an extension has changed, or when an
+        (the tools, hooks and capabilities) or the state of an extension has changed, or when an
         extension was added, replaced or removed."""
         self._stale, self.fresh_tools = True, {}
         if self._on_change is not None:

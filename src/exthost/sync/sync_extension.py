@@ -191,8 +191,8 @@ class SyncExtension(SyncFacetAttributes):
 
     @property
     def offer(self) -> Offer:
-        """Its offer (the tools, hooks and commands that it announced), from its last handshake or
-        its manifest."""
+        """Its offer (the tools, hooks and capabilities that it announced), from its last handshake
+        or its manifest."""
         return self.target.offer
 
     @property

@@ -28,9 +28,9 @@ number of these tables, each of which is a vector:
                       answers    the id of the call that is answered by a frame over the limit;
                                  "nothing" if the id cannot be known
                       alone      true if the same bytes may not come twice
-    [[handshake]]   `script` results in the offer (the tools, hooks and commands that the extension
-                    announces) `offer`. `config`, `options` and `handlers` (the host's replies to
-                    the extension, by method) are JSON texts.
+    [[handshake]]   `script` results in the offer (the tools, hooks and capabilities that the
+                    extension announces) `offer`. `config`, `options` and `handlers` (the host's
+                    replies to the extension, by method) are JSON texts.
     [[refusal]]     The handshake in `script` fails with an error of the kind `error` and the code
                     `code`, whose message contains `says`.
     [[operation]]   `operation` (a name that is the same in every dialect, such as "call_tool") or

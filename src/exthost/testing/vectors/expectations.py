@@ -15,7 +15,7 @@ __all__ = ["assert_error", "assert_offer", "describe_meaning", "compute_value"]
 
 
 def assert_offer(vector: Vector, offer: Any) -> None:
-    """Assert that a handshake ended with the offer (tools, hooks, commands) of the vector."""
+    """Assert that a handshake ended with the offer (tools, hooks, capabilities) of the vector."""
     assert type(offer) is Offer, f"it came to {offer!r} and not to an Offer"
     fields = vector.json("offer")
     extra = fields.pop("extra", None)
