@@ -1,4 +1,4 @@
-"""Coming up: one process however many ask, the gate, and failures that trying again cannot cure."""
+"""Starting: one process for many callers, the checks before it, failures that no retry can cure."""
 
 import asyncio
 from pathlib import Path

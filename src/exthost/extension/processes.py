@@ -20,8 +20,8 @@ from exthost.extension.call_queue import CallQueue
 from exthost.extension.startup import Start, Starter
 from exthost.session.session import Session
 
-# A session may still get a call for this long after its dismissal: a thread of the blocking API, or
-# a coroutine that was created and has not run yet, may have chosen it before.
+# A session may still get a call for this long after its process was dismissed. A thread of the
+# blocking API, or a coroutine that has not run yet, may have chosen the session before.
 LATE_CALL_SECONDS = 0.05
 
 

@@ -33,10 +33,11 @@ nothing.
 Jitter shortens the delay by up to 20 %, so `max_delay` is never exceeded. "immediate": no delay.
 
 **The minimum delay.** A policy without a limit must not loop at full speed when each process
-completes its handshake and dies. After three processes in a row that neither answered a call nor
-were ready for 60 s, each further one waits at least 0.1 s, doubled up to `max_delay` (30 s if not
-set; the first 0.1 s applies even if `max_delay` is smaller). Policies with a limit need no minimum,
-because the limit ends the loop.
+completes its handshake and dies. A process is fruitless if it neither answered a call nor was ready
+for 60 s. Three fruitless processes in a row are restarted without a minimum delay. After the fourth
+the restart waits at least 0.1 s. This minimum is doubled after each further one, up to `max_delay`
+(30 s if not set); the first 0.1 s applies even if `max_delay` is smaller. Policies with a limit
+need no minimum, because the limit ends the loop.
 
 **Memory.** A RestartHistory keeps at most `max_retries` + 1 times (65 without a limit, 1 without a
 window), however long the host runs.

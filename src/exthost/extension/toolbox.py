@@ -2,9 +2,10 @@
 raise.
 
 The mapping is a live view of the tools that the extension offers now. `call` is for programs that
-pass every outcome to a language model: a failure of any kind (an error reply, a timeout, a program
-that does not start, a malformed reply) is returned as a result that is marked as an error, in the
-format of the dialect (protocol). In dialects without such results, `call` raises UsageError.
+pass every outcome to a language model. It returns a failure of any kind (an error reply, a timeout,
+a program that does not start, a malformed reply) as a result that is marked as an error. The result
+has the format of the dialect (protocol). In dialects without such results, `call` raises
+UsageError.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping

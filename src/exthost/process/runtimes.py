@@ -2,9 +2,9 @@
 
 A command seldom names the file that is executed in the end: `python3` may be a symlink in a virtual
 environment to an interpreter that a version manager keeps in a home folder. So `Runtimes.follow`
-follows the symlinks and the first lines (`#!`) of a program, and makes what it needs visible in the
-sandbox, read-only: the virtual environment, the prefix of the interpreter, the root of the version
-manager, the package cache.
+follows the symlinks and the first lines (`#!`) of a program. It makes what the program needs
+visible in the sandbox, read-only: the virtual environment, the prefix of the interpreter, the root
+of the version manager, the package cache.
 
 Each program on the way is trusted or not. It is trusted if the operator (whoever wrote the config)
 named it, or if it was found on the operator's PATH. A file that a package contains is not trusted:

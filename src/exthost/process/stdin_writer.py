@@ -149,8 +149,8 @@ class StdinWriter:
             self._flush_gathered()
 
     def unread_bytes(self) -> int:
-        """Return how many bytes the child has not read yet, or had not read when the pipe was
-        closed; at least 1 if the pipe was broken before it was closed, since a write was lost."""
+        """Return how many bytes the child has not read yet. If the pipe is closed, return how many
+        it had not read then; at least 1 if the pipe had broken before, since a write was lost."""
         if self._fd is None:
             return self._unread_at_end
         try:

@@ -59,8 +59,8 @@ class PathCollection:
         self._read_only.setdefault(real_path, source)
 
     def protect(self, real_path: str) -> None:
-        """Protect the host's config file if it lies in a writable folder, so that the extension can
-        neither write nor replace it: the file becomes read-only, and the folders above it become
+        """Protect the host's config file if it lies in a writable folder: the extension can then
+        neither write nor replace it. The file becomes read-only, and the folders above it become
         mount points, which cannot be renamed."""
         granted = [
             path for path in self._writable if is_below(real_path, path) and real_path != path

@@ -1,8 +1,8 @@
 """Why a session ended (`EndCause`), and the errors for broken rules of the protocol or of streams.
 
-An `EndCause` is a value. Its `error` method makes an error for each call that was in flight, later
-than the end: by then the exit status and the last lines of stderr may be known, and each error
-names its own call.
+An `EndCause` is a value. Its `error` method makes an error for each call that was in flight. It is
+called later than the end, when the exit status and the last lines of stderr may be known. Each
+error names its own call.
 """
 
 from dataclasses import replace

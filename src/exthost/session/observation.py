@@ -1,9 +1,9 @@
 """Lets an observer see each message of one conversation, in both directions. Traces use it.
 
-A conversation without an observer pays nothing: starting an observation replaces the functions by
-which the conversation encodes a call and decodes a frame (the framed bytes of one message), and
-ending it restores them. Only the rarer ways of sending (notifications, further requests of an
-operation) check for an observer.
+A conversation without an observer pays nothing. An observation replaces the functions by which the
+conversation encodes a call and decodes a frame (the framed bytes of one message). Its end restores
+them. Only the rarer ways of sending (notifications, further requests of an operation) check for an
+observer.
 
 Exceptions of an observer are logged and dropped, because they would break the conversation.
 """
