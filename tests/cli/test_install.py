@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from exthost.cli.folder_copy import copy_folder
+from exthost.errors import UsageError
 from tests.cli.running import run_inside as run
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import plugin, yaml
@@ -116,6 +118,84 @@ def test_what_cannot_be_installed_changes_nothing(tmp_path: Path, source: Path) 
     assert "by-hand" in told(*install, str(source), code=2)["error"]["message"]
     error = told(*install, str(tmp_path / "x" / "by-hand"), code=2)["error"]
     assert "already" in error["message"]
+
+
+ROGUE = """
+id = {id}
+name = "rogue"
+version = "0.1.0"
+api_version = "0.1.0"
+provides = [{{ type = "event_sink", id = "sink" }}]
+launch = {{ command = "python3" }}
+"""
+
+
+@pytest.mark.parametrize(
+    "id", ["../victim", "/victim", "x/../../victim", "..", ".", ".exthost-links.json", "a\nb", "-x"]
+)
+def test_an_id_that_is_no_name_of_a_folder_is_not_installed(tmp_path: Path, id: str) -> None:
+    victim, rogue = tmp_path / "victim", tmp_path / "rogue"
+    for folder in (victim, rogue, tmp_path / "x"):
+        folder.mkdir()
+    (victim / "precious").touch()
+    id = str(victim) if id == "/victim" else id
+    (rogue / "roder-extension.toml").write_text(ROGUE.format(id=json.dumps(id)))
+    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    for options in ((), ("--link",)):
+        done = told("install", str(rogue), "--update", *options, "--config", config, code=2)
+        assert done["error"]["code"] == "X1396" and "its id" in done["error"]["message"]
+    assert names(victim) == ["precious"] and names(tmp_path / "x") == []
+
+
+def test_a_copy_has_no_set_user_id_bit_and_nobody_else_can_write_it(
+    tmp_path: Path, source: Path
+) -> None:
+    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    for path, mode in (("shell", 0o6777), ("data/words", 0o1666)):
+        (source / path).touch()
+        (source / path).chmod(mode)
+    (source / "data").chmod(0o3777)
+    umask = os.umask(0o022)
+    try:
+        told("install", str(source), "--config", config)
+    finally:
+        os.umask(umask)
+    modes = {
+        path: (tmp_path / "x" / "toy" / path).stat().st_mode & 0o7777
+        for path in ("shell", "data/words", "data")
+    }
+    assert modes == {"shell": 0o755, "data/words": 0o644, "data": 0o755}
+
+
+def test_a_copy_has_no_link_back_to_its_source(tmp_path: Path, source: Path) -> None:
+    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    (source / "back").symlink_to(source / "data" / "words")
+    error = told("install", str(source), "--config", config, code=2)["error"]
+    assert error["code"] == "X1396" and "back" in error["message"]
+    assert not (tmp_path / "x" / "toy").exists()
+
+
+def test_a_link_that_appears_after_the_check_is_refused_by_the_copy(tmp_path: Path) -> None:
+    secret, source = tmp_path / "secret", tmp_path / "source"
+    secret.mkdir()
+    (secret / "key").write_text("secret")
+    for target in ("../secret", "../secret/key", str(secret), "here/../../secret"):
+        source.mkdir()
+        (source / "here").symlink_to(".")
+        (source / "link").symlink_to(target)
+        with pytest.raises(UsageError, match="leads out"):
+            copy_folder(source, tmp_path / "copy")
+        shutil.rmtree(tmp_path / "copy")
+        shutil.rmtree(source)
+
+
+def test_a_folder_larger_than_the_disk_is_not_copied(tmp_path: Path, source: Path) -> None:
+    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    (source / "bomb").touch()
+    os.truncate(source / "bomb", 2**43)
+    error = told("install", str(source), "--config", config, code=2)["error"]
+    assert error["code"] == "X1396" and "free" in error["message"]
+    assert not (tmp_path / "x" / "toy").exists()
 
 
 @shows("nexo-cli-09")

@@ -1,5 +1,6 @@
 """What is made from the table of verbs: completions for shells, and the manual page."""
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -65,6 +66,29 @@ def test_bash_completes_verbs_options_and_words(tmp_path: Path) -> None:
     assert completed("exthost", "run", "--we") == {"--web"}
     assert completed("exthost", "completion", "f") == {"fish"}
     assert completed("exthost", "inspect", "--sandbox", "s") == {"strict"}
+
+
+def test_bash_does_not_run_what_the_id_of_an_extension_contains(tmp_path: Path) -> None:
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash")
+    (tmp_path / "completion").write_text(printed("completion", "bash"))
+    ids = ("ID", "$(touch${IFS}run)", "`touch${IFS}run`", "a;touch${IFS}run", "-x", "toy")
+    rows = "".join(f"{id} roder\n" for id in ids)
+    script = (
+        f"exthost() {{ printf %s {shlex.quote(rows)}; }}; . ./completion; "
+        "COMP_WORDS=(exthost start ''); COMP_CWORD=2; _exthost; "
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        [bash, "--norc", "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=True,
+    )
+    assert set(done.stdout.split()) == {"toy", "completion"} and not (tmp_path / "run").exists()
 
 
 def test_the_manual_page_has_every_verb_and_troff_can_read_it() -> None:

@@ -11,10 +11,14 @@ from typing import Any
 
 import exthost
 from exthost.cli.common import show_json
+from exthost.control.address import socket_paths
+from exthost.control.client import connect_to_host
+from exthost.control.server import ControlServer
+from exthost.control.status_report import StatusReport
 from exthost.dialects.calls import FileFragment
 from exthost.discovery.configfile import read_config
 from exthost.documents.toml_text import parse_toml
-from exthost.errors import ConfigError, Refused
+from exthost.errors import ConfigError, NotFound, Refused
 from exthost.events import Bus, LogLine
 from exthost.host.file_writer import write_files
 from exthost.http_server import server
@@ -22,7 +26,7 @@ from exthost.http_server.listener import listen
 from exthost.launch.containment import suggest_grant
 from exthost.launch_plan import LaunchPlan, Wrapper
 from tests.extensions.driving import until
-from tests.sandbox.confined import EXPLORER, explore, exploring, folder
+from tests.sandbox.confined import EXPLORER, explore, exploring, folder, shared_folder
 from tests.sandbox.trials import trial
 
 # What git, a shell, an editor, direnv or a package manager runs or obeys.
@@ -218,3 +222,53 @@ async def advice_names_no_secret() -> None:
             path.chmod(mode)
             advice = suggest_grant(plan, [f"cannot open {path}: No such file or directory"])
             assert (str(path) in advice) == is_named, advice
+
+
+ASK_HOST = """
+    import json, socket
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(facts["path"])
+    result = json.loads(connection.makefile().readline())["error"]["code"]
+"""
+
+PRETEND_TO_BE_THE_HOST = """
+    import socket
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(facts["path"])
+    listener.listen()
+    result = True
+"""
+
+
+@trial
+async def the_control_socket_of_the_host_is_not_for_sandboxed_extensions() -> None:
+    with shared_folder() as place:
+        config, environ = str(place / "x.toml"), {"EXTHOST_HOME": str(place / "state")}
+        host = exthost.Host.from_config({"extensions": []})
+        control = ControlServer(host, StatusReport(host), config, environ)
+        await control.serve()
+        try:
+            # As an extension that stays user 0, if the host is root: others have another user.
+            permissions = {"network": True, "filesystem": [str(place)]}
+            async with exploring(permissions=permissions) as ext:
+                assert await explore(ext, ASK_HOST, path=str(control.path)) == "X0376"
+        finally:
+            await control.close()
+            await host.close()
+
+
+@trial
+async def no_sandboxed_extension_passes_for_the_host() -> None:
+    with shared_folder() as place:
+        config, environ = str(place / "x.toml"), {"EXTHOST_HOME": str(place / "state")}
+        (path,) = (path for path in socket_paths(config, environ) if place in path.parents)
+        path.parent.mkdir(parents=True)
+        path.parent.chmod(0o777)
+        permissions = {"network": True, "filesystem": [f"{path.parent}:rw"]}
+        async with exploring(permissions=permissions) as ext:
+            await explore(ext, PRETEND_TO_BE_THE_HOST, path=str(path))
+            try:
+                connect_to_host(config, environ, timeout=10).close()
+            except NotFound:
+                return
+            raise AssertionError("a client took the extension for its host")

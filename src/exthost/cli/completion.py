@@ -18,8 +18,12 @@ from exthost.cli.verb_table import Option, Verb, read_verbs
 SHELLS = ("bash", "zsh", "fish")
 
 # A shell command that prints the ids of a config's extensions, one per line, and nothing if there
-# is no config.
-_LIST_NAMES_COMMAND = "exthost list 2>/dev/null | tail -n +2 | cut -d' ' -f1"
+# is no config. The id of a discovered extension is any text that its author chose, and a shell
+# would execute `$(…)` in a completed word. So only ids without special characters are completed.
+_LIST_NAMES_COMMAND = (
+    "exthost list 2>/dev/null | tail -n +2 | cut -d' ' -f1 "
+    "| LC_ALL=C grep -x '[A-Za-z0-9_][A-Za-z0-9_.@:+-]*'"
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -11,13 +11,8 @@ from pathlib import Path
 
 from exthost.cli.common import Args, add_config_option, refuse_command, say, show_json
 from exthost.cli.config_edit import suggest_reload
-from exthost.cli.package_folders import (
-    check_copy,
-    find_install_folder,
-    install_copy,
-    install_link,
-    read_package,
-)
+from exthost.cli.folder_copy import check_copy
+from exthost.cli.package_folders import install_copy, install_link, install_path, read_package
 from exthost.cli.target_specs import read_extensions
 from exthost.cli.toggle_verbs import set_enabled
 from exthost.discovery.configfile import ConfiguredExtensions
@@ -56,9 +51,9 @@ def run(args: InstallArgs) -> int:
     configured = read_extensions(args)
     package = read_package(Path(args.folder))
     folder = Path(package.home)
-    target = find_install_folder(configured.config) / package.id
+    target = install_path(configured.config, package.id)
     _check_target(configured, package.id, folder, target, update=args.update)
-    size_text = "" if args.link else check_copy(folder)
+    size_text = "" if args.link else check_copy(folder, target)
     if not args.dry_run:
         if args.link:
             install_link(folder, target)

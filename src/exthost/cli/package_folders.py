@@ -5,25 +5,19 @@ is a folder. Changes are prepared in a staging folder outside the search path an
 place by a rename, so that a host that searches at that moment never sees a partial copy.
 """
 
-import os
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from exthost.cli.common import plural
+from exthost.cli.folder_copy import copy_folder
 from exthost.config import Config, DiscoverySettings
 from exthost.dialects import find
 from exthost.discovery.links import read_links, write_links
 from exthost.discovery.report import Candidate
 from exthost.discovery.search import base_folders, discover, resolve_search_path
-from exthost.discovery.untrusted_files import is_inside
 from exthost.errors import Evidence, ManifestError, NotFound, UsageError
-
-# Not copied, because a running extension does not need it and it may be large.
-_NOT_COPIED = shutil.ignore_patterns(".git")
 
 # A manifest is in the folder itself, or in a subfolder such as `.synaps-plugin`.
 _MAX_MANIFEST_DEPTH = 2
@@ -47,6 +41,21 @@ def find_install_folder(config: Config) -> Path:
         help='add [discovery] search_paths = ["./extensions"]',
         evidence=Evidence(path=config.origin),
     )
+
+
+def install_path(config: Config, id: str) -> Path:
+    """Return the path where the extension of this id is installed. Raises UsageError if the id
+    cannot be the name of a folder: an id that contains `/` or is `..` would lead out of the search
+    path, and a name that begins with a dot is hidden."""
+    if not id.isprintable() or "/" in id or id.startswith((".", "-")):
+        raise UsageError(
+            "X1396",
+            f"its id {id!r} cannot be the name of a folder",
+            extension=id,
+            help="an id that can be installed has no / and no control characters, and begins with "
+            "neither . nor -",
+        )
+    return find_install_folder(config) / id
 
 
 def read_package(source: Path) -> Candidate:
@@ -86,37 +95,10 @@ def read_package(source: Path) -> Candidate:
     )
 
 
-def check_copy(folder: Path) -> str:
-    """Check that a folder can be copied. Return its number of files and its size as text. Raises
-    UsageError for a symlink that leads out of the folder, and for a special file."""
-    files = size = 0
-    for folder_path, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name != ".git"]
-        for path in (Path(folder_path, name) for name in (*names, *folders)):
-            mode = path.lstat().st_mode
-            if stat.S_ISLNK(mode):
-                if not is_inside(os.path.realpath(path), str(folder)):
-                    raise _copy_error(path, "is a link that leads out of the folder")
-            elif not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-                raise _copy_error(path, "is neither a file nor a folder")
-            elif stat.S_ISREG(mode):
-                files, size = files + 1, size + path.lstat().st_size
-    return f"{plural(files, 'file')}, {size:,} bytes"
-
-
-def _copy_error(path: Path, reason: str) -> UsageError:
-    return UsageError(
-        "X1396",
-        f"{path} {reason}",
-        help="take it out, or install a link to the folder: --link",
-        evidence=Evidence(path=str(path)),
-    )
-
-
 def install_copy(folder: Path, target: Path) -> None:
     """Copy an extension's folder to the target, replacing a folder or symlink at that path."""
     with _staging_folder(target.parent) as staging:
-        shutil.copytree(folder, staging / "new", symlinks=True, ignore=_NOT_COPIED)
+        copy_folder(folder, staging / "new")
         _replace_target(staging, target)
     _record_link(target, None)
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from exthost.control import protocol
 from exthost.control.address import is_own_folder, socket_paths
-from exthost.control.peer_credentials import is_same_user
+from exthost.control.peer_credentials import is_same_user, is_sandboxed
 from exthost.control.protocol import REPLY_BYTES, Request
 from exthost.errors import CallTimeout, Evidence, ExtensionGone, NotFound
 from exthost.wire.framing import Broken, Skipped
@@ -115,7 +115,8 @@ def connect_to_host(config: str, environ: Mapping[str, str], timeout: float) -> 
         try:
             connection.settimeout(timeout)
             connection.connect(str(path))
-            if is_same_user(connection):
+            # A sandboxed extension that may write to the folder could pretend to be the host.
+            if is_same_user(connection) and not is_sandboxed(connection):
                 return connection
         except TimeoutError:
             connection.close()

@@ -1,15 +1,25 @@
-"""Checks which user is at the other end of a Unix socket.
+"""Checks which process is at the other end of a Unix socket: its user, and whether it is sandboxed.
 
-Linux reports the user by SO_PEERCRED. On other systems the modes of the folder (0700) and of the
-socket (0600) are the only protection against other users.
+Linux reports the user and the pid by SO_PEERCRED. On other systems the modes of the folder (0700)
+and of the socket (0600) are the only protection against other users, and there is no sandbox.
+
+A sandboxed extension may have the user of its host. If it may use the network, and a folder that it
+may only read contains a socket, it can connect to that socket, because a read-only mount does not
+prevent it. The control socket would let it call the tools of extensions without a sandbox.
 """
 
 import os
 import socket
 import struct
+from pathlib import Path
+
+__all__ = ["is_same_user", "is_sandboxed"]
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _SO_PEERCRED = getattr(socket, "SO_PEERCRED", None)
+
+# The value of Seccomp in /proc/PID/status for a process with a filter of system calls.
+_FILTERED = "2"
 
 
 def is_same_user(connected: socket.socket) -> bool:
@@ -17,6 +27,35 @@ def is_same_user(connected: socket.socket) -> bool:
     the system cannot report that."""
     if _SO_PEERCRED is None:
         return True
-    credentials = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERCRED, _CREDENTIALS.size)
-    _, uid, _ = _CREDENTIALS.unpack(credentials)
+    _, uid, _ = _read_credentials(connected, _SO_PEERCRED)
     return bool(uid == os.geteuid())
+
+
+def is_sandboxed(connected: socket.socket) -> bool:
+    """Return whether the process at the other end is in the sandbox of an extension: in an inner
+    PID namespace, without a way to new privileges, and with a filter of system calls. Return True
+    if the process has ended, since nothing is known about it then."""
+    if _SO_PEERCRED is None:
+        return False
+    pid, _, _ = _read_credentials(connected, _SO_PEERCRED)
+    if pid == 0:  # a process outside of this PID namespace, so no extension of a host in it
+        return False
+    try:
+        peer, own = _read_status(str(pid)), _read_status("self")
+    except OSError:
+        return True
+    is_inner = len(peer.get("NSpid", "").split()) > len(own.get("NSpid", "").split())
+    return is_inner and peer.get("NoNewPrivs") == "1" and peer.get("Seccomp") == _FILTERED
+
+
+def _read_credentials(connected: socket.socket, option: int) -> tuple[int, int, int]:
+    credentials = connected.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
+    pid, uid, gid = _CREDENTIALS.unpack(credentials)
+    return pid, uid, gid
+
+
+def _read_status(pid: str) -> dict[str, str]:
+    """Return the fields of /proc/PID/status. Raises OSError."""
+    lines = Path("/proc", pid, "status").read_text("utf-8", "replace").splitlines()
+    fields = (line.partition(":") for line in lines)
+    return {name: value.strip() for name, _, value in fields}

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from exthost.control.address import config_key, lock_folder, make_private_folder, socket_paths
-from exthost.control.peer_credentials import is_same_user
+from exthost.control.peer_credentials import is_same_user, is_sandboxed
 from exthost.control.requests import RequestPerformer
 from exthost.control.served_host import ServedHost
 from exthost.control.server_connection import ServerConnection
@@ -123,6 +123,12 @@ class ControlServer:
                 "X0376",
                 "this host answers to its own user alone",
                 help="ask as the user who runs it",
+            )
+        if is_sandboxed(connected):
+            return Refused(
+                "X0376",
+                "this host answers to no sandboxed extension",
+                help="an extension asks for the tools of others in its dialect, if that has a way",
             )
         if len(self._clients) > MAX_CLIENTS:
             return UsageError(
