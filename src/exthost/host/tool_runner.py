@@ -1,6 +1,7 @@
 """Implements `host.run_tool`: calls a tool by its name, with the hooks before and after it."""
 
 from collections.abc import Coroutine, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from exthost.dialects.meanings import OnProgress
@@ -56,20 +57,13 @@ class ToolRunner:
     ) -> ToolResult:
         """Find the tool, run the hooks and call it. With `check`, raise CallFailed if the tool
         failed; without it, return the result of the failure."""
+        call = partial(self._call_tool, timeout=timeout, context=context, on_progress=on_progress)
+        if not self._hooks.may_be_called():
+            return await call(name, arguments, check=check)
         tool = await self._finder.find(name)
-
-        def call(arguments: Any) -> Coroutine[Any, Any, ToolResult]:
-            return self._call_tool(
-                tool.name,
-                arguments,
-                timeout=timeout,
-                context=context,
-                on_progress=on_progress,
-                check=False,
-            )
-
+        call_found = partial(call, tool.name, check=False)
         try:
-            result = await HookedCall(tool, self._hooks, context).run(arguments, call)
+            result = await HookedCall(tool, self._hooks, context).run(arguments, call_found)
         except CallFailed as error:
             if check:
                 raise
