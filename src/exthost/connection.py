@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -25,6 +26,12 @@ from exthost.session.handshake import HandshakeProgress, read_progress
 from exthost.session.inbound import Handler
 from exthost.spec import DEFAULT_DIALECT, Spec
 from exthost.trace.traffic import Traffic
+
+# The suffixes of files that interpreters run, and that need not be executable.
+_PROGRAM_SUFFIX = re.compile(
+    r"\.(bash|clj|dll|exs|go|jar|jl|[cm]?[jt]s|[jt]sx|kts|lua|php|pl|ps1|py[cz]?|r|rb|sh|tcl|wasm|zsh)",
+    re.IGNORECASE,
+)
 
 
 def connection_spec(
@@ -147,7 +154,14 @@ class Connection(OpenedByWith):
 
 def command_id(argv: Sequence[str]) -> str:
     """Return the id of an extension that is given only by its command line: the name, without its
-    suffix, of the last argument that is a file; if none is a file, of the program."""
+    suffix, of the last argument that is a program file; if none is, of the program."""
     # Not pathlib, whose overhead is larger than the system call.
     files = [argument for argument in argv if os.path.isfile(argument)]  # noqa: PTH113
-    return Path(files[-1] if files else argv[0]).stem or argv[0]  # the stem of "/" is empty
+    programs = [file for file in files if _is_program(file)]
+    return Path(programs[-1] if programs else argv[0]).stem or argv[0]  # the stem of "/" is empty
+
+
+def _is_program(file: str) -> bool:
+    """Return whether a file is likely to be a program, and not data that a program reads."""
+    suffix = os.path.splitext(file)[1]  # noqa: PTH122
+    return not suffix or bool(_PROGRAM_SUFFIX.fullmatch(suffix)) or os.access(file, os.X_OK)

@@ -127,9 +127,20 @@ def test_what_did_not_start_is_among_what_a_program_reads() -> None:
 
 def test_what_did_not_start_is_shown_with_what_to_do() -> None:
     shown = run("tools", "--start", "--dialect", "morphir", "--", "no-such-program").stderr
-    error, help, more = shown.splitlines()
+    error, *_, help, more = shown.splitlines()
     assert error.startswith("error[X0401]: ") and more.endswith("exthost explain X0401")
     assert help.startswith("  help:   ") and "PATH" in help
+
+
+def test_tools_shows_why_a_program_ended(tmp_path: Path) -> None:
+    (tmp_path / "ext.py").write_text("import sys\nsys.exit('no module: frobnicate')\n")
+    command = ("--dialect", "mcp", "--", *PYTHON, str(tmp_path / "ext.py"))
+    shown = run("tools", "--start", *command)
+    assert shown.returncode == 5
+    lines = shown.stderr.splitlines()
+    assert lines[0].startswith("error[X0501]: ext: ")
+    assert "  exit:   exited with 1" in lines
+    assert "  stderr: no module: frobnicate" in lines
 
 
 @pytest.mark.sampled

@@ -16,6 +16,29 @@ from tests.extensions.nexo_tree import plugin
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
+# A server that answers discovery with an error, writes to stderr at length about it, and whose tool
+# fails.
+WORDY_SERVER = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    reply = {"error": {"code": -32602, "message": "what?"}}
+    if message["method"] == "server/discover":
+        sys.stderr.write("".join(f"invalid field {n}\\n" for n in range(150)))
+        sys.stderr.flush()
+    elif message["method"] == "initialize":
+        reply = {"result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                            "serverInfo": {"name": "wordy", "version": "1"}}}
+    elif message["method"] == "tools/list":
+        reply = {"result": {"tools": [{"name": "fail", "inputSchema": {"type": "object"}}]}}
+    elif message["method"] == "tools/call":
+        content = [{"type": "text", "text": "no luck"}]
+        reply = {"result": {"content": content, "isError": True}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}), flush=True)
+"""
+
 
 @shows("mcp-real-03")
 def test_the_dialect_of_a_bare_command_is_found_out_and_each_try_told() -> None:
@@ -65,6 +88,27 @@ def test_a_result_that_calls_itself_an_error_is_exit_1() -> None:
     quiet = run("call", "typed", "--json", *arguments, "--", *command({}))
     assert quiet.returncode == 1 and json.loads(quiet.stdout)["isError"] is True
     assert "error[" not in quiet.stderr
+
+
+def test_the_error_of_a_result_comes_after_what_the_server_wrote_and_repeats_none_of_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "wordy.py").write_text(WORDY_SERVER)
+    program = (sys.executable, "-S", "-E", str(tmp_path / "wordy.py"))
+    done = run("call", "fail", "--dialect", "mcp", "--", *program)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    error = lines.index("error[X0702]: wordy: fail failed: no luck")
+    assert lines[:error] == [f"[wordy] invalid field {n}" for n in range(150)]
+    assert not any("invalid field" in line for line in lines[error:])
+    config = tmp_path / "exthost.toml"
+    args = json.dumps(list(program[1:]))
+    config.write_text(f"[mcp_servers.wordy]\ncommand = {json.dumps(program[0])}\nargs = {args}\n")
+    done = run("call", "ext_wordy_fail", "--config", str(config))
+    assert done.returncode == 1
+    assert not any(
+        line.startswith("[") for line in done.stderr.partition("error[X0702]")[2].splitlines()
+    )
 
 
 @shows("mcp-config-01", "mcp-config-03")

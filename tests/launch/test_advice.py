@@ -90,6 +90,15 @@ def test_any_other_failure_of_a_tool_names_no_sandbox(text: str) -> None:
             "there is no file /x/none.py",
         ),
         ("ModuleNotFoundError: No module named 'numpy'", "the module numpy is not installed"),
+        (
+            "ModuleNotFoundError: No module named 'mcp.server.fastmcp'. This is mcp 2.x, where …",
+            "the package mcp has no module mcp.server.fastmcp",
+        ),
+        (
+            "ModuleNotFoundError: No module named 'mcp.types'; 'mcp' is not a package",
+            "the package mcp has no module mcp.types",
+        ),
+        ("Error: Cannot find package 'lodash.get'", "the module lodash.get is not installed"),
         ("Error: Cannot find module '/x/none.mjs'", "there is no file /x/none.mjs"),
         ("Error: Cannot find module 'express'", "the module express is not installed"),
         ("sh: 1: uvx: not found", "there is no program uvx"),

@@ -237,6 +237,7 @@ async def _call_extension(args: Args, spec: Spec, name: str, arguments: Any) -> 
         pairs = [option if "=" in option else f"{option}=true" for option in args.option]
         dialect_options = read_arguments(pairs, None)
         spec = replace(spec, options={**spec.options, **dialect_options})
+    error: CallFailed | None = None
     async with start_extension(args, spec) as extension:
         _check_supported(args, extension.id, extension.dialect, extension.offer.capabilities)
         if args.method and name in extension.dialect.streams:
@@ -245,33 +246,36 @@ async def _call_extension(args: Args, spec: Spec, name: str, arguments: Any) -> 
             result = await extension.call(name, arguments, timeout=args.timeout)
         else:
             tool_name = own_tool_name(extension, name)
-            return await _call_tool(args, extension, tool_name, arguments)
-        return _print_result(
+            result, error = await _call_tool(args, extension, tool_name, arguments)
+        code = _print_result(
             args,
             extension.id,
             extension.dialect,
             ToolResult(result, extension.dialect.result_reader),
         )
+    _print_error_result(args, error)
+    return code
 
 
-async def _call_tool(args: Args, extension: Extension, name: str, arguments: Any) -> int:
-    """Call a tool of a started extension, and print its result. Return the exit code."""
+async def _call_tool(
+    args: Args, extension: Extension, name: str, arguments: Any
+) -> tuple[Any, CallFailed | None]:
+    """Call a tool of a started extension. Return the data of the result, and the error if it is
+    marked as an error. The error is printed when the extension has ended, because lines that it
+    wrote to stderr earlier may still wait to be printed."""
     try:
         result = await extension.call_tool(name, arguments, timeout=args.timeout)
     except CallFailed as error:
         if error.code != ERROR_RESULT_ERROR_CODE:
             raise
-        result = ToolResult(error.data, extension.dialect.result_reader)
-        code = _print_result(args, extension.id, extension.dialect, result)
-        _print_error_result(args, error)
-        return code
-    return _print_result(args, extension.id, extension.dialect, result)
+        return error.data, error
+    return result.raw, None
 
 
-def _print_error_result(args: Args, error: CallFailed) -> None:
+def _print_error_result(args: Args, error: CallFailed | None) -> None:
     """Print the error of a result that is marked as an error to stderr. With --json nothing is
     printed here, because the printed result itself contains the mark."""
-    if not args.json:
+    if error is not None and not args.json:
         sys.stdout.flush()
         print_error(error, wants_json=False)
 
@@ -314,7 +318,11 @@ async def _find_and_call(
             tool = await host.find_tool(name, capability=args.capability or "", ask_all=True)
         extension = host[tool.extension]
         _check_supported(args, extension.id, extension.dialect, extension.offer.capabilities)
-        return await _call_tool(args, extension, tool.tool, arguments)
+        data, error = await _call_tool(args, extension, tool.tool, arguments)
+        result = ToolResult(data, extension.dialect.result_reader)
+        code = _print_result(args, extension.id, extension.dialect, result)
+    _print_error_result(args, error)
+    return code
 
 
 def _check_supported(

@@ -19,6 +19,7 @@ from exthost.cli.verbs import INTERRUPTED, VERBS
 from exthost.errors import ExthostError, UsageError
 from exthost.errors import escape_controls as escape_controls
 from exthost.names import nearest
+from exthost.process.stderr_tail import is_note
 
 DEFAULT_CONFIG = "exthost.toml"
 
@@ -371,7 +372,9 @@ def format_error_details(error: ExthostError) -> list[str]:
         lines.append(f"  exit:   {evidence.exit}")
     if evidence.bytes:
         lines.append(f"  bytes:  {evidence.bytes!r}")
-    lines += [f"  stderr: {line}" for line in evidence.stderr if line not in _printed_stderr_lines]
+    stderr = [line for line in evidence.stderr if line not in _printed_stderr_lines]
+    if not all(map(is_note, stderr)):
+        lines += [f"  stderr: {line}" for line in stderr]
     lines += [f"  also:   {line}" for line in evidence.details]
     if error.help:
         lines.append(f"  help:   {error.help}")

@@ -13,6 +13,7 @@ from exthost.cli.common import (
     Args,
     add_config_option,
     add_dialect_option,
+    print_error,
     say,
     say_no_extensions,
     show_json,
@@ -76,16 +77,13 @@ async def _list_tools(args: Args, specs: list[Spec]) -> int:
 
 
 def _print_report(args: Args, report: dict[str, Any]) -> int:
-    failed = report["failed"]
-    for error in failed:
-        say(f"error[{error['code']}]: {error['extension']}: {error['message']}")
-        if error["help"]:
-            say(f"  help:   {error['help']}")
-        say(f"  more:   exthost explain {error['code']}")
+    errors = [read_error(fields) for fields in report["failed"]]
+    for error in errors:
+        print_error(error, wants_json=False)
     # A refused extension is reported, but it does not make the verb fail, unless the user named it:
     # the config itself keeps it from starting.
     names_one_extension = bool(args.target or args.command)
-    codes = [read_error(error).exit_code for error in failed]
+    codes = [error.exit_code for error in errors]
     relevant_codes = [code for code in codes if names_one_extension or code != Refused.exit_code]
     code = relevant_codes[0] if relevant_codes and (args.start or names_one_extension) else 0
     if args.format is not None:

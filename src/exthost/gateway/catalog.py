@@ -191,14 +191,18 @@ class Catalog:
         return candidates[0] if len(candidates) == 1 else None
 
     async def find_servers(self, uri: str) -> list[Extension]:
-        """Return the servers that may have this resource or resource template. They are tried in
-        turn until a server has it."""
+        """Return the servers that may have this resource or resource template: its owners, or every
+        server with resources if no owner is known. They are tried in turn until a server has it."""
+        return await self.find_owners(uri) or self.resource_servers
+
+    async def find_owners(self, uri: str) -> list[Extension]:
+        """Return the servers to which this resource or resource template belongs: it is in their
+        lists, a tool result of theirs links to it, or it matches a template of theirs."""
         for kind, key_field in (("resources", "uri"), ("templates", "uriTemplate")):
             for extension, item in await self._fetch_items(kind):  # type: ignore[arg-type]
                 if item.get(key_field) == uri:
                     return [extension]
-        servers = [ext for ext in self._extensions() if "resources" in server_capabilities(ext)]
-        link_servers = [ext for ext in servers if ext.id == self._links.get(uri)]
+        link_servers = [ext for ext in self.resource_servers if ext.id == self._links.get(uri)]
         if link_servers:
             return link_servers
         template_servers = [
@@ -206,7 +210,12 @@ class Catalog:
             for extension, item in await self._fetch_items("templates")
             if _matches(item.get("uriTemplate"), uri)
         ]
-        return list(dict.fromkeys(template_servers)) or servers  # each server once
+        return list(dict.fromkeys(template_servers))  # each server once
+
+    @property
+    def resource_servers(self) -> list[Extension]:
+        """The servers that are known to have resources."""
+        return [ext for ext in self._extensions() if "resources" in server_capabilities(ext)]
 
     def remember_links(self, extension: str, result: Any) -> None:
         """Remember that this extension has the resources that a tool result of it links to."""

@@ -7,7 +7,7 @@ request, its handler is cancelled, and that cancels the call of the extension.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import Any, TypeAlias
 
 import mcp_types as types
@@ -145,22 +145,43 @@ class RequestHandlers:
             return resumed
         await self._tools.wait_for_first_list()
         failure = _unknown_resource_error(ctx, uri)
-        for server in await self._catalog.find_servers(uri):
-            try:
-                return await self._relay_request(
-                    ctx, params, server, "resources/read", {"uri": uri}
-                )
-            except MCPError as error:
-                failure = error
-        raise failure
+        tried: set[str] = set()
+
+        async def read() -> dict[str, Any] | None:
+            nonlocal failure
+            owners = await self._catalog.find_owners(uri)
+            for server in owners or self._catalog.resource_servers:
+                if server.id in tried:
+                    continue
+                tried.add(server.id)
+                try:
+                    return await self._relay_request(
+                        ctx, params, server, "resources/read", {"uri": uri}
+                    )
+                except MCPError as error:
+                    failure = error
+            if owners:
+                raise failure
+            return None
+
+        result = await self._tools.search(read)
+        if result is None:
+            raise failure
+        return result
 
     async def _subscribe(self, ctx: Context, params: Params) -> dict[str, Any]:
         uri = _require_text(params, "uri")
         try:
-            await self._subscriptions.add(uri, self._clients.get_or_add(ctx))
+            await self.subscribe(uri, self._clients.get_or_add(ctx))
         except ExthostError as error:
             raise _convert_error(error) from None
         return {}
+
+    async def subscribe(self, uri: str, subscriber: Hashable) -> None:
+        """Add a subscriber of a resource, once its server is known. Raises CallFailed if the server
+        refuses the subscription."""
+        await self._tools.search(lambda: self._find_owners(uri))
+        await self._subscriptions.add(uri, subscriber)
 
     async def _unsubscribe(self, ctx: Context, params: Params) -> dict[str, Any]:
         try:
@@ -183,7 +204,7 @@ class RequestHandlers:
             resumed: dict[str, Any] = await self._held_calls.resume(ctx, params)
             return resumed
         await self._tools.wait_for_first_list()
-        prompt = await self._catalog.find_prompt(name)
+        prompt = await self._tools.search(lambda: self._catalog.find_prompt(name))
         if prompt is None:
             raise MCPError(types.INVALID_PARAMS, f"there is no prompt {name!r}")
         request_params = {"name": prompt.name}
@@ -201,16 +222,22 @@ class RequestHandlers:
         request_params = {name: value for name, value in params.items() if name != "_meta"}
         server: Extension | None = None
         if ref.get("type") == "ref/prompt":
-            prompt = await self._catalog.find_prompt(_require_text(ref, "name"))
+            name = _require_text(ref, "name")
+            prompt = await self._tools.search(lambda: self._catalog.find_prompt(name))
             if prompt is not None:
                 server = prompt.extension
                 request_params["ref"] = {**ref, "name": prompt.name}
         else:
-            servers = await self._catalog.find_servers(_require_text(ref, "uri"))
+            uri = _require_text(ref, "uri")
+            owners = await self._tools.search(lambda: self._find_owners(uri))
+            servers = owners or self._catalog.resource_servers
             server = servers[0] if servers else None
         if server is None:
             raise MCPError(types.INVALID_PARAMS, f"there is nothing to complete at {dict(ref)}")
         return await self._relay_request(ctx, params, server, "completion/complete", request_params)
+
+    async def _find_owners(self, uri: str) -> list[Extension] | None:
+        return await self._catalog.find_owners(uri) or None
 
     async def _relay_request(
         self,

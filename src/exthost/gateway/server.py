@@ -224,7 +224,7 @@ class Gateway:
         subscriber = object()
         for uri in params.notifications.resource_subscriptions or ():
             try:
-                await self._subscriptions.add(str(uri), subscriber)
+                await self._request_handlers.subscribe(str(uri), subscriber)
             except ExthostError as error:  # the client gets no updates of this resource
                 _log.warning("%s", error)
         try:

@@ -4,7 +4,8 @@ Clients can connect before the host has started its extensions. The first list i
 extension is ready or has failed, and after two seconds at the latest; clients are notified when the
 tools of slower extensions arrive. An extension with `start = "lazy"` is started anyway if its tools
 are unknown, because a client cannot call a tool that is not listed. A call waits only for the
-extension that it calls.
+extension that it calls. A request for a resource or prompt that is unknown yet waits, too, because
+the extension that has it may be starting.
 
 A tool that can only be called as an MCP task is not listed, because the gateway does not support
 tasks.
@@ -12,11 +13,11 @@ tasks.
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 from exthost.errors import ExthostError, NotFound
-from exthost.events import ToolsChanged
+from exthost.events import StateChanged, ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.gateway import mcp_values
 from exthost.gateway.catalog import is_mcp_server
@@ -30,8 +31,10 @@ _log = logging.getLogger("exthost.gateway")
 # The maximum time until the first list is answered.
 FIRST_LIST_SECONDS = 2.0
 
-# The maximum time that a call of an unknown tool waits while extensions are starting.
+# The maximum time that a request with an unknown name or URI waits while extensions are starting.
 UNKNOWN_NAME_SECONDS = 60.0
+
+T = TypeVar("T")
 
 
 class ToolList:
@@ -47,7 +50,10 @@ class ToolList:
         self._start_tasks: set[asyncio.Task[None]] = set()
         self._warned_tools: set[str] = set()
         self._change: asyncio.Future[None] | None = None
-        self._unsubscribe = host.events.subscribe(ToolsChanged, self._on_change)
+        self._unsubscribes = (
+            host.events.subscribe(ToolsChanged, self._on_tools_changed),
+            host.events.subscribe(StateChanged, self._on_change),
+        )
 
     # -- opening -----------------------------------------------------------------------------
 
@@ -86,7 +92,8 @@ class ToolList:
                 task.add_done_callback(self._start_tasks.discard)
 
     async def close(self) -> None:
-        self._unsubscribe()
+        for unsubscribe in self._unsubscribes:
+            unsubscribe()
         tasks = [task for task in (self._opening, self._first_list) if task is not None]
         tasks += self._start_tasks
         for task in tasks:
@@ -162,6 +169,21 @@ class ToolList:
                 [self._opening, change], timeout=seconds, return_when="FIRST_COMPLETED"
             )
 
+    async def search(self, search_once: Callable[[], Awaitable[T | None]]) -> T | None:
+        """Return what `search_once` returns. While that is None and the host is opening, call it
+        again after each change of an extension, for at most UNKNOWN_NAME_SECONDS."""
+        assert self._opening is not None, "the gateway is open"
+        deadline = asyncio.get_running_loop().time() + UNKNOWN_NAME_SECONDS
+        while True:
+            change, is_open = self._next_change(), self._is_open
+            result = await search_once()
+            seconds = deadline - asyncio.get_running_loop().time()
+            if result is not None or is_open or seconds <= 0:
+                return result
+            await asyncio.wait(
+                [self._opening, change], timeout=seconds, return_when="FIRST_COMPLETED"
+            )
+
     @property
     def _is_open(self) -> bool:
         return self._opening is not None and self._opening.done()
@@ -171,8 +193,11 @@ class ToolList:
             self._change = asyncio.get_running_loop().create_future()
         return self._change
 
-    def _on_change(self, _: ToolsChanged) -> None:
+    def _on_tools_changed(self, event: ToolsChanged) -> None:
         self._by_version.clear()
+        self._on_change(event)
+
+    def _on_change(self, _: ToolsChanged | StateChanged) -> None:
         if self._change is not None and not self._change.done():
             self._change.set_result(None)
 

@@ -99,6 +99,12 @@ def find_missing(stderr: Iterable[str]) -> str:
     if (match := _NO_FILE.search(text)) is not None:
         return f"there is no file {match[1] or match[2]}: correct its path, or the working folder"
     if (match := _NO_MODULE.search(text)) is not None:
+        package, dot, _ = (match[1] or "").partition(".")
+        if dot:  # Python reports the package itself if that is what is missing
+            return (
+                f"the package {package} has no module {match[1]}: the program needs another "
+                f"version of it, or another file is named {package}; stderr may say more"
+            )
         name = match[1] or match[2]
         return f"the module {name} is not installed for the interpreter of the command: install it"
     if (match := _NO_PROGRAM.search(text)) is not None:

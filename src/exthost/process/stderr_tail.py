@@ -6,6 +6,7 @@ message first, and the stacks of all threads after it. Each complete line is als
 callback as it arrives; a very long line is passed on in pieces.
 """
 
+import re
 import time
 from collections.abc import Callable
 
@@ -25,6 +26,9 @@ _PAUSE_SECONDS = 0.2
 
 # The first line of a tail in which every line is older than the call that failed.
 OLDER = "(nothing since the call began; these lines are older)"
+
+# The line that replaces those in the middle of a burst.
+_LEFT_OUT = re.compile(r"\(\d+ lines are left out here\)")
 
 # A longer line is passed on in pieces of this size.
 LINE_BYTES = 8 * 1024
@@ -119,6 +123,11 @@ class StderrTail:
                 lines = [*head, b"(%d lines are left out here)" % left_out, *lines]
             self._cached_lines = tuple(map(_text, lines))
         return self._cached_lines
+
+
+def is_note(line: str) -> bool:
+    """Return whether a line of a tail is about its other lines, and not from the process."""
+    return line == OLDER or _LEFT_OUT.fullmatch(line) is not None
 
 
 def _last_piece(line: bytes, on_line: Callable[[str], None]) -> bytes:
