@@ -65,14 +65,17 @@ def test_leaving_a_stream_early_tells_the_child(tmp_path: Path) -> None:
             assert len(list(events)) == 1
 
 
-def when_it_waits(do: Callable[[], object]) -> threading.Thread:
-    """Do something in another thread when this one waits for the host. Join it."""
+def when_it_waits(
+    do: Callable[[], object], function: str = Future.result.__name__
+) -> threading.Thread:
+    """Do something in another thread when this one waits for the host, in this function. Join
+    it."""
     waiting = threading.get_ident()
 
     def run() -> None:
         names: list[str] = []
         until = time.monotonic() + 40
-        while Future.result.__name__ not in names and time.monotonic() < until:
+        while function not in names and time.monotonic() < until:
             time.sleep(0.01)
             frames = traceback.walk_stack(sys._current_frames()[waiting])
             names = [frame.f_code.co_name for frame, _ in frames]

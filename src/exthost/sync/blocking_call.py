@@ -4,7 +4,9 @@ the event loop has read the reply.
 This is three times as fast as submitting a coroutine to the thread of the event loop for each call.
 """
 
+import threading
 from _thread import allocate_lock
+from asyncio import _get_running_loop
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +16,7 @@ from exthost.extension.call_queue import CallQueue
 from exthost.extension.extension import Extension
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
-from exthost.sync.loop_thread import LOOP_SECONDS, LoopThread
+from exthost.sync.loop_thread import LOOP_SECONDS, LoopThread, own_loop_error
 from exthost.tool_result import ToolResult
 
 __all__ = ["BlockingCall", "call_tool"]
@@ -27,6 +29,10 @@ class BlockingCall(Call):
     def __init__(
         self, method: str, params: Any, on_reply: ReplyHandler, timeout: float, queue: CallQueue
     ) -> None:
+        """Create a call that is not submitted yet. Raises UsageError on the thread of the loop,
+        which would wait for itself."""
+        if _get_running_loop() is queue.loop:
+            raise own_loop_error()
         self.method = method
         self.params = params
         self.on_reply = on_reply
@@ -63,15 +69,15 @@ class BlockingCall(Call):
         queue = self._queue
         try:
             seconds = self.deadline - queue.now()
-            while not self._lock.acquire(True, seconds if seconds > 0.0 else 0.0):
+            while not self._lock.acquire(True, min(max(seconds, 0.0), threading.TIMEOUT_MAX)):
                 seconds = self.deadline - queue.now()
                 if seconds > 0.0:
-                    continue  # progress has extended the deadline
+                    continue  # progress has extended the deadline, or a lock cannot wait so long
                 queue.loop.call_soon_threadsafe(queue.expire, self)
                 if not self._lock.acquire(timeout=LOOP_SECONDS):
                     raise UsageError("X1313", "the host's loop does not answer: it is blocked")
                 break
-        except KeyboardInterrupt:
+        except BaseException:  # of a signal handler: KeyboardInterrupt, SystemExit, a time limit …
             queue.loop.call_soon_threadsafe(queue.cancel, self)
             raise
         if self._error is not None:

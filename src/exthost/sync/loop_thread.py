@@ -5,6 +5,7 @@ The module does not depend on hosts or extensions.
 """
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -14,7 +15,9 @@ from exthost.errors import UsageError
 from exthost.event_loop import new_event_loop
 from exthost.session.failures import used_after_fork_error
 
-__all__ = ["LOOP_SECONDS", "LoopThread", "not_open_error"]
+__all__ = ["LOOP_SECONDS", "LoopThread", "already_open_error", "not_open_error", "own_loop_error"]
+
+_log = logging.getLogger("exthost.sync")
 
 T = TypeVar("T")
 
@@ -32,14 +35,26 @@ class LoopThread:
         self._thread.start()
 
     def _run_loop(self) -> None:
+        """Run the loop until `close` stops it.
+
+        Event loops pass on a SystemExit or KeyboardInterrupt of a callback or task. Here it would
+        end only this thread, and every caller of another thread would wait for ever.
+        """
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        is_stopped = False
+        while not is_stopped:
+            try:
+                self.loop.run_forever()
+                is_stopped = True
+            except BaseException as error:
+                kind = type(error).__name__
+                _log.exception("a callback raised %s on the host's loop, which goes on", kind)
 
     def run(self, make_coroutine: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Call `make_coroutine` on the thread of the loop, run the coroutine, and return its
         result. Raises UsageError if it is called from that thread, or after `close`."""
         if threading.current_thread() is self._thread:
-            raise UsageError("X1314", "a blocking call from the host's own loop would never return")
+            raise own_loop_error()
         if self.is_copy:
             raise used_after_fork_error()
         if self.loop.is_closed():
@@ -88,6 +103,20 @@ async def _cancel_tasks() -> None:
     if tasks:
         await asyncio.wait(tasks, timeout=LOOP_SECONDS)
     asyncio.get_running_loop().stop()
+
+
+def own_loop_error() -> UsageError:
+    """Return the error for a blocking call on the thread of the loop, such as from a listener."""
+    return UsageError(
+        "X1314",
+        "a blocking call from the host's own loop would never return",
+        help="listeners and callbacks run on that loop: make the call from another thread",
+    )
+
+
+def already_open_error() -> UsageError:
+    """Return the error for a host or a connection that is opened while it is open."""
+    return UsageError("X1311", "this is open already", help="use the open one, or make a second")
 
 
 def not_open_error() -> UsageError:

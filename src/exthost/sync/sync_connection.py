@@ -7,7 +7,7 @@ from exthost.config.extension_settings import ExtensionSettings
 from exthost.connect_function import AnyConnection, make_connection
 from exthost.events import Bus
 from exthost.session.inbound import Handler
-from exthost.sync.loop_thread import LoopThread
+from exthost.sync.loop_thread import LoopThread, already_open_error
 from exthost.sync.sync_extension import SyncExtension
 
 __all__ = ["SyncConnection", "sync_connect"]
@@ -36,6 +36,8 @@ class SyncConnection:
         self._loop_thread: LoopThread | None = None
 
     def __enter__(self) -> SyncExtension:
+        if self._loop_thread is not None:
+            raise already_open_error()
         loop_thread = LoopThread()
         try:
             extension = loop_thread.run(self._connection.__aenter__)

@@ -28,7 +28,7 @@ from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
 from exthost.sync.blocking_call import call_tool
-from exthost.sync.loop_thread import LoopThread, not_open_error
+from exthost.sync.loop_thread import LoopThread, already_open_error, not_open_error
 from exthost.sync.sync_extension import SyncExtension
 from exthost.tool_result import ToolResult
 from exthost.trace.buffer import TraceBuffer
@@ -89,6 +89,8 @@ class SyncHost:
     # -- life --------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
+        if self._loop_thread is not None:
+            raise already_open_error()
         loop_thread = LoopThread()
 
         async def enter() -> Host:
