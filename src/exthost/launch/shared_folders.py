@@ -33,8 +33,8 @@ def find_conflict(spec: Spec, others: Iterable[Spec]) -> Refused | None:
         if shared := _find_writable_code(other, spec):
             return _conflict_error(
                 spec,
-                f"{shared[0]}, where its code comes from, is in {shared[1]}, which {other.id!r} may "
-                "write",
+                f"{shared[0]}, where its code comes from, is in {shared[1]}, which {other.id!r} "
+                "may write",
                 f"move it elsewhere, pin its package (sha256 = {{ package = … }}), or grant "
                 f"{other.id!r} less",
                 shared[0],
