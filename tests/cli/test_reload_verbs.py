@@ -121,7 +121,11 @@ def test_sighup_reads_the_config_again(tmp_path: Path) -> None:
 def test_up_runs_a_host_in_the_background_and_down_ends_it(tmp_path: Path) -> None:
     dies = extension("dies", sys.executable, "-S", "-E", "-c", "raise SystemExit('no key')")
     write_config(tmp_path, extension("one"), extension("gone", "no-such-program"), dies)
+    # A file that an extension may have put into the folder is not imported.
+    planted = tmp_path / "json.py"
+    planted.write_text("raise SystemExit('imported from the working folder')")
     up = run_inside("up", "-d", "--json", cwd=tmp_path)
+    planted.unlink()
     host = json.loads(up.stdout)
     try:
         assert told(tmp_path, "status")["host"]["pid"] == host["pid"]

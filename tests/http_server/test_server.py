@@ -59,6 +59,32 @@ async def test_half_a_head_is_cut_off_and_honest_clients_are_served(
         listener.close()
 
 
+async def test_a_body_that_never_ends_is_cut_off_though_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "BODY_SECONDS", 0.3)
+    listener = listen("127.0.0.1", 0)
+    serving = asyncio.ensure_future(server.serve_app(_hello, listener))
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n"
+    first = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    try:
+        async with asyncio.timeout(RUN_SECONDS):
+            # The second one comes together with a whole request.
+            for request in (head, first + head):
+                reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+                writer.write(request)
+                with contextlib.suppress(ConnectionError):
+                    while not reader.at_eof():
+                        writer.write(b"x")
+                        await writer.drain()
+                        with contextlib.suppress(TimeoutError):
+                            await asyncio.wait_for(reader.read(4096), 0.05)
+                writer.close()
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+
+
 def test_half_of_the_descriptors_stay_for_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 100)
     for descriptors, connections in ((128, 64), (4096, 100), (-1, 100)):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from exthost.launch.program_files import program_files
+from exthost.launch.program_files import code_folders, program_files
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,35 @@ def test_the_script_is_the_one_that_the_interpreter_runs(
     argv = command.split()
     wanted = (argv[0], str(tmp_path / script)) if script else (argv[0],)
     assert program_files(argv, str(tmp_path)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("command", "folder"),
+    [
+        ("python3 app/run.py", "app"),
+        ("python3 -u -m toy", "."),
+        ("python3 -Bm toy", "."),
+        ("python3 -c pass", "."),
+        ("python3 -P -m toy", None),
+        ("python3 -Im toy", None),
+        ("python3 -W Ignore app/run.py", "app"),
+        ("python3 -mPIP", "."),
+        ("env A=1 python3 app/run.py", "app"),
+        ("node app/main.mjs", "app"),
+        ("./app/script", "app"),
+        ("./app/isolated", None),
+        ("./app/binary", None),
+        ("sh app/run.sh", None),
+        ("git status", None),
+    ],
+)
+def test_an_interpreter_imports_from_a_folder(
+    command: str, folder: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "app").mkdir()
+    for name in ("run.py", "run.sh", "main.mjs", "binary", "script", "isolated"):
+        (tmp_path / "app" / name).touch()
+    (tmp_path / "app" / "script").write_text("#!/usr/bin/env python3\n")
+    (tmp_path / "app" / "isolated").write_text("#!/usr/bin/python3 -I\n")
+    wanted = () if folder is None else (str(tmp_path / folder),)
+    assert code_folders(command.split(), str(tmp_path)) == wanted

@@ -36,7 +36,7 @@ def test_whoever_comes_later_is_refused(tmp_path: Path, tool: Path) -> None:
 
 def test_what_is_pinned_read_only_or_elsewhere_is_no_conflict(tmp_path: Path, tool: Path) -> None:
     victim = made("tool", tool)
-    pinned = made("tool", tool, sha256="0" * 64)
+    pinned = made("tool", tool, sha256={"package": "0" * 64}, cwd=str(tool.parent))
     writes = made("writer", tmp_path / "writer.py", f"{tool.parent}:rw")
     reads = made("writer", tmp_path / "writer.py", str(tool.parent))
     (tmp_path / "other").mkdir()
@@ -44,6 +44,23 @@ def test_what_is_pinned_read_only_or_elsewhere_is_no_conflict(tmp_path: Path, to
     off = made("writer", tmp_path / "writer.py", f"{tool.parent}:rw", sandbox="off")
     for one, other in ((pinned, writes), (victim, reads), (victim, elsewhere), (victim, off)):
         assert find_conflict(one, [other]) is None and find_conflict(other, [one]) is None
+
+
+def test_a_pinned_script_may_import_what_others_write(tmp_path: Path, tool: Path) -> None:
+    writer = made("writer", tmp_path / "writer.py", f"{tool.parent}:rw")
+    script = made("tool", tool, sha256="0" * 64)
+    module = {"source": {"command": "python3", "args": ["-m", "tool"]}, "cwd": str(tool.parent)}
+    isolated = {**module, "source": {"command": "python3", "args": ["-P", "-m", "tool"]}}
+    for victim, is_refused in (
+        (script, True),
+        (made("tool", tool, **module), True),
+        (made("tool", tool, **module, sha256="0" * 64), True),
+        (made("tool", tool, **isolated), False),
+        (made("tool", tool, source={"command": str(tool)}, sha256="0" * 64), False),
+    ):
+        refused = find_conflict(victim, [writer])
+        assert (refused is not None) is is_refused, victim.argv
+        assert refused is None or str(tool.parent) in refused.message
 
 
 def test_the_state_folder_is_not_granted(tmp_path: Path, tool: Path) -> None:

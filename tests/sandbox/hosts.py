@@ -316,3 +316,25 @@ async def a_loop_that_is_closed_before_its_extension_is_quiet_and_leaves_no_proc
         assert (status, out) == (0, "done\n"), err
         assert "Exception ignored" not in err and "Traceback" not in err, err
         await until(lambda mark=mark: not marked(mark))  # type: ignore[misc]
+
+
+WITH_LOW_LIMITS = """
+import asyncio, json, resource, sys, exthost
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+resource.setrlimit(resource.RLIMIT_NPROC, (400, 400))
+
+async def main(words):
+    async with exthost.connect(words, dialect="morphir", permissions={}) as ext:
+        code = "import resource; result = resource.getrlimit(resource.RLIMIT_NOFILE)"
+        print(json.dumps([await ext.call("explore", {"code": code}), ext.enforced["limits"]]))
+
+asyncio.run(main(sys.argv[1:]))
+"""
+
+
+@trial
+async def a_host_with_low_limits_of_its_own_runs_a_sandboxed_extension() -> None:
+    status, out, err = await run_host(WITH_LOW_LIMITS, *EXPLORER)
+    assert status == 0, err
+    limits, enforced = json.loads(out)
+    assert limits == [64, 64] and enforced["nofile"] == 64

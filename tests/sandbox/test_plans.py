@@ -18,6 +18,7 @@ from exthost.sandbox import pid_namespace, seccomp, strict
 from exthost.sandbox.initcode import INIT, SOURCE_SHA256
 from exthost.sandbox.limits import (
     ceiling,
+    lower_to,
     max_sockets,
     prlimit_command,
     resource_limits,
@@ -364,6 +365,15 @@ def test_limits_become_the_kernels_with_a_brake_wider_than_the_ceiling() -> None
     )
     assert ceiling(limits, policy) == Ceiling(100, 10, 2)
     assert resource_limits(Limits(), None) == () and ceiling(Limits(), None) == Ceiling()
+
+
+def test_no_limit_is_above_that_of_the_host() -> None:
+    limits = (ResourceLimit(0, 2, 3), ResourceLimit(7, 1024, 1024))
+    assert lower_to(limits, {0: 2, 7: 64}.__getitem__) == (
+        ResourceLimit(0, 2, 2),
+        ResourceLimit(7, 64, 64),
+    )
+    assert lower_to(limits, {0: -1, 7: 1024}.__getitem__) == limits
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,11 @@ async def what_an_extension_may_write_is_run_by_no_other_one() -> None:
                 assert isinstance(last.cause, Refused) and last.cause.code == "X0396", last.cause
                 assert last.state == "refused" and host[order[0]["name"]].state == "ready"
         assert [one.extension for one in spawned] == ["tool", "writer"]
+        # A pinned script imports modules from its folder, unless its Python is told not to.
+        entries[0]["sha256"] = file_digest(str(tool))
+        async with exthost.Host.from_config({"extensions": entries}, environ=environ) as host:
+            assert host["writer"].state == "refused", host["writer"].cause
+        tool.write_text(tool.read_text().replace("python3 -SE", "python3 -SEI", 1))
         entries[0]["sha256"] = file_digest(str(tool))
         async with exthost.Host.from_config({"extensions": entries}, environ=environ) as host:
             assert {ext.state for ext in host.extensions} == {"ready"}

@@ -98,16 +98,28 @@ def test_names_of_secrets_are_known(name: str, is_secret: bool) -> None:
     assert is_secret_name(name) is is_secret
 
 
+def test_no_line_controls_a_terminal() -> None:
+    text = "\x1b]0;x\x07 \x9b31m \x7f \u202e \u2066 \u061c käse"
+    record = TraceRecord(1.0, text, "stderr", text=text)
+    lines = LineMaker({text: "mcp"}).lines(record)
+    assert lines.decode().replace("\n", "").isprintable() and "käse" in lines.decode()
+    assert read_recording(lines.splitlines(keepends=True), "file").records == (record,)
+
+
 def test_secrets_are_hidden_by_value_and_by_name() -> None:
     given = {"PLAIN": "visible-value", "GIVEN": "from-the-host", "MY_KEY": "secret-key"}
     config = {"nested": [{"password": "hunter-22"}], "level": "visible-value"}
     hide = SecretFilter(find_secrets(given, ["GIVEN"], config))
     value: Any = {
         "header": {"authorization": "Basic abc", "n": 7, "token": 12},
+        "headers": {"Authorization": ["Basic abc", "Basic def", 7], "password": {"type": "string"}},
+        "by secret-key": 1,
         "text": ["a secret-key here", "from-the-host", "hunter-22", "visible-value"],
     }
     assert hide.data(value) == {
         "header": {"authorization": "***", "n": 7, "token": 12},
+        "headers": {"Authorization": ["***", "***", 7], "password": {"type": "string"}},
+        "by ***": 1,
         "text": ["a *** here", "***", "***", "visible-value"],
     }
     assert value["text"][0] == "a secret-key here"

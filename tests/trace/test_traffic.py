@@ -117,6 +117,23 @@ async def test_secrets_are_hidden_wherever_they_appear() -> None:
         assert shown == [{"text": "it is ***", "Authorization": "***"}] * 2
 
 
+async def test_a_process_that_starts_and_dies_shows_no_secret() -> None:
+    secret = "s3cr3t-value"
+    code = "import os, sys; sys.exit('no use for ' + os.environ['MY_TOKEN'])"
+    source = {"command": sys.executable, "args": ["-S", "-E", "-c", code, f"--key={secret}"]}
+    given = entry("a", env={"MY_TOKEN": secret}, source=source, restart={"strategy": "never"})
+    records: list[TraceRecord] = []
+    host = exthost.Host.from_config({"extensions": [given]})
+    host.traffic.subscribe(records.append)
+    async with host:
+        with pytest.raises(errors.ExthostError):
+            await host["a"].call("echo", {})
+    (spawned,) = (one for one in records if one.kind == "spawned")
+    assert spawned.data["argv"][-1] == "--key=***"
+    assert "no use for ***" in [one.text for one in records if one.kind == "stderr"]
+    assert secret not in repr(records)
+
+
 def test_calls_from_other_threads_are_recorded_in_order() -> None:
     with exthost.SyncHost.from_config({"extensions": [entry("a")]}) as host:
         records: list[TraceRecord] = []

@@ -144,6 +144,14 @@ async def test_a_request_that_is_not_understood_is_told_so(
     assert answer.status_code == 400 and answer.json()["error"]["code"] == "X1395"
 
 
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e999", "x", ""])
+async def test_a_number_that_is_none_is_told_so(running: Page, number: str) -> None:
+    async with client(running) as http:
+        for path in ("api/frame?name=showcase&number=", "api/frames?name=showcase&to=1&from="):
+            answer = await http.get(path + number)
+            assert answer.status_code == 400 and answer.json()["error"]["code"] == "X1395"
+
+
 # -- what is shown ---------------------------------------------------------------------------
 
 

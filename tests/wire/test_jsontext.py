@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -55,6 +56,15 @@ def test_what_the_standard_library_writes_we_read(
     except UnicodeEncodeError:  # a lone surrogate that was not escaped
         return
     assert jsontext.decode(written) == value
+
+
+@given(any_json)
+def test_without_terminal_controls_the_text_has_the_same_value(value: Any) -> None:
+    text = jsontext.escape_terminal_controls(jsontext.encode(value))
+    assert jsontext.decode(text) == jsontext.decode(jsontext.encode(value))
+    assert not re.search(
+        "[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", text.decode()
+    )
 
 
 @given(any_json)

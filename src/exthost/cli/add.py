@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from exthost.cli.common import Args, add_config_option, config_path, show_json
+from exthost.cli.common import Args, add_config_option, config_path, show_json, show_result
 from exthost.cli.config_edit import read_config_text, suggest_reload, write_config
 from exthost.config import spec_from_mapping
 from exthost.config.entry_edit import add_entry_in_toml
@@ -50,7 +50,7 @@ def run(args: Args) -> int:
     if args.json:
         show_json({"id": args.name, "added": True, "config": str(path.absolute())})
     else:
-        print(f"{args.name}: added to {path}")
+        show_result(f"{args.name}: added to {path}")
     suggest_reload(args)
     return 0
 

@@ -7,7 +7,6 @@ parses the rest.
 import argparse
 import importlib
 import os
-import re
 import shutil
 import sys
 from collections import deque
@@ -253,20 +252,9 @@ def parse_time_limit(text: str) -> float:
     return limit_seconds
 
 
-# Characters that JSON does not escape, but by which a terminal could be controlled or text be
-# reordered: DEL, C1 and bidirectional controls.
-_UNSAFE_CHARACTERS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-def _escape_as_json(match: "re.Match[str]") -> str:
-    return f"\\u{ord(match[0]):04x}"
-
-
 def show_json(value: Any, *, pretty: bool = False) -> None:
     """Print a value as JSON to stdout. A value that JSON cannot express is printed as its `str`."""
-    # "backslashreplace", because an extension may send a lone surrogate, which UTF-8 cannot encode.
-    text = _UNSAFE_CHARACTERS.sub(_escape_as_json, json_text(value, indent=2 if pretty else None))
-    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace") + b"\n")
+    sys.stdout.buffer.write(json_line(value, indent=2 if pretty else None))
     sys.stdout.flush()
 
 
@@ -275,6 +263,20 @@ def show_text(text: str) -> None:
     text_line = escape_controls(text) if sys.stdout.isatty() else text
     sys.stdout.buffer.write(text_line.encode("utf-8", "backslashreplace") + b"\n")
     sys.stdout.flush()
+
+
+def json_line(value: Any, *, indent: int | None = None) -> bytes:
+    """Return a value as JSON with a newline. It contains nothing that controls a terminal."""
+    from exthost.wire import jsontext
+
+    # "backslashreplace", because an extension may send a lone surrogate, which UTF-8 cannot encode.
+    data = json_text(value, indent=indent).encode("utf-8", "backslashreplace")
+    return jsontext.escape_terminal_controls(data) + b"\n"
+
+
+def show_result(text: str) -> None:
+    """Print a line about what was done to stdout, with control characters escaped."""
+    print(escape_controls(text))
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:

@@ -10,6 +10,7 @@ from exthost.cli.common import (
     config_path,
     refuse_command,
     show_json,
+    show_result,
 )
 from exthost.control.client import ask
 from exthost.control.protocol import Request
@@ -35,7 +36,7 @@ def run_control_verb(args: Args, verb: str) -> int:
         show_json(status)
     else:
         pids = "".join(f", process {pid}" for pid in status["pids"])
-        print(f"{status['id']}: {status['state']}{pids}")
+        show_result(f"{status['id']}: {status['state']}{pids}")
         if verb == "restart":
             # Imported lazily: it reads the config, and the module for that takes longer to import
             # than everything else here.

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from exthost.cli.common import (
     Args,
     escape_controls,
+    json_line,
     json_text,
     remember_shown_line,
     require_config_path,
@@ -119,7 +120,7 @@ class JsonDisplay:
 
     def _show(self, event: Any) -> None:
         record = {"event": type(event).__name__, "time": time.time(), **event._asdict()}
-        self._stdout.write(json_text(record) + "\n")
+        self._stdout.write(json_line(record).decode())
 
     def say(self, text: str) -> None:
         self._stderr.write(escape_controls(text) + "\n")

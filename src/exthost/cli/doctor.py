@@ -18,6 +18,7 @@ from exthost.cli.common import (
     refuse_command,
     say,
     show_json,
+    show_result,
 )
 from exthost.cli.diagnostic_lines import add_all_option, select_diagnostics
 from exthost.cli.extension_summary import (
@@ -375,11 +376,11 @@ def _show(
         label = paint(f"{finding.level}:", finding.level, sys.stdout)
         print(f"{label} {escape_controls(about + finding.message)}")
         for detail in finding.details if args.all else ():
-            print(f"  {escape_controls(detail)}")
+            show_result(f"  {detail}")
         if finding.path:
-            print(f"  in:  {finding.path}")
+            show_result(f"  in:  {finding.path}")
         if finding.fix:
-            print(f"  fix: {finding.fix}")
+            show_result(f"  fix: {finding.fix}")
     _show_timings(runtime)
     counts = Counter(finding.level for finding in findings)
     summary = ", ".join(plural(counts[level], level) for level in _LEVELS if counts[level])
@@ -391,6 +392,6 @@ def _show_timings(runtime: list[dict[str, Any]]) -> None:
     for row in runtime:
         if row["ready"]:
             timings = row["timings_ms"]
-            print(
+            show_result(
                 f"{row['id']}: spawned in {timings['spawn']} ms, ready in {timings['handshake']} ms"
             )

@@ -9,7 +9,7 @@ folder.
 import argparse
 from pathlib import Path
 
-from exthost.cli.common import Args, add_config_option, refuse_command, say, show_json
+from exthost.cli.common import Args, add_config_option, refuse_command, say, show_json, show_result
 from exthost.cli.config_edit import suggest_reload
 from exthost.cli.folder_copy import check_copy
 from exthost.cli.package_folders import install_copy, install_link, install_path, read_package
@@ -73,7 +73,9 @@ def run(args: InstallArgs) -> int:
         show_json(row)
     else:
         method = f"a link to {folder}" if args.link else f"a copy of {folder} ({size_text})"
-        print(f"{package.id}: {'would be ' if args.dry_run else ''}installed to {target}, {method}")
+        show_result(
+            f"{package.id}: {'would be ' if args.dry_run else ''}installed to {target}, {method}"
+        )
     if not args.dry_run:
         _report_if_unused(args, package.id)
         suggest_reload(args)

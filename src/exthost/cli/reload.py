@@ -16,6 +16,7 @@ from exthost.cli.common import (
     print_error,
     refuse_command,
     show_json,
+    show_result,
 )
 from exthost.cli.control_verbs import WAIT_SECONDS
 from exthost.cli.host_process import reload_summary
@@ -36,7 +37,7 @@ def run(args: Args) -> int:
     if args.json:
         show_json(outcome)
     else:
-        print(f"reloaded: {reload_summary(outcome)}")
+        show_result(f"reloaded: {reload_summary(outcome)}")
         sys.stdout.flush()
         for error in errors:
             print_error(error, wants_json=False)

@@ -13,6 +13,7 @@ from exthost.cli.common import (
     refuse_command,
     require_config_path,
     show_json,
+    show_result,
 )
 from exthost.cli.config_edit import read_config_text, suggest_reload, write_config
 from exthost.config.entry_edit import remove_entry_in_toml
@@ -47,6 +48,6 @@ def run(args: Args) -> int:
     if args.json:
         show_json({"id": args.name, "removed": True, "config": str(path.absolute())})
     else:
-        print(f"{args.name}: removed from {path}")
+        show_result(f"{args.name}: removed from {path}")
     suggest_reload(args)
     return 0

@@ -11,7 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from exthost.cli.common import Args, add_config_option, config_path, refuse_command, show_json
+from exthost.cli.common import (
+    Args,
+    add_config_option,
+    config_path,
+    refuse_command,
+    show_json,
+    show_result,
+)
 from exthost.cli.target_specs import read_extensions
 from exthost.config import Config
 from exthost.config.enabled_edit import (
@@ -46,7 +53,7 @@ def toggle(args: Args, enabled: bool) -> int:
         show_json(row)
     else:
         state = "enabled" if enabled else "disabled"
-        print(f"{args.name}: {state}" if is_changed else f"{args.name}: was {state} already")
+        show_result(f"{args.name}: {state if is_changed else f'was {state} already'}")
     return 0
 
 

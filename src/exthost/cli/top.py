@@ -19,6 +19,7 @@ import time
 from typing import Any
 
 from exthost.cli.common import Args, add_config_option, config_path, refuse_command, say, show_json
+from exthost.cli.python_command import PYTHON_COMMAND
 from exthost.cli.table_selection import TableSelection
 from exthost.cli.terminal import Terminal
 from exthost.cli.top_layout import arrange, order_rows, table_lines
@@ -160,15 +161,7 @@ class _LiveTop:
 
     def _run_verb(self, verb: list[str], name: str) -> None:
         """Run another verb in the terminal until Ctrl-C."""
-        command = [
-            sys.executable,
-            "-m",
-            "exthost",
-            *verb,
-            name,
-            "--config",
-            config_path(self._args),
-        ]
+        command = [*PYTHON_COMMAND, *verb, name, "--config", config_path(self._args)]
         # Ctrl-C is to end the other program only. A handler that does nothing is not inherited by
         # it, as SIG_IGN would be.
         previous_handler = signal.signal(signal.SIGINT, lambda *_: None)

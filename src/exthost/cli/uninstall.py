@@ -8,7 +8,7 @@ An entry of the config is taken out with `exthost remove`.
 import argparse
 from pathlib import Path
 
-from exthost.cli.common import Args, add_config_option, refuse_command, show_json
+from exthost.cli.common import Args, add_config_option, refuse_command, show_json, show_result
 from exthost.cli.config_edit import suggest_reload
 from exthost.cli.package_folders import delete_package
 from exthost.cli.target_specs import read_extensions
@@ -51,7 +51,7 @@ def run(args: UninstallArgs) -> int:
     if args.json:
         show_json({"id": package.id, "path": str(target), "uninstalled": True})
     else:
-        print(f"{package.id}: deleted {target_type} {target}")
+        show_result(f"{package.id}: deleted {target_type} {target}")
     suggest_reload(args)
     return 0
 

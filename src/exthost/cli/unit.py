@@ -19,6 +19,7 @@ from pathlib import Path
 
 from exthost.cli.common import Args, add_config_option, config_path, refuse_command, say, show_json
 from exthost.cli.mcp_service import add_http_options, check_http_options, http_arguments
+from exthost.cli.python_command import PYTHON_COMMAND
 from exthost.cli.web_service import add_web_options
 from exthost.errors import UsageError
 
@@ -120,7 +121,7 @@ def _program() -> list[str]:
     ):
         return [str(program_path)]
     program = shutil.which("exthost")
-    return [program] if program is not None else [sys.executable, "-m", "exthost"]
+    return [program] if program is not None else [*PYTHON_COMMAND]
 
 
 def _absolute_path(path: str) -> str:

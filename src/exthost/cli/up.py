@@ -15,6 +15,7 @@ from typing import Any
 from exthost.cli import run as run_module
 from exthost.cli.common import Args, refuse_command, require_config_path, say, show_json
 from exthost.cli.mcp_service import http_arguments
+from exthost.cli.python_command import PYTHON_COMMAND
 from exthost.control.address import config_key, make_private_folder
 from exthost.control.client import ask
 from exthost.control.protocol import Request
@@ -48,7 +49,7 @@ def run(args: Args) -> int:
     output = _output_file(path)
     with output.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "exthost", "run", "--quiet", *_run_arguments(args, path)],
+            [*PYTHON_COMMAND, "run", "--quiet", *_run_arguments(args, path)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=file,

@@ -114,7 +114,7 @@ class Starter:
         self.spawn = spawn
         self._traffic = traffic
         if traffic is not None:
-            traffic.dialects[spec.id] = dialect.name
+            traffic.add_extension(spec.id, dialect.name, self.secrets)
         self.argv = spec.argv
         self.admission: Admission | None = None
         self.tools_digest = ""
@@ -161,24 +161,28 @@ class Starter:
         without a host it is made here, at the first use."""
         if self._traffic is None:
             self._traffic = Traffic(self.queue.bus)
-            self._traffic.dialects[self.spec.id] = self.dialect.name
+            self._traffic.add_extension(self.spec.id, self.dialect.name, self.secrets)
             for session in self.queue.live_sessions:
-                self.follow(session)
+                self._traffic.follow(session)
         return self._traffic
 
     def follow(self, session: Session) -> None:
         """Let the recorder of messages, if it exists, see the messages of a new session."""
         if self._traffic is not None:
-            self._traffic.follow(session, self.secrets)
+            self._traffic.follow(session)
 
     def secrets(self) -> Iterator[str]:
         """Yield the secrets that the processes get, and the secrets in the host's variables."""
         spec, host_env = self.spec, self.environ()
-        launch = self.prepared()
         secret_names = [name for name, value in spec.env.items() if isinstance(value, HostEnvRef)]
         secret_names += [setting.secret for setting in spec.settings]
+        yield from find_secrets(host_env, spec.env.values(), spec.config)
+        try:
+            launch = self.prepared()
+        except ExthostError:  # it cannot be started now, as when a variable of the host is gone
+            yield from find_secrets(spec.env, secret_names, None)
+            return
         yield from find_secrets(launch.plan.env or {}, secret_names, launch.context.config)
-        yield from find_secrets(host_env, (), None)
 
     def prepared(self) -> Launch:
         """Return the launch plan of the next start, with its environment and its sandbox."""

@@ -2,7 +2,7 @@
 
 A client without a token must not be able to exhaust the file descriptors of the host. So the number
 of connections is limited, and a client has to send the head of a request (the request line and the
-headers) before a deadline.
+headers) before a deadline, and its body before another.
 """
 
 import asyncio
@@ -22,6 +22,10 @@ GRACE_SECONDS = 1
 # A client that takes longer to send the head of a request is disconnected.
 HEADER_SECONDS = 10.0
 
+# A client that takes longer to send the body of a request is disconnected. 16 MiB take that long at
+# about 2 Mbit/s.
+BODY_SECONDS = 60.0
+
 # A connection without a request is closed after this.
 IDLE_SECONDS = 30
 
@@ -39,33 +43,51 @@ class ServerWithoutSignals(uvicorn.Server):
 
 
 class LimitedProtocol(H11Protocol):
-    """The HTTP protocol of uvicorn, with a deadline for the head of a request and a limit of
-    connections."""
+    """The HTTP protocol of uvicorn, with deadlines for the head and the body of a request and a
+    limit of connections."""
 
-    _head_timer: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _timed_state: Any = None  # the state of h11 in which the client has to send something
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > _max_connections():
             transport.abort()
         else:
-            self._head_timer = self.loop.call_later(HEADER_SECONDS, transport.abort)
+            self._start_timer(h11.IDLE, HEADER_SECONDS)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:  # the head is complete
+        if self.conn.their_state is h11.IDLE:  # a request has begun, and its head is not complete
+            self._start_timer(h11.IDLE, HEADER_SECONDS)
+        elif self.conn.their_state is not h11.SEND_BODY:  # the request is complete
             self._stop_timer()
-        elif self._head_timer is None:  # the next request on this connection begins
-            self._head_timer = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+        else:
+            self._start_timer(h11.SEND_BODY, BODY_SECONDS)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        # The next request may have come together with the last one.
+        if self.conn.their_state is h11.SEND_BODY:
+            self._start_timer(h11.SEND_BODY, BODY_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
         super().connection_lost(exc)
 
+    def _start_timer(self, state: Any, seconds: float) -> None:
+        """Disconnect the client unless it leaves this state in time. If the timer of this state
+        runs already, it goes on."""
+        if self._timed_state is not state:
+            self._stop_timer()
+            self._timed_state = state
+            self._timer = self.loop.call_later(seconds, self.transport.abort)
+
     def _stop_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+        self._timed_state = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def _max_connections() -> int:

@@ -14,6 +14,7 @@ processes together, while a resource limit applies to each of them.
 
 import os
 import re
+import resource
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -31,7 +32,9 @@ from exthost.process.user_ids import counts_processes
 from exthost.sandbox import cgroup, pid_namespace, strict
 from exthost.sandbox.initcode import INIT
 from exthost.sandbox.limits import (
+    FILES,
     ceiling,
+    lower_to,
     max_sockets,
     prlimit_command,
     resource_limits,
@@ -67,7 +70,7 @@ def contain(
     total = ceiling(limits, policy)
     group = _plan_cgroup(total)
     plan = replace(plan, ceiling=total, group=group)
-    plan, enforced = _add_limits_only(spec, plan, resource_limits(limits, policy))
+    plan, enforced = _add_limits_only(spec, plan, _possible_limits(limits, policy))
     if spec.permissions is not None:
         requested = _describe(spec.permissions)
         enforced = {**enforced, "asked_for": requested, "sandbox": str(spec.sandbox)}
@@ -99,11 +102,12 @@ def _add_sandbox(
         support,
         view,
         network=policy.network,
-        limits=resource_limits(kernel_limits, policy),
+        limits=_possible_limits(kernel_limits, policy),
         max_memory=max_memory,
     )
     wrapper = replace(wrapper, paths=paths)
-    counts = {"nproc": complete.nproc, "nofile": complete.nofile, "sockets": total.sockets}
+    files = next(limit.hard for limit in wrapper.limits if limit.resource == FILES)
+    counts = {"nproc": complete.nproc, "nofile": files, "sockets": total.sockets}
     enforced = {
         **strict.describe(support, view, network=policy.network),
         **_enforced_limits(kernel_limits, total, group),
@@ -131,6 +135,11 @@ def _add_limits_only(
             help="install util-linux, or remove cpu, nofile, fsize and nproc from its limits",
         )
     return replace(plan, before=prlimit_command(support.prlimit, rlimits)), _OPEN
+
+
+def _possible_limits(limits: Limits, policy: Permissions | None) -> tuple[ResourceLimit, ...]:
+    """Return the resource limits for each process, none above the limits of the host itself."""
+    return lower_to(resource_limits(limits, policy), lambda number: resource.getrlimit(number)[1])
 
 
 def _is_sandboxed(spec: Spec, view: View) -> bool:

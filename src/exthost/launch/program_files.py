@@ -13,7 +13,7 @@ from pathlib import Path
 
 from exthost.process.small_files import first_words
 
-__all__ = ["interpreter_of", "program_files"]
+__all__ = ["code_folders", "interpreter_of", "program_files"]
 
 # Interpreter → its options that take a value. The value may be the name of a file, and must not be
 # mistaken for the script.
@@ -33,6 +33,9 @@ _VALUE_OPTIONS: dict[str, frozenset[str]] = {
     "zsh": frozenset({"-o", "+o"}),
     "java": frozenset({"-cp", "-classpath", "--class-path", "--module-path", "-p"}),
 }
+
+# Interpreters that import nothing by themselves.
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
 
 # Options after which no script follows: the code is the next argument, or a module.
 _NO_SCRIPT = {
@@ -65,6 +68,41 @@ def program_files(argv: Sequence[str], cwd: str | None) -> tuple[str, ...]:
         next(_scripts(interpreter, arguments, cwd), "") if interpreter in _VALUE_OPTIONS else ""
     )
     return (program, script) if script else (program,)
+
+
+def code_folders(argv: Sequence[str], cwd: str | None) -> tuple[str, ...]:
+    """Return the folder from which an interpreter imports further code without being told to: that
+    of the script, or the working folder if a module (`python -m`) or a text is run. It is empty
+    for a program that is no script, for a shell, and for a Python that imports from neither."""
+    program, arguments = argv[0], [*argv[1:]]
+    if Path(program).name == "env" and (command := _command_of_env(arguments)):
+        program, arguments = command[0], command[1:]
+    interpreter = _interpreter_name(program)
+    script = ""
+    if interpreter not in _VALUE_OPTIONS:
+        script = os.path.join(cwd or "", program)  # noqa: PTH118
+        shebang = first_words(script) if "/" in program else []
+        if shebang and Path(shebang[0]).name == "env":
+            shebang = _command_of_env(shebang[1:])
+        interpreter, arguments = _interpreter_name(shebang[0]) if shebang else "", shebang[1:]
+    if interpreter not in _VALUE_OPTIONS or interpreter in _SHELLS:
+        return ()
+    if interpreter in ("python", "pypy") and _is_isolated(arguments):
+        return ()
+    script = script or next(_scripts(interpreter, arguments, cwd), "")
+    return (os.path.dirname(os.path.realpath(script)) if script else cwd or ".",)  # noqa: PTH120
+
+
+def _is_isolated(arguments: Sequence[str]) -> bool:
+    """Return whether the options of Python have -I or -P, as in `-Im` or `-B -P`."""
+    for argument in arguments:
+        if not argument.startswith("-") or argument.startswith("--"):
+            return False
+        # The letters before the one that takes the rest as its value.
+        letters = re.split("[cmWX]", argument[1:], maxsplit=1)[0]
+        if "I" in letters or "P" in letters:
+            return True
+    return False
 
 
 def interpreter_of(argv: Sequence[str], cwd: str | None, path: str) -> str:

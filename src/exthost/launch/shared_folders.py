@@ -2,10 +2,11 @@
 
 A grant with `:rw` lets a sandboxed extension (the writer) write everything in a folder. If that
 folder contains the program or the manifest of another extension, the writer could replace them, and
-the writer's code would run with the rights of the other extension, which may have no sandbox.
-Therefore two such extensions cannot run in one host, unless the files of the other extension are
-pinned (their digests are in the config). For the same reason no extension may write to the host's
-state folder.
+the writer's code would run with the rights of the other extension, which may have no sandbox. The
+same holds for a folder from which an interpreter imports code: a new `json.py` beside a Python
+script runs in place of Python's own module. Therefore two such extensions cannot run in one host,
+unless the files of the other extension are pinned (their digests are in the config). For the same
+reason no extension may write to the host's state folder.
 
 The module reads the file system only to resolve symlinks.
 """
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from exthost.errors import Evidence, Refused
 from exthost.launch.machine_check import enforced_policy
-from exthost.launch.program_files import program_files
+from exthost.launch.program_files import code_folders, program_files
 from exthost.process.state_dirs import state_root
 from exthost.process.visible_paths import is_below
 from exthost.spec import Pins, Spec
@@ -32,15 +33,18 @@ def find_conflict(spec: Spec, others: Iterable[Spec]) -> Refused | None:
         if shared := _find_writable_code(other, spec):
             return _conflict_error(
                 spec,
-                f"{shared[0]}, which it runs, is in {shared[1]}, which {other.id!r} may write",
-                f"pin it (sha256), move it elsewhere, or grant {other.id!r} less",
+                f"{shared[0]}, where its code comes from, is in {shared[1]}, which {other.id!r} "
+                "may write",
+                f"move it elsewhere, pin its package (sha256 = {{ package = … }}), or grant "
+                f"{other.id!r} less",
                 shared[0],
             )
         if shared := _find_writable_code(spec, other):
             return _conflict_error(
                 spec,
-                f"it may write {shared[1]}, and {shared[0]} in there is what {other.id!r} runs",
-                f"grant less, or pin {other.id!r} (sha256)",
+                f"it may write {shared[1]}, and the code of {other.id!r} comes from there, from "
+                f"{shared[0]}",
+                f"grant less, or pin the package of {other.id!r} (sha256 = {{ package = … }})",
                 shared[0],
             )
     return None
@@ -65,9 +69,11 @@ def _find_writable_code(writer: Spec, other: Spec) -> tuple[str, str] | None:
     """Return a file that the other extension runs, and the folder in which the writer may replace
     it; None if there is no such file."""
     folders = [*_writable_folders(writer)]
-    if not folders or _is_pinned(other):
+    if not folders or _has_pinned_package(other):
         return None
-    for path in _code_files(other):
+    # The pin of a program alone says nothing about the modules that it imports.
+    files = () if _has_pinned_program(other) else _code_files(other)
+    for path in (*files, *_code_folders(other)):
         for folder in folders:
             if is_below(path, folder):
                 return path, folder
@@ -91,13 +97,23 @@ def _code_files(spec: Spec) -> Iterator[str]:
             yield os.path.realpath(_absolute(path, spec))
 
 
+def _code_folders(spec: Spec) -> Iterator[str]:
+    """Yield the folders from which the interpreter of an extension imports code."""
+    for path in code_folders(spec.argv, spec.cwd) if spec.argv else ():
+        yield os.path.realpath(_absolute(path, spec))
+
+
 def _absolute(path: str, spec: Spec) -> str:
     return os.path.join(spec.cwd or "", path)  # noqa: PTH118
 
 
-def _is_pinned(spec: Spec) -> bool:
+def _has_pinned_program(spec: Spec) -> bool:
     pins = spec.sha256
-    return bool(pins.package or pins.program if isinstance(pins, Pins) else pins)
+    return bool(pins.program if isinstance(pins, Pins) else pins)
+
+
+def _has_pinned_package(spec: Spec) -> bool:
+    return isinstance(spec.sha256, Pins) and bool(spec.sha256.package)
 
 
 def _conflict_error(spec: Spec, message: str, help: str, path: str) -> Refused:

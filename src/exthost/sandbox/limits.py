@@ -9,15 +9,17 @@ which are wider than the configured limits. For memory this is the limit on the 
 kernel limits all processes together (`cgroup`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from exthost.launch_plan import Ceiling, ResourceLimit
 from exthost.spec import Limits, Permissions
 
 __all__ = [
     "CPU",
+    "FILES",
     "FILE_SIZE",
     "ceiling",
+    "lower_to",
     "max_sockets",
     "prlimit_command",
     "resource_limits",
@@ -73,6 +75,21 @@ def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[Resourc
         if limit is not None:
             rlimits.append(ResourceLimit(resource, limit, limit))
     return tuple(rlimits)
+
+
+def lower_to(
+    rlimits: Iterable[ResourceLimit], hard_limit: Callable[[int], int]
+) -> tuple[ResourceLimit, ...]:
+    """Return the resource limits, each at most what the host's own hard limit is, because only a
+    privileged process may raise a hard limit. `hard_limit` returns that of a resource, and a
+    negative number if there is none."""
+    lowered = []
+    for limit in rlimits:
+        most = hard_limit(limit.resource)
+        if 0 <= most < limit.hard:
+            limit = ResourceLimit(limit.resource, min(limit.soft, most), most)
+        lowered.append(limit)
+    return tuple(lowered)
 
 
 def with_defaults(limits: Limits, max_memory: int | None) -> Limits:

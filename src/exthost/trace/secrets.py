@@ -1,8 +1,9 @@
 """Replaces secrets in trace records by `***`.
 
 There are two rules. The value of an environment variable that looks like a secret, or that is
-configured as a secret of the extension, is replaced wherever it occurs in a text. The whole text
-under a JSON field such as `authorization`, `api_key` or `password` is replaced. A secret that the
+configured as a secret of the extension, is replaced wherever it occurs in a text. The whole text,
+or each text of a list, under a JSON field such as `authorization`, `api_key` or `password` is
+replaced. A secret that the
 extension itself creates, in a field whose name does not look like that of a secret, is not
 recognised.
 """
@@ -70,14 +71,20 @@ class SecretFilter:
         if value is None or value_type in (int, float, bool):
             return value
         if isinstance(value, Mapping):
-            return {str(key): self._hide_in_field(str(key), item) for key, item in value.items()}
+            return {
+                self.text(str(key)): self._hide_in_field(str(key), item)
+                for key, item in value.items()
+            }
         if isinstance(value, list | tuple):
             return [self.data(item) for item in value]
         return self.text(str(value))
 
     def _hide_in_field(self, name: str, value: Any) -> Any:
-        if isinstance(value, str) and value and is_secret_name(name):
-            return HIDDEN
+        if value and isinstance(value, str | list | tuple) and is_secret_name(name):
+            # A header may have several values. Other values, such as a schema, are no secrets.
+            if isinstance(value, str):
+                return HIDDEN
+            return [HIDDEN if isinstance(item, str) else self.data(item) for item in value]
         return self.data(value)
 
 

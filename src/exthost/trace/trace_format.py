@@ -48,17 +48,17 @@ class LineMaker:
 def header_line(extension: str, dialect: str) -> bytes:
     """Return the line that begins the records of an extension."""
     header = {"format": FORMAT, "version": VERSION, "extension": extension, "dialect": dialect}
-    return jsontext.encode(header) + b"\n"
+    return jsontext.escape_terminal_controls(jsontext.encode(header)) + b"\n"
 
 
 def record_line(record: TraceRecord) -> bytes:
-    """Return the line of a record. Data that cannot be encoded as JSON is written as its `repr`."""
-    data = record.as_dict()
+    """Return the line of a record. Data that cannot be encoded as JSON is written as its `repr`.
+    The line contains nothing that controls a terminal, since users look at traces there."""
     try:
-        return jsontext.encode(data) + b"\n"
+        line = jsontext.encode(record.as_dict())
     except UsageError:  # nested too deeply, or an object of a dialect
-        text_record = record._replace(data=repr(record.data)[:4096])
-        return jsontext.encode(text_record.as_dict()) + b"\n"
+        line = jsontext.encode(record._replace(data=repr(record.data)[:4096]).as_dict())
+    return jsontext.escape_terminal_controls(line) + b"\n"
 
 
 @dataclass(frozen=True, slots=True)

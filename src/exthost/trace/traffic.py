@@ -43,6 +43,9 @@ class Traffic:
         # The running sessions. The key is the future that is done when the session ends, and whose
         # callback removes the entry.
         self._sessions: dict[asyncio.Future[None], _FollowedSession] = {}
+        # Returns the values to be hidden, for each extension by its id.
+        self._secrets: dict[str, Callable[[], Iterable[str]]] = {}
+        self._filters: dict[str, SecretFilter] = {}  # of extensions without a session, by id
         self._call_numbers: dict[str, count[int]] = {}
         self._unsubscribe_events: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -77,9 +80,21 @@ class Traffic:
         """Return whether this extension has a listener."""
         return any(name in ("", extension) for name, _ in self._listeners)
 
-    def follow(self, session: Session, secrets: Callable[[], Iterable[str]]) -> None:
-        """Follow a new session until it ends. `secrets` returns the values to be hidden."""
+    def add_extension(
+        self, extension: str, dialect: str, secrets: Callable[[], Iterable[str]]
+    ) -> None:
+        """Add an extension before its first start, or replace it by a new one of the same id.
+        `secrets` returns the values that are hidden in its records."""
+        self.dialects[extension] = dialect
+        self._secrets[extension] = secrets
+        self._filters.pop(extension, None)
+
+    def follow(self, session: Session) -> None:
+        """Follow a new session of an extension until it ends."""
         self._loop, self._thread = session.loop, session.thread
+        extension = session.diagnostics.extension
+        secrets = self._secrets[extension]
+        self._filters.pop(extension, None)  # the next start may have other secrets
         followed = self._sessions[session.ended] = _FollowedSession(session, secrets)
         session.ended.add_done_callback(self._sessions.pop)
         if self._listeners:
@@ -187,7 +202,11 @@ class Traffic:
         for followed in self._sessions.values():
             if followed.session.diagnostics.extension == extension:
                 return followed.secret_filter()
-        return SecretFilter()
+        # No session runs: it is being started, or it has ended and its last output is still read.
+        if extension not in self._filters:
+            secrets = self._secrets.get(extension, tuple)
+            self._filters[extension] = SecretFilter(secrets())
+        return self._filters[extension]
 
 
 class _FollowedSession:

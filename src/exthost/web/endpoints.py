@@ -4,6 +4,7 @@ Each method answers one path. Starting, stopping, reloading and calling are requ
 socket (`control.requests`). `application` has checked the token before.
 """
 
+import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
@@ -184,9 +185,12 @@ def _respond_json(value: Any, status: int = 200) -> Response:
 
 def _read_number(request: HttpRequest, name: str) -> float:
     try:
-        return float(request.query_params.get(name, ""))
+        number = float(request.query_params.get(name, ""))
     except ValueError:
-        raise _invalid_request_error(f"{name} is a number") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise _invalid_request_error(f"{name} is a number")
+    return number
 
 
 async def _read_body(request: HttpRequest) -> dict[str, Any]:

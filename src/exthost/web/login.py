@@ -14,7 +14,7 @@ import hmac
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, quote
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 
 from exthost.http_server.access import Access
@@ -48,10 +48,13 @@ class Login:
     async def log_in_by_form(self, request: Request) -> Response | None:
         """Return the redirect for a form with a valid token; None for any other form."""
         body = b""
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_FORM_BYTES:
-                return None
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_FORM_BYTES:
+                    return None
+        except ClientDisconnect:
+            return None
         fields = parse_qs(body.decode("utf-8", "replace"))
         return self.log_in_by_token(fields.get("token", [""])[0])
 

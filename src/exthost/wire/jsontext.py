@@ -31,6 +31,11 @@ _LEADING_ID = re.compile(
     rb'\s*"id"\s*:\s*(\d{1,20})\s*(?:\}|,(?!\s*"method"))'
 )
 
+# DEL, C1 and bidirectional controls, in UTF-8.
+_TERMINAL_CONTROLS = re.compile(
+    rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]"
+)
+
 
 class NotJson(ValueError):
     """The bytes are not valid JSON. The text gives the reason."""
@@ -185,6 +190,12 @@ def _not_encodable_error(refused: Exception) -> UsageError:
         f"this value cannot be written as JSON: {refused}",
         help="use dicts with string keys, lists, strings, numbers, booleans and None",
     )
+
+
+def escape_terminal_controls(text: bytes) -> bytes:
+    """Return JSON text with the characters escaped that JSON does not require to be escaped, but by
+    which a terminal could be controlled or text be reordered. It has the same value."""
+    return _TERMINAL_CONTROLS.sub(lambda match: b"\\u%04x" % ord(match[0].decode()), text)
 
 
 def leading_id(head: bytes) -> int | None:
