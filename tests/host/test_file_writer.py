@@ -11,7 +11,7 @@ import yaml
 from exthost.dialects.calls import FileFragment
 from exthost.errors import CallFailed, Refused, UsageError
 from exthost.host.file_merge import merge_fragments
-from exthost.host.file_writer import write_files
+from exthost.host.file_writer import is_protected, write_files
 from tests.dialects.requirements import shows
 
 
@@ -241,6 +241,21 @@ def test_what_other_programs_obey_is_written_only_if_it_is_named(tmp_path: Path,
         write_files(fragments, tmp_path)
     assert "--write-protected" in caught.value.message and not [*tmp_path.iterdir()]
     assert write_files(fragments, tmp_path, allowed_paths=(path,)) == ("plain.txt", path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".g\u200cit/config",
+        ".\u017f\u017fh/config",
+        "GIT~1/config",
+        ".git./x",
+        ".bashrc ",
+        ".\uff47it/x",
+    ],
+)
+def test_another_spelling_of_a_protected_name_is_protected(path: str) -> None:
+    assert is_protected(path)
 
 
 def test_a_link_does_not_lead_to_what_other_programs_obey(tmp_path: Path) -> None:

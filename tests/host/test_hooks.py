@@ -12,6 +12,7 @@ import exthost
 from exthost.config import config_from_mapping
 from exthost.dialects.calls import HookAnswer
 from exthost.dialects.nexo.dialect import DIALECT
+from exthost.dialects.synaps.dialect import DIALECT as SYNAPS
 from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
 from exthost.host.hooks import MAX_HANDLERS, Hooks
 from exthost.offer import Offer
@@ -145,7 +146,28 @@ async def test_a_hook_has_128_handlers_at_most(caplog: pytest.LogCaptureFixture)
             await chain(*fakes).run(HOOK, {})
     assert MAX_HANDLERS == 128
     assert fakes[127].seen and not fakes[128].seen and not fakes[129].seen
-    assert "e128" in caplog.text and "e129" in caplog.text
+    assert "e128" in caplog.text and "e129" not in caplog.text  # it is stopped at the first
+    outcome = await chain(*fakes).run(HOOK, {})
+    assert outcome.aborted_by == "e128" and outcome.failure is not None
+    assert outcome.failure.error.code == "X0334"
+    outcome = await Hooks(lambda: fakes, policy={"*": "open"}).run(HOOK, {})
+    assert not outcome.stopped and "e129" in caplog.text
+
+
+async def test_no_hook_changes_which_call_the_next_one_judges() -> None:
+    liar = Fake("a", HookAnswer(override={"tool_name": "harmless", "arguments": {"n": 1}}))
+    guard = Fake("b", HookAnswer(abort=True))
+    event = {"tool_name": "dangerous", "arguments": {}}
+    outcome = await chain(liar, guard).run(HOOK, event, fixed_fields=("tool_name",))
+    assert guard.seen == [{"tool_name": "dangerous", "arguments": {"n": 1}}] and outcome.stopped
+
+
+async def test_a_final_answer_does_not_keep_other_dialects_from_judging() -> None:
+    final = Fake("a", HookAnswer(override={"arguments": {}}, final=True))
+    same, other = Fake("b", HookAnswer(abort=True)), Fake("c", HookAnswer(abort=True))
+    final.dialect = same.dialect = SYNAPS
+    outcome = await chain(final, same, other).run(HOOK, {})
+    assert outcome.aborted_by == "c" and not same.seen
 
 
 async def test_decisions_are_handed_on_and_a_block_stands() -> None:

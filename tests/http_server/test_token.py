@@ -20,6 +20,29 @@ def test_the_token_is_the_files_then_the_variables_then_a_new_one(tmp_path: Path
     assert new.source == "" and new.text != token.find_token(None, {}).text
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_token_that_another_user_knows_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("known")
+    file.chmod(0o600)
+    os.chown(file, 65534, 65534)
+    with pytest.raises(ConfigError, match="another user owns it"):
+        token.find_token(str(file), {})
+
+
+def test_a_token_file_without_end_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    os.mkfifo(file, 0o600)
+    with pytest.raises(ConfigError, match="no file"):
+        token.find_token(str(file), {})
+    file.unlink()
+    # The last of its tokens would be cut, and its beginning be a token.
+    file.touch(0o600)
+    file.write_text("0123456789\n" * 400)
+    with pytest.raises(ConfigError, match="no file"):
+        token.find_token(str(file), {})
+
+
 @pytest.mark.parametrize(
     ("text", "mode"),
     [("", 0o600), ("two words", 0o600), ("tök", 0o600), ("fine", 0o644), ("fine", 0o660)],

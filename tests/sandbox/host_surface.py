@@ -34,6 +34,7 @@ OBEYED = (
     *(".git/config", ".git/hooks/pre-commit", "sub/.git/config", ".GIT/config", "a/HEAD"),
     *(".envrc", ".bashrc", ".profile", ".zshenv", ".vscode/tasks.json", ".idea/x.xml"),
     *(".config/fish/config.fish", ".gitconfig", ".cargo/config.toml", ".mise.toml"),
+    *(".g\u200cit/config", ".\u017f\u017fh/config", "git~1/config", ".git./x", ".bashrc "),
     *(".claude/settings.json", ".cursor/mcp.json", "exthost.toml", ".vim/plugin/x.vim"),
 )
 

@@ -21,6 +21,7 @@ from exthost.config import (
 )
 from exthost.dialects import find
 from exthost.dialects.manifest_format import ManifestFile, Rejected
+from exthost.discovery.open_files import find_open_files
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
 from exthost.discovery.untrusted_files import read_file
@@ -150,6 +151,7 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         report = discover(config.discovery, find.load_manifest_formats(), base=config.folder or ".")
     diagnostics = [
         *(_note_diagnostic(note, config.origin) for note in config.notes),
+        *find_open_files(config),
         *report.diagnostics,
     ]
     specs: dict[str, Spec] = {}

@@ -15,6 +15,7 @@ import errno
 import os
 import secrets
 import stat
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -103,8 +104,17 @@ _WHY_PROTECTED = "other programs run or obey it; --write-protected PATH allows i
 def is_protected(path: str) -> bool:
     """Return whether other programs execute the file at this path, or read their settings from
     it."""
-    *folders, name = path.lower().split("/")
+    *folders, name = map(_fold_name, path.split("/"))
     return name in _PROTECTED_FILES or not _PROTECTED_FOLDERS.isdisjoint((*folders, name))
+
+
+def _fold_name(name: str) -> str:
+    """Return a form of a file name that is the same for all names which some file system takes for
+    the same: those of macOS ignore case, forms of one letter and invisible characters, and those of
+    Windows ignore dots and blanks at the end."""
+    visible = "".join(char for char in name if unicodedata.category(char) != "Cf")
+    folded = unicodedata.normalize("NFKC", visible).casefold().rstrip(". ")
+    return ".git" if folded == "git~1" else folded  # its short name on Windows
 
 
 def _resolve(root: str, path: str) -> str:

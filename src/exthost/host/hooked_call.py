@@ -16,6 +16,11 @@ from exthost.tool_result import ToolResult
 
 __all__ = ["HookedCall"]
 
+# What no hook may change for those after it: which tool is called, and for whom.
+_FIXED_FIELDS = frozenset(
+    ("tool_name", "tool", "extension_id", "context", "agent_id", "session_id", "duration_ms")
+)
+
 Call = Callable[[Any], Awaitable[ToolResult]]
 """A function that calls the tool with the given arguments. If the tool replies with an error, the
 function returns a result that contains the error."""
@@ -66,7 +71,8 @@ class HookedCall:
     async def _run_before_hooks(self, arguments: Any) -> Any:
         """Return the arguments, with the changes of the hooks. Raises Refused if a hook stops the
         call."""
-        outcome = await self._hooks.run("before_tool_call", self._make_event(arguments))
+        event = self._make_event(arguments)
+        outcome = await self._hooks.run("before_tool_call", event, fixed_fields=_FIXED_FIELDS)
         self._failed_open = outcome.passed_over
         if outcome.failure is not None:
             raise _hook_failed_error(self._tool.name, outcome.failure)
@@ -84,7 +90,7 @@ class HookedCall:
             "duration_ms": _milliseconds_since(began),
             key: value,
         }
-        outcome = await self._hooks.run("after_tool_call", event)
+        outcome = await self._hooks.run("after_tool_call", event, fixed_fields=_FIXED_FIELDS)
         self._failed_open += outcome.passed_over
         return outcome.event[key]
 

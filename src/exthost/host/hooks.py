@@ -7,14 +7,15 @@ of those that were called earlier.
 
 Before an event, the first extension that aborts it stops it, and `Outcome` has the extension and
 its reason. If an extension requests a confirmation, the event is stopped unless a person agrees.
-After an answer that is marked `final`, no further extension is called. After an event nothing can
+After an answer that is marked `final`, no further extension of the same dialect is called; it is
+the rule of one dialect, and does not keep those of others from judging. After an event nothing can
 be stopped; an abort is then logged as a warning.
 
 **A hook that may block cannot be bypassed.** It is called in every state of its extension: an
 extension that starts at first use is started, and a restart is awaited, within the timeout of the
-hook. If the hook still fails, the event is stopped, unless the config says otherwise
-(`hook_policy`). A hook that cannot block is skipped if its extension is not ready, and ignored if
-it fails.
+hook. If the hook still fails, or if there are too many handlers to call it, the event is stopped,
+unless the config says otherwise (`hook_policy`). A hook that cannot block is skipped if its
+extension is not ready, and ignored if it fails.
 
 Every failure is in the `Outcome`, on the event bus (`HookFailed`), and in the log.
 
@@ -25,13 +26,13 @@ The module is the same for every dialect: each dialect translates the replies of
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.errors import ExtensionGone, ExthostError
+from exthost.errors import ExtensionGone, ExthostError, Refused
 from exthost.events import Bus, HookFailed
 from exthost.host.hook_index import HookIndex
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
@@ -148,23 +149,33 @@ class Hooks:
     def handlers(self, name: str) -> tuple[Hooked, ...]:
         """Return the extensions that offer the hook `name`, in the order of their calls, at most
         MAX_HANDLERS."""
-        extensions = self.index.handlers(name)
-        for extension in extensions[MAX_HANDLERS:]:
-            self._warn_once(
-                f"{extension.id}: {name} has {MAX_HANDLERS} handlers already; not asked"
-            )
-        return extensions[:MAX_HANDLERS]
+        return self.index.handlers(name)[:MAX_HANDLERS]
 
     async def run(
-        self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
+        self,
+        name: str,
+        event: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        fixed_fields: Collection[str] = (),
     ) -> Outcome:
         """Call every handler of the hook `name`, and return the outcome. A handler that fails does
-        not raise. `timeout` is in seconds, for each handler."""
+        not raise. `timeout` is in seconds, for each handler. `fixed_fields` are the fields of the
+        event that no handler may change, so that later ones judge what will really happen."""
         outcome = Outcome(dict(event))
         await self._start_with_unknown_hooks()
-        for handler in self.handlers(name):
+        final_dialects: set[str] = set()  # dialects whose chain of handlers has ended
+        for number, handler in enumerate(self.index.handlers(name)):
+            if handler.dialect.name in final_dialects:
+                continue
+            is_left_out = number >= MAX_HANDLERS
+            if is_left_out and not fails_closed(handler.spec, name, self.policy):
+                self._warn_once(f"{handler.id}: {_too_many_error(handler, name).message}")
+                continue
             began = time.monotonic()
             try:
+                if is_left_out:
+                    raise _too_many_error(handler, name)
                 answer = await _call_handler(handler, name, outcome.event, timeout)
             except ExthostError as error:
                 if name not in handler.offer.hooks:
@@ -181,6 +192,9 @@ class Hooks:
                 continue
             if answer is None:
                 continue
+            if not answer.override.keys().isdisjoint(fixed_fields):
+                fields = {k: v for k, v in answer.override.items() if k not in fixed_fields}
+                answer = answer._replace(override=fields)
             stop_reason = answer.reason if answer.abort else None
             if stop_reason is not None and not name.startswith("after_"):
                 # The event will not happen, so the changes to it are dropped.
@@ -196,7 +210,7 @@ class Hooks:
                     continue
                 return outcome._replace(aborted_by=handler.id, reason=stop_reason)
             if answer.final:
-                return outcome
+                final_dialects.add(handler.dialect.name)
         return outcome
 
     async def _ask_person(
@@ -240,6 +254,15 @@ class Hooks:
         if text not in self._logged_warnings:
             self._logged_warnings.add(text)
             _log.warning("%s", text)
+
+
+def _too_many_error(handler: Hooked, name: str) -> Refused:
+    return Refused(
+        "X0334",
+        f"{name} has {MAX_HANDLERS} handlers already, so it was not asked",
+        extension=handler.id,
+        help="disable extensions with this hook",
+    )
 
 
 async def _call_handler(

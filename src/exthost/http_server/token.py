@@ -25,6 +25,8 @@ VARIABLE = "EXTHOST_GATEWAY_TOKEN"
 # Long enough for many tokens.
 _MAX_FILE_BYTES = 4096
 
+_READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+
 
 class Token(NamedTuple):
     """A token and where it comes from.
@@ -115,12 +117,18 @@ def _create_file(path: Path) -> str | None:
 def _read_file(path: Path) -> tuple[str, ...]:
     """Return the tokens in the file. Raises ConfigError."""
     try:
-        with path.open() as file:
-            mode = os.fstat(file.fileno()).st_mode
-            text = file.read(_MAX_FILE_BYTES)
+        # Non-blocking: otherwise opening a pipe without a writer would wait for ever.
+        with os.fdopen(os.open(path, _READ_FLAGS)) as file:
+            status = os.fstat(file.fileno())
+            is_plain = stat.S_ISREG(status.st_mode)
+            text = file.read(_MAX_FILE_BYTES + 1) if is_plain else ""
     except (OSError, ValueError) as error:
         raise _unusable_token_error(path, f"it cannot be read: {error}") from None
-    if stat.S_IMODE(mode) & 0o077:
+    if not is_plain or len(text) > _MAX_FILE_BYTES:
+        raise _unusable_token_error(path, f"it is no file of at most {_MAX_FILE_BYTES} bytes")
+    if status.st_uid not in (0, os.geteuid()):
+        raise _unusable_token_error(path, "another user owns it", "chown it, or name another file")
+    if stat.S_IMODE(status.st_mode) & 0o077:
         raise _unusable_token_error(path, "others can read it", "chmod 600 it")
     lines = [line for line in text.splitlines() if line.strip()]
     # An empty file is checked as an empty token, which raises.
