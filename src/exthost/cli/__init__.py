@@ -25,6 +25,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     optional_import      imports modules that need packages of an optional extra
     config_edit          `add`, `remove`, `mcp import`; toggle_verbs: `enable`, `disable`
     package_folders      `install`, `uninstall`; folder_copy: copies a folder that is not trusted
+    python_command       the command that runs exthost in another process
     control_verbs        `start`, `stop`, `restart`
     host_process         `run`, `up`, `gateway`: one host with its services (background_service,
                          mcp_service, web_service, otel_export; their options are in http_options)
