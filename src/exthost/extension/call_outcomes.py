@@ -110,6 +110,8 @@ class CallOutcomes:
                 ended_before = [*ended_before, call]
                 continue
             call.ended = True
+            if is_error is not None and is_error(value):
+                call.has_error_result = True  # first: another thread may read it after `deliver`
             if type(call) is AwaitableCall:  # inlined `deliver`: nearly every call has this type
                 call.value = value
                 wakes.ended.append(call)
@@ -119,7 +121,7 @@ class CallOutcomes:
                 if call.internal:
                     continue
                 results += 1
-            if is_error is not None and is_error(value):
+            if call.has_error_result:
                 error_results = [*error_results, (call, value)]
         if is_first and wakes.ended and not wakes.is_held:
             wakes.schedule()
@@ -129,7 +131,7 @@ class CallOutcomes:
         if self._listeners and CallEnded in self._listeners:
             if ended_before:
                 completions = [pair for pair in completions if pair[0] not in ended_before]
-            self._publish_results(completions, bool(error_results))
+            self._publish_results(completions)
         if self.on_result is not None:
             for _ in range(results):
                 # The callback sets `on_result` to None when it closes the breaker.
@@ -157,19 +159,18 @@ class CallOutcomes:
         except ExthostError as error:  # the text of the result cannot be read
             return error
 
-    def _publish_results(self, completions: Completions, has_errors: bool) -> None:
+    def _publish_results(self, completions: Completions) -> None:
         now = self._now()
         listeners = self._listeners.get(CallEnded, ())
         extension = self._extension
-        is_error = self._is_error if has_errors else None
-        for call, value in completions:
+        for call, _ in completions:
             if type(call) is AwaitableCall or not call.internal:
                 event = _new_event(
                     CallEnded,
                     (
                         extension,
                         call.method,
-                        "error" if is_error is not None and is_error(value) else "result",
+                        "error" if call.has_error_result else "result",
                         now - call.started_at,
                         call.context,
                         id(call),

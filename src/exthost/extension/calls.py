@@ -86,8 +86,7 @@ class Calls:
     their arguments; the blocking API uses it, too."""
 
     __slots__ = (
-        "_dialect", "_queue", "_spec", "_status", "_supervisor", "factory", "has_error_results",
-        "result_reader",
+        "_dialect", "_queue", "_spec", "_status", "_supervisor", "factory", "result_reader",
     )  # fmt: skip
 
     def __init__(
@@ -103,7 +102,6 @@ class Calls:
         self._dialect = dialect
         self._queue = queue
         self.result_reader = dialect.result_reader
-        self.has_error_results = dialect.result_reader.is_error is not None
         self._status = status
         self._supervisor = supervisor
         self.factory = CallFactory(spec, dialect, limits)
@@ -180,7 +178,7 @@ class Calls:
         except RuntimeError as error:
             raise wrong_loop_error(self._queue, error) from None
         result = ToolResult(call.value, self.result_reader)
-        if check and self.has_error_results and result.is_error:
+        if check and call.has_error_result:
             raise self.tool_error(result, name, call)
         return result
 

@@ -28,6 +28,7 @@ class Call:
     final_deadline: float | None = None  # the deadline of the call, if a request had its own
     extended = 0.0  # the seconds by which progress reports have moved the deadline
     unreadable_reply: tuple[Id, Noise] | None = None  # output with its id that is not a message
+    has_error_result = False  # it ended with a result that its dialect marks as an error
     context: Any = None  # values of the caller, which events carry
     trace_number: int | None = None  # its number in a trace; None if it is not traced
     on_progress: OnProgress | None = None  # called with each progress report

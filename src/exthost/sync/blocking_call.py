@@ -117,7 +117,7 @@ def call_tool(
             raise
         return ToolResult.from_error_reply(error)
     result = ToolResult(raw, calls.result_reader)
-    if check and calls.has_error_results and result.is_error:
+    if check and call.has_error_result:
         # The error contains evidence (exit status, last lines of stderr), which only the thread of
         # the event loop may read.
         raise loop_thread.run_plain(lambda: calls.tool_error(result, name, call))
