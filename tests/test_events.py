@@ -1,5 +1,6 @@
 """The event bus."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -35,6 +36,21 @@ def test_a_listener_is_called_until_it_unsubscribes() -> None:
     unsubscribe()
     bus.publish(line)
     assert seen == [line] and not bus.kinds
+
+
+def test_a_listener_that_raises_keeps_no_other_from_the_event() -> None:
+    bus, seen = Bus(), list[Any]()
+    raised: list[type[BaseException]] = [ValueError, asyncio.CancelledError, GeneratorExit]
+
+    def fail(_: Any) -> None:
+        # CancelledError is what `task.result()` raises for a task that was cancelled.
+        raise raised[len(seen)]
+
+    bus.subscribe(LogLine, fail)
+    bus.subscribe(LogLine, seen.append)
+    for _ in raised:
+        bus.publish(LogLine("a", "stderr", 20, "hello"))
+    assert len(seen) == len(raised)
 
 
 @pytest.mark.parametrize("dialect", ["morphir", None])

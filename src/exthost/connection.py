@@ -17,7 +17,7 @@ from exthost.discovery.configfile import read_named_manifest
 from exthost.errors import UsageError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
-from exthost.extension.misuse import OpenedByWith
+from exthost.extension.misuse import OpenedByWith, already_open_error
 from exthost.extension.startup import Spawn
 from exthost.host.api.host_api import HostApi
 from exthost.launch_plan import LaunchPlan
@@ -103,6 +103,8 @@ class Connection(OpenedByWith):
         self._extension: Extension | None = None
 
     async def __aenter__(self) -> Extension:
+        if self._extension is not None:
+            raise already_open_error()
         try:
             self._extension = await self._create()
             return await self._extension.start()
@@ -145,6 +147,7 @@ class Connection(OpenedByWith):
         try:
             if self._extension is not None:
                 await self._extension.close()
+                self._extension = None
         finally:
             if self._engines is not None:
                 await self._engines.close()

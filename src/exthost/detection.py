@@ -25,7 +25,7 @@ from exthost.dialects import find
 from exthost.errors import NO_EVIDENCE, HandshakeFailed
 from exthost.events import Bus
 from exthost.extension.extension import Extension
-from exthost.extension.misuse import OpenedByWith
+from exthost.extension.misuse import OpenedByWith, already_open_error
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
 from exthost.trace.traffic import Traffic
@@ -86,6 +86,8 @@ class DetectedConnection(OpenedByWith):
         self.attempts: list[Attempt] = []
 
     async def __aenter__(self) -> Extension:
+        if self._connection is not None:
+            raise already_open_error()
         candidates = detection_order(Path(self._spec.argv[0]).name)
         ends_at = time.monotonic() + self._seconds
         for factor in (1, _SECOND_ROUND_FACTOR):
@@ -107,6 +109,7 @@ class DetectedConnection(OpenedByWith):
     async def __aexit__(self, *_: object) -> None:
         if self._connection is not None:
             await self._connection.__aexit__()
+            self._connection = None
 
     async def _try(self, dialect: str, max_silence: float, seconds_left: float) -> Extension:
         """Start the command in one dialect. `max_silence` is the limit of silence, `seconds_left`

@@ -316,7 +316,9 @@ class Bus:
         for listener in self.kinds.get(type(event), ()):
             try:
                 listener(event)
-            except Exception:
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException:  # CancelledError is no Exception: a cancelled task's result
                 _log.exception("a listener for %s failed", type(event).__name__)
 
 

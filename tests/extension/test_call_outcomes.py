@@ -11,7 +11,7 @@ from exthost.dialects.roder.dialect import DIALECT as RODER
 from exthost.dialects.roder.types import Completed, Failed, Finished, WorkFailed
 from exthost.dialects.value_result import VALUE_RESULT
 from exthost.errors import ExthostError
-from exthost.events import Bus, CallEnded
+from exthost.events import Bus, CallEnded, CallStarted
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.queue_breaker import QueueBreaker
 from exthost.session.callback_call import CallbackCall
@@ -50,6 +50,23 @@ async def test_a_result_that_is_marked_as_an_error_counts_as_an_error() -> None:
     assert ended == ["result", "error", "error"]
     assert (queue.outcomes.results, queue.outcomes.unsuccessful["error"]) == (2, 3)
     assert queue.outcomes.error_replies == 3  # its own answers: the process has served
+
+
+async def test_a_listener_that_raises_keeps_no_call_from_its_caller() -> None:
+    bus = Bus()
+    seen: list[object] = []
+
+    def fail(_: object) -> None:
+        raise asyncio.CancelledError
+
+    for kind in (CallStarted, CallEnded):
+        bus.subscribe(kind, fail)
+        bus.subscribe(kind, seen.append)
+    queue = queue_of(VALUE_RESULT, bus)
+    queue.submit(CallbackCall("f", {}, DELIVER, 9.0, queue, lambda value, error: None))
+    assert complete(queue, 1, 2) == [1, 2]
+    assert [type(event) for event in seen] == [CallStarted, CallEnded, CallEnded]
+    queue.deadlines.stop()
 
 
 async def test_where_no_result_is_an_error_a_member_of_that_name_means_nothing() -> None:

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from exthost.messages import Failure, Reply, Request
 from exthost.session.inbound import InboundRequests
 from tests.dialects.requirements import shows
@@ -98,3 +100,26 @@ async def test_a_question_that_nobody_serves_keeps_nothing_back() -> None:
     served = Served()
     served.inbound.serve(Request("unknown", None, 9))
     assert served.log.seen == [9]
+
+
+@pytest.mark.parametrize("is_inside_a_reply", [False, True])
+async def test_a_handler_whose_own_task_was_cancelled_still_answers(
+    is_inside_a_reply: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers: asyncio.Queue[Reply | Failure] = asyncio.Queue()
+
+    async def serve(params: Any) -> Any:
+        lookup = asyncio.create_task(asyncio.sleep(3600))
+        lookup.cancel()
+        return await lookup
+
+    loop = asyncio.get_running_loop()
+    inbound = InboundRequests({"q": serve}, _refuse, answers.put_nowait, Log(), loop)
+    request = Request("q", None, 7)
+    if is_inside_a_reply:
+        inbound.ask(request, answers.put_nowait)
+    else:
+        inbound.serve(request)
+    answer = await asyncio.wait_for(answers.get(), 60)
+    assert isinstance(answer, Failure) and answer.id == 7 and "CancelledError" in answer.message
+    assert "the handler of q failed" in caplog.text

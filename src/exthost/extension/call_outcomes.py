@@ -93,7 +93,9 @@ class CallOutcomes:
         for listener in listeners:
             try:
                 listener(event)
-            except Exception:  # a subscriber must not harm the call
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException:  # a subscriber must not harm the call
                 _log.exception("a listener for CallStarted failed")
 
     def complete(self, completions: Completions) -> None:
@@ -180,7 +182,9 @@ class CallOutcomes:
                 for listener in listeners:
                     try:
                         listener(event)
-                    except Exception:  # a subscriber must not harm the call
+                    except (KeyboardInterrupt, SystemExit):
+                        raise
+                    except BaseException:  # a subscriber must not harm the call
                         _log.exception("a listener for CallEnded failed")
 
     def reject(self, call: Call, error: ExthostError) -> None:

@@ -6,6 +6,7 @@ supervisor, which starts one.
 """
 
 import asyncio
+from asyncio import _get_running_loop
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,7 @@ from exthost.events import Bus
 from exthost.extension.call_factory import CallFactory
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.lifecycle import State
-from exthost.extension.misuse import check_timeout, wrong_loop_error
+from exthost.extension.misuse import check_loop, check_timeout, wrong_loop_error
 from exthost.extension.policy import effective_pool_size
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
@@ -119,18 +120,18 @@ class Calls:
         `timeout` is in seconds; None means the limit that is configured. With `wait` False, raise
         an error at once if no process is ready. `on_progress` is called with each progress report.
         """
+        queue = self._queue
+        # Compared here and not in `check_loop`, which would take longer on the path of each call.
+        if _get_running_loop() is not queue.loop:
+            raise wrong_loop_error(queue)
         if not wait:
             self.require_session(method)
-        queue = self._queue
         wire_method, wire_params, handler, limit = self.factory.for_method(method, params, timeout)
         call = AwaitableCall(wire_method, wire_params, handler, limit, queue)
         if on_progress is not None:
             call.on_progress = on_progress
         queue.submit(call)
-        try:
-            await call
-        except RuntimeError as error:
-            raise wrong_loop_error(self._queue, error) from None
+        await call
         return call.value
 
     async def call_tool(
@@ -149,10 +150,12 @@ class Calls:
         send and events carry. With `check`, a tool that fails raises CallFailed; without, its
         result is returned. The other parameters are the same as in `call`.
         """
+        queue = self._queue
+        if _get_running_loop() is not queue.loop:
+            raise wrong_loop_error(queue)
         if not wait:
             self.require_session(name)
         status = self._status
-        queue = self._queue
         tool = status.tools.get(name)
         wait_began_at = None
         if tool is None or not status.offer_is_known:
@@ -175,8 +178,6 @@ class Calls:
             if check:
                 raise
             return ToolResult.from_error_reply(error)
-        except RuntimeError as error:
-            raise wrong_loop_error(self._queue, error) from None
         result = ToolResult(call.value, self.result_reader)
         if check and call.has_error_result:
             raise self.tool_error(result, name, call)
@@ -241,13 +242,11 @@ class Calls:
     ) -> Any:
         """Run an operation that has the same name in every dialect, such as `hook` or `list_tools`.
         `display_name` is its name in errors and events."""
+        check_loop(self._queue)
         parts = self.factory.for_operation(name, params, timeout, display_name)
         call = AwaitableCall(*parts, self._queue)
         self._queue.submit(call)
-        try:
-            await call
-        except RuntimeError as error:
-            raise wrong_loop_error(self._queue, error) from None
+        await call
         return call.value
 
     async def run_hook(
@@ -318,6 +317,7 @@ class Calls:
     async def notify(self, method: str, params: Any, timeout: float | None) -> None:
         """Send a notification. With a `timeout` in seconds, wait first until the process has read
         everything that was sent before. In a pool, one process gets the notification."""
+        check_loop(self._queue)
         session = self.require_session(method)
         self._supervisor.idle.record_use()
         if timeout is not None:

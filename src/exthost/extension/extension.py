@@ -23,7 +23,7 @@ from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
 from exthost.extension.facets import attach_facets, find_facet
 from exthost.extension.lifecycle import Health, State, health_in, lists_tools
-from exthost.extension.misuse import check_timeout
+from exthost.extension.misuse import check_loop, check_timeout
 from exthost.extension.startup import Spawn, Starter
 from exthost.extension.stats import Counts, Stats, Totals, build_stats
 from exthost.extension.status import Status
@@ -222,6 +222,7 @@ class Extension(FacetAttributes):
 
     async def start(self) -> Self:
         """Start the extension and return when it is ready. Raise the error that prevented it."""
+        check_loop(self.queue)
         if self._status.state is not State.READY:
             self._supervisor.request_start()
             await self._supervisor.wait_until_settled()
@@ -235,6 +236,7 @@ class Extension(FacetAttributes):
         process, and the old one ends after its last reply. If the fresh process does not get ready,
         the old one stays in use and the error is raised.
         """
+        check_loop(self.queue)
         error = await self._supervisor.restart()
         if error is not None:
             raise copy_error(error)
@@ -255,6 +257,8 @@ class Extension(FacetAttributes):
         Calls in flight get `patience` seconds to finish first; None waits as long as their own
         limits. Then the processes are shut down by the steps of their dialect.
         """
+        if not (self.queue.loop.is_closed() or self.queue.is_forked):
+            check_loop(self.queue)
         await self._supervisor.stop(math.inf if patience is None else patience)
         self._totals.remove(self._counts)
 

@@ -1,5 +1,5 @@
-"""Errors for three mistakes of callers: a timeout that is not a number, a call from another event
-loop, and an `await` of an object that is opened with `async with`.
+"""Errors for mistakes of callers: a timeout that is not a number, a use in another event loop, an
+object that is opened twice, and an `await` of an object that is opened with `async with`.
 
 Without these checks the caller would get an error of asyncio that does not name the mistake, or no
 error at all.
@@ -7,9 +7,10 @@ error at all.
 
 import asyncio
 from collections.abc import Generator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from exthost.errors import UsageError
+from exthost.session.failures import used_after_fork_error
 
 
 def check_timeout(timeout: Any) -> float:
@@ -27,19 +28,40 @@ def check_timeout(timeout: Any) -> float:
     )
 
 
-def wrong_loop_error(queue: Any, error: RuntimeError) -> BaseException:
-    """Return the error for a task that awaits a call of another event loop.
+class Queue(Protocol):
+    """The part of the call queue that is needed here."""
 
-    `error` is the error that asyncio raised; it is returned if it has another reason.
-    """
-    if asyncio.get_running_loop() is queue.loop:
-        return error
+    extension: str
+    loop: asyncio.AbstractEventLoop
+    is_forked: bool
+
+
+def check_loop(queue: Queue) -> None:
+    """Raise UsageError unless the loop of this queue is the one that runs here."""
+    if asyncio._get_running_loop() is not queue.loop:
+        raise wrong_loop_error(queue)
+
+
+def wrong_loop_error(queue: Queue) -> UsageError:
+    """Return the error for a use of this queue outside its own event loop."""
+    if queue.is_forked:  # asyncio reports no running loop in a fork
+        return used_after_fork_error()
+    return other_loop_error(queue.extension)
+
+
+def other_loop_error(extension: str = "") -> UsageError:
+    """Return the error for a use of a host in another event loop than the one that opened it."""
     return UsageError(
         "X1319",
         "this host was opened in another event loop, and only that loop can wait for its calls",
-        extension=queue.extension,
+        extension=extension,
         help="use SyncHost, from any thread; or asyncio.run_coroutine_threadsafe(…, that_loop)",
     )
+
+
+def already_open_error() -> UsageError:
+    """Return the error for a host or a connection that is opened while it is open."""
+    return UsageError("X1311", "this is open already", help="use the open one, or make a second")
 
 
 class OpenedByWith:

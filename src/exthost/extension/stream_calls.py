@@ -13,6 +13,7 @@ from typing import Any
 from exthost.dialects.base import Dialect
 from exthost.errors import UsageError
 from exthost.extension.call_queue import CallQueue
+from exthost.extension.misuse import check_loop
 from exthost.session.stream import EventStream, StreamCall
 from exthost.session.stream_queue import StreamQueue
 
@@ -53,6 +54,7 @@ def make_stream(
         dialect_seconds = kind.limit(params)
 
     def open_stream(stream: EventStream) -> None:
+        check_loop(queue)
         timeout = reply_seconds if stream_seconds is None else stream_seconds
         if kind.ends == "terminal":  # an acknowledgement has no more time than any other reply
             timeout = min(reply_seconds, timeout)

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.extension.extension import Extension
+from exthost.extension.misuse import other_loop_error
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.registry import Registry
@@ -35,13 +36,15 @@ class ExtensionSet:
     """The extensions of one host, in the order in which they were added.
 
     by_id    the extensions by their ids
-    is_open  whether the host is open; the host sets it. While it is False and there are no
-             extensions, look-ups fail with "this host is not open", and not with "not found".
+    is_open  whether the host is open: `open` sets it, and the host resets it. While it is False
+             and there are no extensions, look-ups fail with "this host is not open", and not with
+             "not found".
     """
 
     def __init__(self, registry: Registry, sinks: EventSinks) -> None:
         self.by_id: dict[str, Extension] = {}
         self.is_open = False
+        self._loop: asyncio.AbstractEventLoop | None = None  # the loop that opened the host
         # Retired extensions, by the task that closes each of them.
         self._leaving: dict[asyncio.Task[None], Extension] = {}
         self._registry = registry
@@ -55,6 +58,20 @@ class ExtensionSet:
     def leaving(self) -> tuple[Extension, ...]:
         """The retired and replaced extensions whose processes have not ended yet."""
         return tuple(self._leaving.values())
+
+    def open(self) -> None:
+        """Record that the host is open, in the loop that runs."""
+        self.is_open = True
+        self._loop = asyncio.get_running_loop()
+
+    def check_loop(self, *, may_be_closed: bool = False) -> None:
+        """Raise UsageError if another event loop runs than the one that opened the host.
+        `may_be_closed`: not if the loop that opened it is closed."""
+        loop = self._loop
+        if loop is None or not self.is_open or (may_be_closed and loop.is_closed()):
+            return
+        if asyncio._get_running_loop() not in (loop, None):  # None in a fork
+            raise other_loop_error()
 
     def require_open(self) -> None:
         """Raise UsageError if the host has never been opened, or is closed."""
@@ -73,6 +90,7 @@ class ExtensionSet:
     def add(self, spec: Spec, factory: ExtensionFactory) -> Extension:
         """Create an extension, add it, and run the checks that come before a start (`admit`). Do
         not start it. Raises UsageError if the id is taken."""
+        self.check_loop()
         if spec.id in self.by_id:
             raise UsageError(
                 "X1312",
@@ -92,6 +110,7 @@ class ExtensionSet:
 
     async def remove(self, id: str) -> None:
         """Remove an extension and end it at once. Raises NotFound."""
+        self.check_loop()
         extension = self._pop(id)
         await self._sinks.remove(id)
         await extension.close()
@@ -116,6 +135,7 @@ class ExtensionSet:
 
         If the new extension does not get ready, raise the reason and keep the old extension.
         """
+        self.check_loop()
         new = factory.make(spec, replaces=spec.id in self.by_id)
         try:
             new.admit()

@@ -202,6 +202,7 @@ class Host:
     async def reload(self, source: str | Path | Mapping[str, Any] | None = None) -> ReloadOutcome:
         """Read the config again, or read `source` instead. Added extensions start, changed ones are
         replaced, removed ones end after their calls in flight. An invalid config only raises."""
+        self._extensions.check_loop()
         if source is None and self.config.folder is None:
             raise UsageError("X1382", "this host has no config file to read again")
         config = await asyncio.to_thread(read_config, source or self.config.origin)
@@ -356,7 +357,7 @@ class Host:
     async def __aenter__(self) -> Self:
         if self._extensions.is_open:
             raise UsageError("X1311", "this host is open already")
-        self._extensions.is_open = True
+        self._extensions.open()
         try:
             await self._services.open(self, self.config)
             watch = await self._services.make_watch(self.config)
@@ -379,6 +380,7 @@ class Host:
 
         `drain`: calls in flight first get `limits.stop` seconds of their extension to finish.
         """
+        self._extensions.check_loop(may_be_closed=True)
         await self._services.close_control_socket()
         await self._sinks.close()
         await self._services.stop_watch()

@@ -150,9 +150,19 @@ async def _run_handler(handler: Handler, request: Request) -> Reply | Failure:
     except CallFailed as error:
         code = -32000 if error.error_code is None else error.error_code
         return Failure(request.id, error.error_message or error.message, code, error.data)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # `cancel`: nobody waits for the answer
+            raise
+        return _failed(request, error)  # the handler awaited a task that was cancelled
     except Exception as error:
-        _log.exception("the handler of %s failed", request.method)
-        return Failure(request.id, f"the host could not serve this: {error}", -32603)
+        return _failed(request, error)
+
+
+def _failed(request: Request, error: BaseException) -> Failure:
+    _log.exception("the handler of %s failed", request.method)
+    reason = str(error) or type(error).__name__
+    return Failure(request.id, f"the host could not serve this: {reason}", -32603)
 
 
 def _hashable_id(id: Any) -> Any:

@@ -90,5 +90,7 @@ class Notifications:
         if call.on_progress is not None and not call.ended:
             try:
                 call.on_progress(progress)
-            except Exception:  # the caller's callback must not harm the session
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException:  # the caller's callback must not harm the session
                 _log.exception("the progress callback of %s failed", call.method)

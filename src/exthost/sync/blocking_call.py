@@ -29,10 +29,6 @@ class BlockingCall(Call):
     def __init__(
         self, method: str, params: Any, on_reply: ReplyHandler, timeout: float, queue: CallQueue
     ) -> None:
-        """Create a call that is not submitted yet. Raises UsageError on the thread of the loop,
-        which would wait for itself."""
-        if _get_running_loop() is queue.loop:
-            raise own_loop_error()
         self.method = method
         self.params = params
         self.on_reply = on_reply
@@ -62,6 +58,14 @@ class BlockingCall(Call):
             wakes.locks += (self._lock,)
         else:
             self._lock.release()
+
+    def run(self) -> Any:
+        """Submit the call and wait for it. Raises UsageError on the thread of the loop, which would
+        wait for itself."""
+        if _get_running_loop() is self._queue.loop:
+            raise own_loop_error()
+        self._queue.submit_threadsafe(self)
+        return self.wait()
 
     def wait(self) -> Any:
         """Sleep until the call ends, and return its value or raise its error. At its deadline, make
@@ -109,9 +113,8 @@ def call_tool(
     method, params, handler, limit = calls.factory.for_tool(tool, arguments, timeout, context)
     call = BlockingCall(method, params, handler, limit, queue)
     call.context = context
-    queue.submit_threadsafe(call)
     try:
-        raw = call.wait()
+        raw = call.run()
     except CallFailed as error:
         if check:
             raise

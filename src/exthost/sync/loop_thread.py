@@ -15,7 +15,7 @@ from exthost.errors import UsageError
 from exthost.event_loop import new_event_loop
 from exthost.session.failures import used_after_fork_error
 
-__all__ = ["LOOP_SECONDS", "LoopThread", "already_open_error", "not_open_error", "own_loop_error"]
+__all__ = ["LOOP_SECONDS", "LoopThread", "not_open_error", "own_loop_error"]
 
 _log = logging.getLogger("exthost.sync")
 
@@ -112,11 +112,6 @@ def own_loop_error() -> UsageError:
         "a blocking call from the host's own loop would never return",
         help="listeners and callbacks run on that loop: make the call from another thread",
     )
-
-
-def already_open_error() -> UsageError:
-    """Return the error for a host or a connection that is opened while it is open."""
-    return UsageError("X1311", "this is open already", help="use the open one, or make a second")
 
 
 def not_open_error() -> UsageError:

@@ -6,8 +6,9 @@ from typing import Unpack
 from exthost.config.extension_settings import ExtensionSettings
 from exthost.connect_function import AnyConnection, make_connection
 from exthost.events import Bus
+from exthost.extension.misuse import already_open_error
 from exthost.session.inbound import Handler
-from exthost.sync.loop_thread import LoopThread, already_open_error
+from exthost.sync.loop_thread import LoopThread
 from exthost.sync.sync_extension import SyncExtension
 
 __all__ = ["SyncConnection", "sync_connect"]

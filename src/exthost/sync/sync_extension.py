@@ -89,9 +89,7 @@ class SyncExtension(SyncFacetAttributes):
             return self.loop_thread.run(lambda: call(method, params, timeout=timeout, wait=False))
         queue, factory = extension.queue, extension.calls.factory
         wire_method, wire_params, handler, limit = factory.for_method(method, params, timeout)
-        blocking = BlockingCall(wire_method, wire_params, handler, limit, queue)
-        queue.submit_threadsafe(blocking)
-        return blocking.wait()
+        return BlockingCall(wire_method, wire_params, handler, limit, queue).run()
 
     def call_tool(
         self,

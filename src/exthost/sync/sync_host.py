@@ -19,6 +19,7 @@ from exthost.discovery.report import Diagnostic
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.events import Bus
 from exthost.extension.extension import Extension
+from exthost.extension.misuse import already_open_error
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host import Host
 from exthost.host.host_settings import HostSettings
@@ -28,7 +29,7 @@ from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
 from exthost.sync.blocking_call import call_tool
-from exthost.sync.loop_thread import LoopThread, already_open_error, not_open_error
+from exthost.sync.loop_thread import LoopThread, not_open_error
 from exthost.sync.sync_extension import SyncExtension
 from exthost.tool_result import ToolResult
 from exthost.trace.buffer import TraceBuffer

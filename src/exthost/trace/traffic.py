@@ -173,7 +173,9 @@ class Traffic:
             if extension in ("", record.extension):
                 try:
                     listener(record)
-                except Exception:
+                except (KeyboardInterrupt, SystemExit):
+                    raise
+                except BaseException:
                     _log.exception("a listener for the traffic of %s failed", record.extension)
 
     def _on_event(self, event: Any) -> None:

@@ -1,0 +1,75 @@
+"""A host belongs to the event loop that opened it. In any other loop, nothing is sent."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost import errors
+from tests.host.test_host import config, entry
+
+Use = Callable[[exthost.Host], Coroutine[Any, Any, Any]]
+
+
+USES: dict[str, Use] = {
+    "call": lambda host: host["a"].call("echo", 1),
+    "call_tool": lambda host: host.call_tool("ext_a_echo", {"n": 1}),
+    "call_tool of the extension": lambda host: host["a"].call_tool("echo", {"n": 1}),
+    "call_tool by another name": lambda host: host.call_tool("a:echo", {"n": 1}),
+    "call_tool of one that is not started": lambda host: host.call_tool("ext_lazy_echo", {"n": 1}),
+    "run_tool": lambda host: host.run_tool("ext_a_echo", {"n": 1}),
+    "start": lambda host: host["lazy"].start(),
+    "restart": lambda host: host["a"].restart(),
+    "close of the extension": lambda host: host["a"].close(),
+    "load": lambda host: host.load(entry("b")),
+    "unload": lambda host: host.unload("a"),
+    "reload": lambda host: host.reload(config(entry("b"))),
+    "close": lambda host: host.close(),
+}
+
+
+def code_elsewhere(host: exthost.Host, use: Use) -> str:
+    """Return the code of the error that this use raises in a loop of its own."""
+
+    async def run() -> None:
+        await asyncio.wait_for(use(host), 60)
+
+    with pytest.raises(errors.UsageError) as caught:
+        asyncio.run(run())
+    return caught.value.code
+
+
+@pytest.mark.both_loops
+async def test_in_another_loop_every_use_is_refused_and_changes_nothing() -> None:
+    async with exthost.Host.from_config(config(entry("a"), entry("lazy", start="lazy"))) as host:
+        codes = {
+            name: await asyncio.to_thread(code_elsewhere, host, use) for name, use in USES.items()
+        }
+        assert set(codes.values()) == {"X1319"}, codes
+        assert host["a"].stats.calls == 0 and list(host) == ["a", "lazy"]
+        assert host["lazy"].state == "admitted"
+        assert (await host.call_tool("ext_a_echo", {"n": 2})).data == {"n": 2}
+
+
+def test_after_the_end_of_its_loop_a_host_can_only_be_closed() -> None:
+    async def open_host() -> exthost.Host:
+        return await exthost.Host.from_config(config(entry("a"))).__aenter__()
+
+    host = asyncio.run(open_host())
+    for name in ("call", "call_tool", "run_tool", "restart", "load"):
+        assert code_elsewhere(host, USES[name]) == "X1319", name
+    asyncio.run(host.close())
+
+
+@pytest.mark.parametrize("dialect", ["morphir", None])
+async def test_a_connection_is_open_once_at_a_time(dialect: str | None) -> None:
+    source = entry("a")["source"]
+    connection = exthost.connect([source["command"], *source["args"]], dialect=dialect)
+    for n in range(2):  # after its end it may be opened again
+        async with connection as extension:
+            with pytest.raises(errors.UsageError) as caught:
+                await connection.__aenter__()
+            assert caught.value.code == "X1311"
+            assert await extension.call("echo", n) == n
