@@ -130,6 +130,13 @@ def test_what_cannot_be_replayed_is_a_clear_error(
     assert run_inside("replay", tmp_path / "nothing").returncode == 2
 
 
+def test_a_name_that_a_recording_does_not_have_is_told_those_that_it_has(recording: Path) -> None:
+    done = run_inside("replay", recording, "--name", "nope")
+    assert done.returncode == 2
+    assert "error[X1388]: the recording has no extension 'nope'" in done.stderr
+    assert "help:   its extensions are: text" in done.stderr
+
+
 # -- beside a running host ---------------------------------------------------------------------
 
 

@@ -39,6 +39,24 @@ def test_other_lines_name_none(line: str) -> None:
     assert suggest_variable(ENVIRONMENT, [line]) == ""
 
 
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("cause: invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE, NODE_EXTRA_CA_CERTS"),
+        ("npm error code SELF_SIGNED_CERT_IN_CHAIN", "SSL_CERT_FILE, NODE_EXTRA_CA_CERTS"),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] unable", "SSL_CERT_FILE, NODE_EXTRA_CA_CERTS"),
+        ("getaddrinfo ENOTFOUND registry.example.org", "HTTPS_PROXY, no_proxy"),
+        ("dial tcp: lookup proxy.example.org: no such host", "HTTPS_PROXY, no_proxy"),
+    ],
+)
+def test_a_download_that_fails_names_the_variables_for_the_network(line: str, names: str) -> None:
+    variables = ["SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "HTTPS_PROXY", "no_proxy", "OTHER_NAME"]
+    environment = child_environment(dict.fromkeys(variables, "x"), "minimal")
+    assert suggest_variable(environment, [line]).startswith(f"held back: {names}. ")
+    assert suggest_variable(child_environment({}, "minimal"), [line]) == ""
+    assert suggest_variable(environment, [line], {"network": "netns"}) == ""
+
+
 SANDBOXED = LaunchPlan(
     argv=("/bin/true",), wrapper=Wrapper(options=(), init=b"", filter=b"a filter")
 )

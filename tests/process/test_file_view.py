@@ -107,6 +107,33 @@ def test_a_node_script_is_shown_with_the_packages_above_it(place: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "first", ["#!/usr/bin/env node\n", "#!/usr/bin/env -S node --no-warnings\n"]
+)
+@pytest.mark.parametrize("suffix", [".js", ""])
+def test_a_program_of_node_is_shown_with_the_packages_that_were_installed_beside_it(
+    place: Path, first: str, suffix: str
+) -> None:
+    packages = place / "app" / "node_modules"
+    script = program(packages / "@scope" / "server" / "dist" / f"index{suffix}", first)
+    (packages / "@scope" / "server" / "node_modules").mkdir()
+    (packages / ".bin").mkdir()
+    link = packages / ".bin" / "server"
+    link.symlink_to(os.path.relpath(script, packages / ".bin"))
+    (place / "node_modules").mkdir()
+    for command in ((str(link),), ("/bin/sh", script)) if suffix else ((str(link),),):
+        shown = more(view(*command))
+        assert str(packages) in shown  # and so the packages in its own folder
+        assert not {str(place), str(place / "app"), str(place / "node_modules")} & shown
+
+
+def test_a_package_does_not_show_itself_the_packages_of_node_outside(place: Path) -> None:
+    script = program(place / "node_modules" / "ext" / "run.js", "#!/usr/bin/env node\n")
+    root = str(place / "node_modules" / "ext")
+    package = Package(root=root, argv=(script,))
+    assert str(place / "node_modules") not in more(view(script, package=package))
+
+
 def test_links_on_the_way_are_kept(place: Path) -> None:
     program(place / "real" / "run.sh")
     (place / "link").symlink_to("real")

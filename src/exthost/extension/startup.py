@@ -299,7 +299,7 @@ class Start:
             is_silent = self.session is not None and not self.session.first_output
             error.help = (
                 suggest_grant(launch.plan, stderr)
-                or suggest_variable(launch.environment, stderr)
+                or suggest_variable(launch.environment, stderr, launch.enforced)
                 or find_missing(stderr)
                 or self._with_assumption(
                     suggest_network(

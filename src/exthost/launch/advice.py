@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.launch.containment import suggest_grant
 from exthost.launch_plan import LaunchPlan
 from exthost.process.environment import Environment
@@ -31,6 +32,23 @@ _UNREACHABLE_NETWORK = re.compile(
     r"|[Cc]ould not resolve|getaddrinfo failed|dial tcp"
 )
 
+# Messages about a server whose certificate is signed by an unknown authority, of OpenSSL, Node, Go
+# and Rust, and the variables that name the file of further authorities.
+_UNKNOWN_AUTHORITY = re.compile(
+    r"CERTIFICATE_VERIFY_FAILED|SELF_SIGNED_CERT|UNABLE_TO_(?:VERIFY_LEAF|GET_ISSUER)|UnknownIssuer"
+    r"|self[- ]signed certificate|issuer certificate|unknown authority"
+)
+_AUTHORITY_VARIABLES = (
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+)
+
+# The variables that name a proxy. Programs read them in capitals and in small letters.
+_PROXY_VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
+
 # Messages about a socket that the sandbox refuses. If a path follows "Operation not permitted", a
 # file was refused, and not a socket.
 _REFUSED_SOCKET = re.compile(
@@ -49,9 +67,12 @@ _NO_PROGRAM = re.compile(r"sh: (?:line )?(?:\d+: )?([\w./-]+): (?:command )?not 
 _READ_CHARACTERS = 2000
 
 
-def suggest_variable(environment: Environment, stderr: Iterable[str]) -> str:
+def suggest_variable(
+    environment: Environment, stderr: Iterable[str], enforced: Mapping[str, Any] = EMPTY_MAPPING
+) -> str:
     """Return how to provide an environment variable whose absence the program reports on stderr; ""
-    if it reports none. A variable that the host has, and did not pass on, is suggested first."""
+    if it reports none. A variable that the host has, and did not pass on, is suggested first.
+    `enforced` are the restrictions in force, by permission."""
     stderr = tuple(stderr)
     identifiers = set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*", "\n".join(stderr)))
     lacking = [
@@ -59,13 +80,31 @@ def suggest_variable(environment: Environment, stderr: Iterable[str]) -> str:
         for name in environment.held_back
         if name in identifiers and len(name) >= _MIN_NAME_LENGTH
     ]
+    if not lacking and not _has_no_network(enforced):
+        lacking = _held_back_for_network(environment, "\n".join(stderr))
     if not lacking:
         return _suggest_value(environment, stderr)
-    name = lacking[0]
+    name, verb = lacking[0], "It is" if len(lacking) == 1 else "They are"
     return (
-        f"held back: {', '.join(lacking)}. It is set here, and not passed on to the extension: use "
-        f'-e {name}, or env = {{ {name} = {{ from = "{name}" }} }} in the config'
+        f"held back: {', '.join(lacking)}. {verb} set here, and not passed on to the extension: "
+        f'use -e {name}, or env = {{ {name} = {{ from = "{name}" }} }} in the config'
     )
+
+
+def _held_back_for_network(environment: Environment, text: str) -> list[str]:
+    """Return the variables that the host did not pass on, and without which a program that
+    downloads something may fail as this text says."""
+    wanted: list[str] = []
+    if _UNKNOWN_AUTHORITY.search(text):
+        wanted += _AUTHORITY_VARIABLES
+    if _UNREACHABLE_NETWORK.search(text):
+        for name in _PROXY_VARIABLES:
+            wanted += (name, name.lower())
+    return [name for name in wanted if name in environment.held_back]
+
+
+def _has_no_network(enforced: Mapping[str, Any]) -> bool:
+    return "netns" in str(enforced.get("network", ""))
 
 
 def _suggest_value(environment: Environment, stderr: Iterable[str]) -> str:
@@ -87,7 +126,7 @@ def suggest_grant_to_tool(plan: LaunchPlan, enforced: Mapping[str, Any], text: s
     is not the likely cause. `enforced` are the restrictions in force, by permission."""
     text = text[:_READ_CHARACTERS]
     is_refused = _UNREACHABLE_NETWORK.search(text) or _REFUSED_SOCKET.search(text)
-    if is_refused and "netns" in str(enforced.get("network", "")):
+    if is_refused and _has_no_network(enforced):
         return "its sandbox has no network: permissions.network = true, if it may have one"
     return suggest_grant(plan, text.splitlines())
 
@@ -123,7 +162,7 @@ def suggest_network(
                waiting for the network, and the note is left out"""
     text = "\n".join(stderr)
     has_other_cause = ended and text and not _UNREACHABLE_NETWORK.search(text)
-    if not is_silent or has_other_cause or "netns" not in str(enforced.get("network", "")):
+    if not is_silent or has_other_cause or not _has_no_network(enforced):
         return help
     return (
         "its sandbox has no network, and a program that is fetched at its start (npx, uvx, docker) "

@@ -20,13 +20,12 @@ The functions read the file system and change nothing.
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 
 from exthost.errors import Evidence, Refused
-from exthost.process.runtimes import Lookup, Runtimes, split_path_list
+from exthost.process.runtimes import Lookup, Runtimes, node_packages, split_path_list
 from exthost.process.visible_paths import (
     SYSTEM_FOLDERS,
     PathCollection,
@@ -277,21 +276,8 @@ def _show_argument(
         return
     visible.add(real_path, "argument")
     if real_path.endswith((".js", ".mjs", ".cjs", ".ts")):
-        for folder in _node_packages(real_path, request.home):
-            visible.show(folder, "node packages")
-
-
-def _node_packages(script: str, home: str) -> Iterator[str]:
-    """Yield the nearest node_modules folder above a script of the operator, and the package.json
-    beside it."""
-    for above in Path(script).parents:
-        if is_too_wide(str(above), home):
-            return
-        if (above / "node_modules").is_dir():
-            yield str(above / "node_modules")
-            if (above / "package.json").is_file():
-                yield str(above / "package.json")
-            return
+        for path in node_packages(real_path, request.home):
+            visible.show(path, "node packages")
 
 
 def _check_variables(boundary: _Boundary, request: ViewRequest) -> None:

@@ -4,7 +4,7 @@ A command seldom names the file that is executed in the end: `python3` may be a 
 environment to an interpreter that a version manager keeps in a home folder. So `Runtimes.follow`
 follows the symlinks and the first lines (`#!`) of a program. It makes what the program needs
 visible in the sandbox, read-only: the virtual environment, the prefix of the interpreter, the root
-of the version manager, the package cache.
+of the version manager, the package cache, the packages of Node.
 
 Each program on the way is trusted or not. It is trusted if the operator (whoever wrote the config)
 named it, or if it was found on the operator's PATH. A file that a package contains is not trusted:
@@ -23,7 +23,10 @@ from exthost.errors import Refused
 from exthost.process.small_files import first_words, read_start
 from exthost.process.visible_paths import PathCollection, is_too_wide
 
-__all__ = ["Boundary", "Lookup", "Runtimes", "installation", "split_path_list"]
+__all__ = ["Boundary", "Lookup", "Runtimes", "installation", "node_packages", "split_path_list"]
+
+# The programs that run JavaScript with packages from node_modules.
+_NODES = frozenset(("node", "nodejs", "bun", "tsx"))
 
 # How many interpreters are followed, each the interpreter of the one before. The kernel follows
 # fewer.
@@ -117,7 +120,11 @@ class Runtimes:
         for path, source in self._find_caches({Path(real_path).name, Path(program).name}):
             if os.path.exists(path):  # noqa: PTH110
                 self._visible.show(path, source)
-        for name in _programs_of_first_line(real_path):
+        interpreters = _programs_of_first_line(real_path)
+        if content_is_trusted and any(Path(name).name in _NODES for name in interpreters):
+            for path in node_packages(real_path, self._lookup.home):
+                self._visible.show(path, "node packages")
+        for name in interpreters:
             if interpreter := self._lookup.find(name):
                 is_found_on_path = not name.startswith("/")
                 self.follow(
@@ -216,6 +223,21 @@ def installation(program: str, home: str) -> str:
     if Path(program).parent.name != "bin" or not has_libraries or is_too_wide(str(prefix), home):
         return ""
     return str(prefix)
+
+
+def node_packages(script: str, home: str) -> Iterator[str]:
+    """Yield the node_modules folder from which a script of the operator gets its packages, and the
+    package.json beside it. For a script that is itself in such a folder, also yield the outer one:
+    npm installs the packages that several others need there."""
+    for above in Path(script).parents:
+        if is_too_wide(str(above), home):
+            return
+        if (above / "node_modules").is_dir():
+            yield str(above / "node_modules")
+            if (above / "package.json").is_file():
+                yield str(above / "package.json")
+            if "node_modules" not in above.parts:
+                return
 
 
 def split_path_list(value: str, cwd: str = "") -> list[str]:

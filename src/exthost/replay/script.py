@@ -66,8 +66,11 @@ def _find_extension(recording: Recording, extension: str) -> str:
     dialects = [name for name in recording.dialects if name]
     if extension:
         if extension not in dialects:
-            raise _no_session_error(
-                recording, f"it has no extension {extension!r}: {', '.join(dialects)}"
+            raise UsageError(
+                "X1388",
+                f"the recording has no extension {extension!r}",
+                help=f"its extensions are: {', '.join(dialects)}",
+                evidence=Evidence(path=recording.path),
             )
         return extension
     if len(dialects) != 1:
