@@ -16,8 +16,8 @@ def not_ready_error(extension: str, name: str, state: str) -> ExthostError:
         "X1007",
         f"{name} is not available: the extension is {state}",
         extension=extension,
-        help=f"wait for it, or start it: `exthost start {shlex.quote(extension)}`, or restart() in a "
-        "program",
+        help=f"wait for it, or start it: `exthost start {shlex.quote(extension)}`, or restart() "
+        "in a program",
     )
 
 
