@@ -180,12 +180,15 @@ class Package:
 
     The author of the package wrote this, and no operator. Therefore it must not make further files
     visible in the sandbox. `root` is the real path of the package: a folder, or a single program.
+    `owner` is the id of the package's main extension if this is a further one of the same package,
+    such as an MCP server that its manifest declares; otherwise "".
     """
 
     root: str
     argv: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
     cwd: str | None = None
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -198,6 +198,15 @@ def test_a_folder_larger_than_the_disk_is_not_copied(tmp_path: Path, source: Pat
     assert not (tmp_path / "x" / "toy").exists()
 
 
+def test_a_command_that_is_advised_can_be_pasted_whatever_the_id_is(tmp_path: Path) -> None:
+    rogue = tmp_path / "x" / "rogue"
+    rogue.mkdir(parents=True)
+    (rogue / "roder-extension.toml").write_text(ROGUE.format(id='"$(reboot)"'))
+    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    error = told("uninstall", "$(reboot)", "--config", config, code=2)["error"]
+    assert error["help"] == "exthost uninstall '$(reboot)' --yes"
+
+
 @shows("nexo-cli-09")
 def test_a_search_path_is_never_deleted_and_an_entry_of_the_config_is_not_its_business(
     tmp_path: Path, source: Path

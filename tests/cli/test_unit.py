@@ -53,6 +53,20 @@ def test_a_units_user_is_its_own_or_is_named(tmp_path: Path) -> None:
     assert "warning" not in run_inside("unit", "--run-as", "daemon", cwd=tmp_path).stderr
 
 
+def test_a_user_without_a_name_or_a_home_has_a_unit_and_can_import_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def have_no_user(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.setattr("pwd.getpwuid", have_no_user)
+    monkeypatch.setattr("os.geteuid", lambda: 12345)
+    environ = {"PATH": os.environ["PATH"]}
+    assert "\nUser=12345\n" in run_inside("unit", cwd=tmp_path, env=environ).stdout
+    done = run_inside("mcp", "import", cwd=tmp_path, env=environ)
+    assert "Traceback" not in done.stderr, done.stderr
+
+
 def test_a_unit_has_the_path_of_now_without_relative_folders(tmp_path: Path) -> None:
     path = '/venv 50%/bin:.::bin:/opt/a$b"c\\d:/usr/bin'
     done = run_inside("unit", "--user", cwd=tmp_path, env={**os.environ, "PATH": path})

@@ -1,6 +1,7 @@
 """Both ends of the socket: who is answered, what crosses it, what is told when it breaks."""
 
 import asyncio
+import errno
 import json
 import os
 import socket
@@ -139,6 +140,22 @@ async def test_without_a_folder_there_is_no_socket(
     with pytest.raises(Refused) as caught:
         ControlServer(host, StatusReport(host), "x.toml", {})
     assert caught.value.code == "X0375" and str(path.parent) in caught.value.message
+
+
+async def test_a_full_disk_keeps_no_host_from_running(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.pwrite", fail)
+    async with controlled(home):
+        assert (await asked(home, "hello"))["pid"] == os.getpid()
+    monkeypatch.setattr("exthost.control.server._bind", fail)
+    host = Host()
+    with pytest.raises(Refused) as caught:
+        ControlServer(host, StatusReport(host), config_in(home), {"EXTHOST_HOME": str(home)})
+    assert caught.value.code == "X0375" and "No space left" in caught.value.message
 
 
 # -- the client's end ------------------------------------------------------------------------

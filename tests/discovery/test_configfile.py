@@ -1,16 +1,18 @@
-"""Config files that are none: each is refused, and none blocks."""
+"""Config files that are none are refused and do not block; what is said of a package holds."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from exthost.config import config_from_mapping
-from exthost.discovery.configfile import ConfiguredExtensions, read_config
+from exthost.discovery.configfile import ConfiguredExtensions, find_extensions, read_config
 from exthost.errors import ConfigError
 from exthost.launch.prerequisites import find_name_conflict
-from exthost.spec import Requires, Spec
+from exthost.spec import Permissions, Pins, Requires, Spec
+from tests.extensions import nexo_tree
 
 
 def refused(path: Path) -> str:
@@ -58,3 +60,59 @@ def test_the_secrets_of_many_extensions_are_found_without_comparing_each_with_al
     for spec in (*specs, found):
         assert wanted.asks_for_secrets(spec) == (("A_TOKEN",) if spec is found else ())
         assert find_name_conflict(spec, specs) is None
+
+
+SERVER = """
+[mcp_servers.more]
+transport = "stdio"
+command = "python3"
+"""
+
+
+@pytest.mark.parametrize(
+    ("config", "permissions", "sandbox"),
+    [
+        ({"overrides": {"toy": {"permissions": {}}}}, Permissions(), None),
+        (
+            {"overrides": {"toy": {"permissions": {"network": True}, "sandbox": "best-effort"}}},
+            Permissions(network=True),
+            "best-effort",
+        ),
+        # What is granted to the package's own program is not granted to the further one.
+        (
+            {
+                "defaults": {"permissions": {}},
+                "overrides": {"toy": {"permissions": {"network": True}, "sandbox": "off"}},
+            },
+            Permissions(),
+            None,
+        ),
+        # The operator may name the further one.
+        (
+            {"overrides": {"toy": {"permissions": {}}, "toy.more": {"sandbox": "off"}}},
+            Permissions(),
+            "off",
+        ),
+        ({}, None, None),
+    ],
+)
+def test_a_package_does_not_leave_its_sandbox_by_a_further_program(
+    tmp_path: Path, config: dict[str, Any], permissions: Permissions | None, sandbox: str | None
+) -> None:
+    nexo_tree.plugin(tmp_path / "toy", "toy", more=SERVER)
+    discovery = {"discovery": {"search_paths": [str(tmp_path)]}}
+    found = find_extensions(config_from_mapping({**discovery, **config}))
+    (server,) = (spec for spec in found.specs if spec.id == "toy.more")
+    assert (server.permissions, server.sandbox) == (permissions, sandbox)
+
+
+def test_the_pin_of_a_package_is_that_of_its_further_programs(tmp_path: Path) -> None:
+    nexo_tree.plugin(tmp_path / "toy", "toy", more=SERVER)
+    pins = {"package": "0" * 64, "program": "1" * 64}
+    config = {
+        "discovery": {"search_paths": [str(tmp_path)]},
+        "overrides": {"toy": {"sha256": pins, "on_weaker": "refuse"}},
+    }
+    found = find_extensions(config_from_mapping(config))
+    (server,) = (spec for spec in found.specs if spec.id == "toy.more")
+    assert server.sha256 == Pins(package="0" * 64) and server.on_weaker == "refuse"

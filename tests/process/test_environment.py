@@ -41,6 +41,8 @@ VARIABLES = st.dictionaries(NAMES, st.sampled_from(["", "1", "2"]))
         "GOOGLE_APPLICATION_CREDENTIALS",
         "DB_PWD",
         "DB_PASSWD",
+        "SMTP_PASS",
+        "GPG_PASSPHRASE",
         "AWS_CREDENTIALS",
         "SSH_PRIVATE_KEY_FILE",
         "my_private_key_path",

@@ -7,6 +7,7 @@ folder.
 """
 
 import argparse
+import shlex
 from pathlib import Path
 
 from exthost.cli.common import Args, add_config_option, refuse_command, say, show_json, show_result
@@ -121,6 +122,6 @@ def _report_if_unused(args: Args, id: str) -> None:
     if any(candidate.id == id for candidate in configured.report.candidates):
         return
     if any(candidate.id == id for candidate in configured.report.disabled_candidates):
-        say(f"{id} is disabled: exthost enable {id}")
+        say(f"{id} is disabled: exthost enable {shlex.quote(id)}")
     else:
         say(f"{id} is not used: an allowlist, or another setting of the search, leaves it out")

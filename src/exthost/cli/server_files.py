@@ -6,6 +6,7 @@ config of exthost, except that a variable that looks like a secret is never fill
 result may be written to a file.
 """
 
+import os
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -68,7 +69,7 @@ def read_servers(files: Iterable[Path], environ: Mapping[str, str]) -> FoundServ
 
 def _path_variables(environ: Mapping[str, str], project: Path) -> dict[str, str]:
     """Return the values of the placeholders in the paths of CONFIG_FILES."""
-    home = environ.get("HOME") or str(Path.home())
+    home = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - Path raises without one
     if sys.platform == "darwin":
         settings = f"{home}/Library/Application Support"
     else:

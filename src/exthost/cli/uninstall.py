@@ -6,6 +6,7 @@ An entry of the config is taken out with `exthost remove`.
 """
 
 import argparse
+import shlex
 from pathlib import Path
 
 from exthost.cli.common import Args, add_config_option, refuse_command, show_json, show_result
@@ -44,7 +45,7 @@ def run(args: UninstallArgs) -> int:
             "X1397",
             f"this deletes {target_type} {target}",
             extension=package.id,
-            help=f"exthost uninstall {package.id} --yes",
+            help=f"exthost uninstall {shlex.quote(package.id)} --yes",
             evidence=Evidence(path=str(target)),
         )
     delete_package(target)

@@ -10,7 +10,6 @@ unit has the PATH of this shell, so that it finds the same commands.
 """
 
 import argparse
-import getpass
 import os
 import pwd
 import shutil
@@ -47,7 +46,7 @@ def run(args: Args) -> int:
         raise UsageError(
             "X1316", "a unit of --user runs as that user", help="leave --user or --run-as out"
         )
-    user = "" if args.user else args.run_as or getpass.getuser()
+    user = "" if args.user else args.run_as or _own_name()
     if user == "root" and args.run_as is None:
         say("warning: this unit runs as root: name another user with --run-as")
     if args.run_as is not None and not _user_exists(args.run_as):
@@ -126,6 +125,15 @@ def _program() -> list[str]:
 
 def _absolute_path(path: str) -> str:
     return str(Path(path).absolute())
+
+
+def _own_name() -> str:
+    """Return the name of this process's user, or the number of a user without a name, which a unit
+    may have as well."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 def _user_exists(user: str) -> bool:

@@ -69,8 +69,12 @@ class Config:
         return self.overrides.get(id, NO_SETTINGS).over(self.defaults)
 
     def apply_overrides(self, spec: Spec) -> Spec:
-        """Return a discovered extension with overrides and defaults applied."""
-        return self.outer_settings(spec.id).apply_to(spec)
+        """Return a discovered extension with overrides and defaults applied. What holds the main
+        extension of a package also holds the further ones of that package."""
+        settings = self.overrides.get(spec.id, NO_SETTINGS)
+        if spec.package is not None and spec.package.owner in self.overrides:
+            settings = settings.held_like(self.overrides[spec.package.owner], self.defaults)
+        return settings.over(self.defaults).apply_to(spec)
 
 
 @dataclass(frozen=True, slots=True)

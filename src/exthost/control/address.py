@@ -20,7 +20,14 @@ from exthost.errors import Evidence, Refused
 from exthost.process.private_folders import make_shared_root
 from exthost.process.state_dirs import state_root
 
-__all__ = ["config_key", "is_own_folder", "lock_folder", "make_private_folder", "socket_paths"]
+__all__ = [
+    "config_key",
+    "is_own_folder",
+    "lock_folder",
+    "make_private_folder",
+    "socket_paths",
+    "unusable_folder_error",
+]
 
 # The maximum length of a socket address in bytes, with its terminating NUL.
 _MAX_ADDRESS_BYTES = 104 if sys.platform == "darwin" else 108
@@ -78,7 +85,12 @@ def make_private_folder(folder: Path) -> None:
         why = "it is not a folder of this user's"
     except OSError as error:
         why = error.strerror or str(error)
-    raise Refused(
+    raise unusable_folder_error(folder, why)
+
+
+def unusable_folder_error(folder: Path, why: str) -> Refused:
+    """Return the error for a folder in which the host cannot have its socket or its locks."""
+    return Refused(
         "X0375",
         f"{folder} cannot be used as a private folder of this user: {why}",
         help="set XDG_RUNTIME_DIR or EXTHOST_HOME to a folder of your own",

@@ -18,7 +18,13 @@ import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from exthost.control.address import config_key, lock_folder, make_private_folder, socket_paths
+from exthost.control.address import (
+    config_key,
+    lock_folder,
+    make_private_folder,
+    socket_paths,
+    unusable_folder_error,
+)
 from exthost.control.peer_credentials import is_same_user, is_sandboxed
 from exthost.control.requests import RequestPerformer
 from exthost.control.served_host import ServedHost
@@ -63,8 +69,12 @@ class ControlServer:
             for lock in dict.fromkeys(locks):  # an ordered set: the two may be the same file
                 self._locks[lock] = _take_lock(lock, absolute)
             self._socket = _bind(self.path)
-        except BaseException:
+        except BaseException as error:
             self._release_locks()
+            if isinstance(error, OSError) and not isinstance(error, ExthostError):
+                raise unusable_folder_error(
+                    self.path.parent, error.strerror or str(error)
+                ) from None
             raise
 
     async def serve(self) -> None:
@@ -175,8 +185,10 @@ def _take_lock(lock: Path, config: str) -> int:
             os.close(fd)
             raise _lock_taken_error(lock, config, holder) from None
         if _is_file_at(fd, lock):
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+            # Only for the error of a second host: the disk may be full.
+            with contextlib.suppress(OSError):
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, b"%d\n" % os.getpid(), 0)
             return fd
         # The previous holder has removed the file between `open` and `flock`, so other processes
         # would lock another file. Try again.

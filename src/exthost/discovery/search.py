@@ -200,7 +200,8 @@ def _read_hit(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate 
             return Candidate(
                 spec=_with_location(verdict.spec, hit.path, folder, home),
                 additional_specs=tuple(
-                    _with_location(spec, hit.path, folder, home) for spec in verdict.also
+                    _with_location(spec, hit.path, folder, home, owner=verdict.spec.id)
+                    for spec in verdict.also
                 ),
                 path=hit.path,
                 folder=folder,
@@ -237,11 +238,11 @@ def _read_manifest(format: ManifestFormat, manifest: ManifestFile) -> Verdict:
         ) from error
 
 
-def _with_location(spec: Spec, path: str, folder: str, home: str) -> Spec:
+def _with_location(spec: Spec, path: str, folder: str, home: str, *, owner: str = "") -> Spec:
     """Return the spec of a manifest, completed with its location: the manifest's path, the working
-    folder (unless the manifest sets one), and the package."""
+    folder (unless the manifest sets one), and the package. `owner`: see `Package`."""
     cwd = folder if spec.cwd is None else spec.cwd
-    package = Package(root=home, argv=spec.argv, env=spec.env, cwd=cwd)
+    package = Package(root=home, argv=spec.argv, env=spec.env, cwd=cwd, owner=owner)
     return replace(spec, origin=spec.origin or path, cwd=cwd, manifest_file=path, package=package)
 
 

@@ -60,6 +60,18 @@ class Settings:
             merged[setting.name] = _merge(inner, outer_value)
         return Settings(**merged)
 
+    def held_like(self, owner: "Settings", defaults: "Settings") -> "Settings":
+        """Return these settings of an extension, held at least like the main extension of its
+        package, whose settings are `owner`: a package must not leave its sandbox, or the pin of its
+        files, by declaring a further program. What `owner` grants beyond `defaults` is not
+        granted to that program."""
+        holding = Settings(on_weaker=owner.on_weaker)
+        if defaults.permissions is None:
+            holding = replace(holding, permissions=owner.permissions, sandbox=owner.sandbox)
+        if isinstance(owner.sha256, Pins) and owner.sha256.package:
+            holding = replace(holding, sha256=Pins(package=owner.sha256.package))
+        return self.over(holding)
+
     def apply_to(self, spec: Spec, **other_fields: Any) -> Spec:
         """Return the Spec merged with these settings, which take precedence. `other_fields` are
         further fields of the Spec to replace.

@@ -3,6 +3,8 @@
 An extension is given up when its restart policy allows no further start.
 """
 
+import shlex
+
 from exthost.errors import ExtensionGone, ExthostError
 from exthost.session.failures import copy_error
 
@@ -14,7 +16,8 @@ def not_ready_error(extension: str, name: str, state: str) -> ExthostError:
         "X1007",
         f"{name} is not available: the extension is {state}",
         extension=extension,
-        help=f"wait for it, or start it: `exthost start {extension}`, or restart() in a program",
+        help=f"wait for it, or start it: `exthost start {shlex.quote(extension)}`, or restart() "
+        "in a program",
     )
 
 
@@ -24,7 +27,8 @@ def stopped_error(extension: str, method: str) -> ExthostError:
         "X1006",
         f"{method} was not sent: the extension was stopped",
         extension=extension,
-        help=f"`exthost start {extension}`, or restart() in a program, starts it again",
+        help=f"`exthost start {shlex.quote(extension)}`, or restart() in a program, starts it "
+        "again",
     )
 
 
@@ -33,7 +37,7 @@ def given_up_error(cause: ExthostError, reason: str) -> ExthostError:
     says why no process is started any more."""
     error = copy_error(cause)
     if reason and isinstance(cause, ExtensionGone):
-        restart_hint = f"restart(), or `exthost restart {cause.extension}`, starts it"
+        restart_hint = f"restart(), or `exthost restart {shlex.quote(cause.extension)}`, starts it"
         error.help = f"it is not started again: {reason}; {restart_hint}"
     return error
 

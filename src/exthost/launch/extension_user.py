@@ -11,6 +11,7 @@ runs as.
 """
 
 import logging
+import shlex
 from dataclasses import replace
 
 from exthost.errors import Evidence, Refused
@@ -87,7 +88,8 @@ def _as_root(extension: str, view: View, why: str) -> View:
 def _not_writable_error(extension: str, path: str, closed: str, uid: int) -> Refused:
     """Return the error for a granted path that the user cannot write. `closed` is the file or
     folder without access for this user: the path itself, or a folder above it."""
-    command = f"chown -R {uid} {path}" if closed == path else f"chmod o+x {closed}"
+    owner, enter = f"chown -R {uid} {shlex.quote(path)}", f"chmod o+x {shlex.quote(closed)}"
+    command = owner if closed == path else enter
     return Refused(
         "X0392",
         f"it may write {path}, and the user that it runs as ({uid}) cannot: {closed} is closed",

@@ -44,6 +44,8 @@ SECRET_SUFFIXES = (
     "_SECRET",
     "_PASSWORD",
     "_PASSWD",
+    "_PASS",
+    "_PASSPHRASE",
     "_PWD",
     "_CREDENTIAL",
     "_CREDENTIALS",
