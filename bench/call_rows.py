@@ -30,6 +30,29 @@ def _one_call() -> tuple[Row, ...]:
     )
 
 
+def _bounds() -> tuple[Row, ...]:
+    """Return the rows of a client that does the least: bounds for those of `host.call_tool`."""
+    one_call = tuple(
+        Row(
+            key=f"lean-{loop}-{pin.value}",
+            name=f"the least a client does, one call, {loop} / raw Python, {pin.value}",
+            measure=calls.lean_call(pin, uvloop=uvloop),
+        )
+        for loop, uvloop in LOOPS.items()
+        for pin in (Pin.SPLIT, Pin.SAME)
+    )
+    in_flight = tuple(
+        Row(
+            key=f"lean-{loop}-100",
+            name=f"the least a client does, 100 in flight, {loop} / streams + json",
+            measure=calls.lean_in_flight(uvloop=uvloop),
+            direction=Direction.AT_LEAST,
+        )
+        for loop, uvloop in LOOPS.items()
+    )
+    return (*one_call, *in_flight)
+
+
 def _in_flight(loop: str) -> tuple[Row, ...]:
     """Return a row of calls per second with a hundred in flight, as a ratio in the same run."""
     uvloop = LOOPS[loop]
@@ -66,6 +89,7 @@ def _in_flight(loop: str) -> tuple[Row, ...]:
 
 
 CALL_TOOL_ROWS: tuple[Row, ...] = (
+    *_bounds(),
     *_one_call(),
     Row(
         key="call_tool-blocking-split",

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from bench import baselines, cores, subject
 from bench.children import bare
 from bench.cores import Pin
+from bench.lean_client import lean_client
 from bench.rounds import duration, held, ratios, read_values, take_turns, take_turns_async
 from bench.row import NotHere, Reading, Setting
 
@@ -103,6 +104,46 @@ def one_call_streams(pin: Pin) -> Measure:
         return read_values(ratios(took["streams"], took["raw"]), absolute, note)
 
     return lambda setting: subject.run(work(setting))
+
+
+def lean_call(pin: Pin, *, uvloop: bool = False) -> Measure:
+    """One call at a time through `LeanClient` / raw Python."""
+
+    async def work(setting: Setting) -> Reading:
+        pair = cores.pair(pin)
+        with bare(setting.child) as raw, lean_client(setting.child) as client:
+            note = cores.pin(pair)
+            assert await client.call("echo", baselines.SMALL) == baselines.SMALL
+            blocks = {
+                "raw": held(baselines.ping_pong(raw, BLOCK_CALLS)),
+                "lean": one_by_one(lambda: client.call("echo", baselines.SMALL)),
+            }
+            took = await take_turns_async(blocks, MORE_ROUNDS * setting.rounds, BLOCK_CALLS)
+        absolute = (("lean", duration(took["lean"])), ("raw", duration(took["raw"])))
+        return read_values(ratios(took["lean"], took["raw"]), absolute, note)
+
+    return lambda setting: subject.run(work(setting), uvloop=uvloop)
+
+
+def lean_in_flight(*, uvloop: bool = False) -> Measure:
+    """Calls a second with 100 in flight, `LeanClient` / asyncio streams + json."""
+
+    async def work(setting: Setting) -> Reading:
+        pair = cores.apart()
+        async with baselines.streams(setting.child) as streams:
+            with lean_client(setting.child) as client:
+                note = cores.pin(pair)
+                blocks = {
+                    "streams": in_flight(streams_call(streams)),
+                    "lean": in_flight(lambda: client.call("echo", baselines.SMALL)),
+                }
+                took = await take_turns_async(
+                    blocks, MORE_IN_FLIGHT * setting.rounds, IN_FLIGHT_CALLS
+                )
+        absolute = (("lean", rate(took["lean"])), ("streams", rate(took["streams"])))
+        return read_values(ratios(took["streams"], took["lean"]), absolute, note)
+
+    return lambda setting: subject.run(work(setting), uvloop=uvloop)
 
 
 def c_ping_pong(pin: Pin) -> Measure:
