@@ -1,5 +1,5 @@
-"""The least that a client in Python does: an id and a future for each call, msgspec, and a pipe that
-the event loop watches.
+"""The least that a client in Python does: an id and a future for each call, msgspec, and a pipe
+that the event loop watches.
 
 It has no time limits, no check of arguments, no cancellation, and does not notice when the child
 ends. So the time that it takes for a call is a bound for `host.call_tool`, which has all of these.
@@ -21,8 +21,8 @@ _decode = msgspec.json.Decoder().decode
 
 
 class LeanClient:
-    """A client of one child. A single request is written at once; others are written together, after
-    the current iteration of the event loop."""
+    """A client of one child. A single request is written at once; others are written together,
+    after the current iteration of the event loop."""
 
     def __init__(self, to: int, back: int) -> None:
         self._loop = asyncio.get_running_loop()
