@@ -179,6 +179,15 @@ async def test_a_handshake_that_gets_no_answer_names_the_cause_first(
     assert report.score == 0  # hardly anything of it was checked
 
 
+async def test_a_program_that_is_silent_is_not_told_that_it_exited() -> None:
+    """The check itself ends the process when it has waited long enough."""
+    silent = "import sys\nfor line in sys.stdin: pass"
+    spec = connection_spec([sys.executable, "-S", "-E", "-c", silent], "morphir", {})
+    [finding] = (await run_checks(spec, os.environ, Settings(reply_seconds=0.1))).faults
+    assert finding.message == "initialize was not answered in 0.3 s"
+    assert "does it flush stdout" in finding.fix
+
+
 def test_several_lines_of_noise_are_one_finding() -> None:
     ledger = Ledger(Conformance())
     ledger.add_problems([Problem("stdout-noise", line) for line in ("a", "b", "a", "b", "c")])
