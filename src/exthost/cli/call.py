@@ -43,7 +43,7 @@ from exthost.cli.running_host import (
 from exthost.cli.start_note import start_note
 from exthost.cli.started_extension import print_events, record_traffic, start_extension
 from exthost.cli.stream_display import StreamDisplay
-from exthost.cli.target_specs import find_spec, read_extensions, with_launch_flags
+from exthost.cli.target_specs import find_spec, read_extensions, refuse_dialect, with_launch_flags
 from exthost.cli.verb_loop import run_once
 from exthost.control.as_data import as_data
 from exthost.control.client import HostClient
@@ -158,6 +158,7 @@ def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
         )
     if spec is not None:
         return run_once(_call_extension(args, spec, name, arguments))
+    refuse_dialect(args)
     return run_once(_call_tool_of_config(args, name, arguments))
 
 
