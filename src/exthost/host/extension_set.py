@@ -16,7 +16,9 @@ A retired extension is *leaving* until its last process has ended. Only `close` 
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 
+from exthost.dialects.calls import EventSink
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.extension.extension import Extension
 from exthost.host.event_sinks import EventSinks
@@ -117,6 +119,11 @@ class ExtensionSet:
         If the new extension does not get ready, raise the reason and keep the old extension.
         """
         new = factory.make(spec, replaces=spec.id in self.by_id)
+        # As in `add`: the state changes of a new event sink must not start other event sinks.
+        with self._sinks.expect(spec.id) if _make_sink(new) is not None else nullcontext():
+            await self._replace(new, old_id)
+
+    async def _replace(self, new: Extension, old_id: str) -> None:
         try:
             new.admit()
             if new.starts_eagerly:
@@ -126,9 +133,9 @@ class ExtensionSet:
         except BaseException:
             await new.close()
             raise
-        old = self.by_id.get(spec.id)
-        renamed = self.by_id.pop(old_id, None) if old_id != spec.id else None
-        self.by_id[spec.id] = new  # an existing key keeps its position in the dict
+        old = self.by_id.get(new.id)
+        renamed = self.by_id.pop(old_id, None) if old_id != new.id else None
+        self.by_id[new.id] = new  # an existing key keeps its position in the dict
         # Publishes how the new extension differs from the old one, and continues its counts.
         new.take_over(old)
         self._registry.mark_stale()
@@ -148,8 +155,7 @@ class ExtensionSet:
 
     def _add_sink(self, extension: Extension) -> None:
         """Forward events to the extension, if its dialect and its spec make it an event sink."""
-        make_sink = extension.dialect.event_sink
-        sink = make_sink(extension.spec) if make_sink is not None else None
+        sink = _make_sink(extension)
         if sink is not None:
             self._sinks.add(extension, sink)
 
@@ -171,6 +177,12 @@ class ExtensionSet:
         """Kill every process at once."""
         for extension in self._all_with_processes():
             extension.kill()
+
+
+def _make_sink(extension: Extension) -> EventSink | None:
+    """Return which events the extension is sent; None if it is no event sink."""
+    make_sink = extension.dialect.event_sink
+    return make_sink(extension.spec) if make_sink is not None else None
 
 
 def not_open_error() -> UsageError:
