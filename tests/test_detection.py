@@ -99,6 +99,7 @@ async def test_one_that_reads_and_is_silent_is_given_up(short_patience: float) -
             pass
     assert caught.value.code == "X0504"
     assert "it read the opening and did not shake hands" in caught.value.message
+    assert "does it flush stdout" in caught.value.help
 
 
 async def test_one_that_dies_each_time_is_told_once_with_what_it_wrote(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import exthost.sdk
 from exthost.host.host_settings import HostSettings
 from exthost.host.registered_tools import RegisteredTools
 from exthost.offer import RegisteredTool
-from scripts.reference.markdown import code, page, table
+from scripts.reference.markdown import code, page, prose, table
 from scripts.reference.source_code import docstring, fields, members, signature
 
 _INTRODUCTION = """\
@@ -35,7 +35,7 @@ def api_page() -> str:
     parts += ["## HostSettings", *_class(HostSettings)]
     for kind in RETURNED:
         parts += [f"## {kind.__name__}", *_class(kind)]
-    parts += ["## exthost.sdk", docstring(exthost.sdk)]
+    parts += ["## exthost.sdk", prose(docstring(exthost.sdk))]
     for name in exthost.sdk.__all__:
         parts += [f"### exthost.sdk.{name}", *_described(getattr(exthost.sdk, name))]
     return page("Python API", *parts)
@@ -48,13 +48,13 @@ def _described(value: Any) -> list[str]:
     if isinstance(value, type):
         return _class(value)
     if inspect.isfunction(value):
-        return [f"```python\n{signature(value)}\n```", docstring(value)]
+        return [f"```python\n{signature(value)}\n```", prose(docstring(value))]
     return ["The version of the package, as text."]
 
 
 def _class(kind: type) -> list[str]:
     rows = [(code(name), code(type_), code(default)) for name, type_, default in fields(kind)]
-    parts = [docstring(kind), table(("Field", "Type", "Default"), rows)]
+    parts = [prose(docstring(kind)), table(("Field", "Type", "Default"), rows)]
     for member in members(kind):
-        parts += [f"```python\n{member.signature}\n```", member.doc]
+        parts += [f"```python\n{member.signature}\n```", prose(member.doc)]
     return parts

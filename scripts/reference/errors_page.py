@@ -4,7 +4,7 @@ from exthost import errors
 from exthost.dialects import find
 from exthost.error_catalog import ErrorEntry, load, read_table
 from exthost.errors import Evidence, ExthostError
-from scripts.reference.markdown import code, page, table
+from scripts.reference.markdown import code, page, prose, table
 from scripts.reference.source_code import docstring, fields
 
 _INTRODUCTION = """\
@@ -27,7 +27,7 @@ def errors_page() -> str:
         "## Classes",
         table(("Class", "Also a", "Exit code", ""), rows),
         "## Evidence",
-        docstring(Evidence),
+        prose(docstring(Evidence)),
         table(("Field", "Type"), evidence),
         "## Codes",
     ]

@@ -1,7 +1,7 @@
 """The page of the events, from their classes."""
 
 from exthost import events
-from scripts.reference.markdown import code, page, table
+from scripts.reference.markdown import code, page, prose, table
 from scripts.reference.source_code import docstring, fields
 
 _INTRODUCTION = """\
@@ -23,5 +23,9 @@ def events_page() -> str:
     parts = [_INTRODUCTION]
     for kind in events.EVERYTHING:
         rows = [(code(name), code(type_), code(default)) for name, type_, default in fields(kind)]
-        parts += [f"## {kind.__name__}", docstring(kind), table(("Field", "Type", "Default"), rows)]
+        parts += [
+            f"## {kind.__name__}",
+            prose(docstring(kind)),
+            table(("Field", "Type", "Default"), rows),
+        ]
     return page("Events", *parts)

@@ -4,7 +4,7 @@ import inspect
 from typing import Any
 
 from exthost.dialects import find
-from scripts.reference.markdown import page
+from scripts.reference.markdown import page, prose
 from scripts.reference.source_code import docstring, members
 
 _INTRODUCTION = """\
@@ -25,8 +25,8 @@ def facets_page() -> str:
 
 def _facet(make: Any) -> list[str]:
     assert inspect.isclass(make), "a facet is a class over Caller"
-    parts = [docstring(make)]
+    parts = [prose(docstring(make))]
     for member in members(make):
         if member.name != "on_new_process":  # called by the host
-            parts += [f"```python\n{member.signature}\n```", member.doc]
+            parts += [f"```python\n{member.signature}\n```", prose(member.doc)]
     return parts

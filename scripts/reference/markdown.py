@@ -1,6 +1,11 @@
-"""Makes Markdown tables, and escapes text so that it has no special meaning in Markdown."""
+"""Makes Markdown tables and prose, and escapes text that would have a meaning in Markdown."""
 
+import re
 from collections.abc import Iterable, Sequence
+
+# A line of an aligned list in a docstring, such as `shared    whether …`, and its second line.
+_ENTRY = re.compile(r"(\w[\w, ]*?) {2,}(\S.*)")
+_MORE = re.compile(r" {4,}(\S.*)")
 
 NOTICE = "<!-- Written by `make reference` from the code. Do not edit. -->\n"
 
@@ -15,6 +20,26 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def prose(doc: str) -> str:
+    """Return a docstring as Markdown. An aligned list of names and their meanings, which Markdown
+    would join into one paragraph, becomes a table."""
+    return "\n\n".join(_as_table(paragraph) or paragraph for paragraph in doc.split("\n\n"))
+
+
+def _as_table(paragraph: str) -> str:
+    """Return an aligned list as a table; "" if the paragraph is no such list."""
+    rows: list[tuple[str, str]] = []
+    for line in paragraph.splitlines():
+        if entry := _ENTRY.fullmatch(line):
+            rows.append((code(entry[1]), entry[2]))
+        elif rows and (more := _MORE.fullmatch(line)):
+            name, meaning = rows[-1]
+            rows[-1] = (name, f"{meaning} {more[1]}")
+        else:
+            return ""
+    return table(("Name", "Meaning"), rows).rstrip("\n")
 
 
 def code(text: str) -> str:

@@ -5,7 +5,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from exthost.cluster.engines import Engines
@@ -39,13 +39,7 @@ def connection_spec(
 ) -> Spec:
     """Return the spec of the extension that `connect` runs. If `dialect` is None, the spec has only
     a placeholder for it, because the dialect is detected later."""
-    if isinstance(command, str) or not command:
-        raise UsageError(
-            "X1310",
-            "a command is a list of words, not a string: there is no shell",
-            help='write ["python3", "ext.py"]',
-        )
-    argv = [str(argument) for argument in command]
+    argv = _read_command(command)
     entry = {
         **settings,
         "name": settings.get("name") or command_id(argv),
@@ -53,6 +47,20 @@ def connection_spec(
         "source": {"type": "process", "command": argv[0], "args": argv[1:]},
     }
     return read_named_manifest(spec_from_mapping(entry))
+
+
+def _read_command(command: object) -> list[str]:
+    """Return the words of a command as strings. Raises UsageError."""
+    if isinstance(command, str):
+        why = "a command is a list of words, not a string: there is no shell"
+    elif isinstance(command, bytes) or not isinstance(command, Iterable):
+        why = f"a command is a list of words, not {type(command).__name__}"
+    else:
+        argv = [str(argument) for argument in command]
+        if argv and argv[0].strip():
+            return argv
+        why = "the command is empty: its first word must be a program"
+    raise UsageError("X1310", why, help='write ["python3", "ext.py"]')
 
 
 class Connection(OpenedByWith):

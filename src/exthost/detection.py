@@ -83,6 +83,7 @@ class DetectedConnection(OpenedByWith):
         self._seconds = SEARCH_SECONDS if seconds is None else seconds
         self._connection: Connection | None = None
         self._errors: list[HandshakeFailed] = []
+        self._wrote_nothing = False  # whether it read the opening of a dialect and wrote nothing
         self.attempts: list[Attempt] = []
 
     async def __aenter__(self) -> Extension:
@@ -162,6 +163,7 @@ class DetectedConnection(OpenedByWith):
             if now - began >= seconds_left:
                 raise _too_slow_error(self._seconds, connection)
             if now - silent_since >= max_silence:
+                self._wrote_nothing |= progress is not None and not progress.first_output
                 raise _SilentProgram(
                     "X0504", f"it read the opening and did not shake hands in {max_silence:g} s"
                 )
@@ -178,13 +180,16 @@ class DetectedConnection(OpenedByWith):
                 help="its stderr says why; or it needs its own option to speak a dialect",
                 evidence=evidence,
             )
+        help = "name its dialect with --dialect or dialect=…; some need their manifest"
+        if self._wrote_nothing:
+            help = f"does it flush stdout after each message? if it does, {help}"
         attempts_text = "; ".join(f"{name}: {message}" for name, message in self.attempts)
         return HandshakeFailed(
             "X0504",
             "no dialect was found that it speaks. Tried: "
             f"{attempts_text or 'none, for lack of time'}",
             extension=id,
-            help="name its dialect with --dialect or dialect=…; some need their manifest",
+            help=help,
             evidence=evidence,
         )
 

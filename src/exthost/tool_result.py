@@ -217,9 +217,15 @@ class _AnnotatedResult(ToolResult):
 
 
 def tool_error(
-    result: ToolResult, tool: str, *, extension: str = "", evidence: Evidence = NO_EVIDENCE
+    result: ToolResult,
+    tool: str,
+    *,
+    extension: str = "",
+    evidence: Evidence = NO_EVIDENCE,
+    help: str = "",
 ) -> CallFailed:
-    """Return the error for a result of this tool that is marked as an error."""
+    """Return the error for a result of this tool that is marked as an error. `help` is what to do
+    next; "" for general advice."""
     if result.error_reply is not None:
         return result.error_reply
     text = result.text
@@ -230,7 +236,8 @@ def tool_error(
         error_message=text,
         data=result.raw,
         extension=extension,
-        help="the tool reports this itself: check the arguments, or the log of the extension; in "
+        help=help
+        or "the tool reports this itself: check the arguments, or the log of the extension; in "
         "Python, `data` of the error has the whole result, and check=False returns it",
         evidence=evidence,
     )

@@ -137,14 +137,18 @@ async def test_without_a_fault_every_check_passes(dialect: str, tmp_path: Path) 
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("dialect", ["nexo", "mcp"])
-async def test_a_tool_that_fails_when_it_is_called_is_not_told_to_change_its_schema(
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "mcp"])
+async def test_a_tool_that_fails_when_it_is_called_has_kept_the_protocol(
     dialect: str, tmp_path: Path
 ) -> None:
     settings = Settings(reply_seconds=60, calls=(("shout", {}),))
     report = await run_checks(planted("none", dialect, tmp_path), os.environ, settings)
-    [finding] = [finding for finding in report.faults if finding.rule.name == "result"]
-    assert "--call" in finding.fix and "schema" not in finding.fix
+    assert report.ok
+    outcomes = {outcome.rule.name: outcome for outcome in report.outcomes}
+    [finding] = outcomes["tool-failure"].findings
+    assert outcomes["tool-failure"].status == "warning"
+    assert finding.message.startswith("shout failed: ") and "--call" in finding.rule.fix
+    assert outcomes["result"].status == "skipped" and "shout failed" in outcomes["result"].reason
 
 
 @pytest.mark.more  # waits for a reply that never comes
@@ -177,6 +181,15 @@ async def test_a_handshake_that_gets_no_answer_names_the_cause_first(
     assert finding.rule.name == "handshake"
     assert finding.message.startswith(message) and fix in finding.fix
     assert report.score == 0  # hardly anything of it was checked
+
+
+async def test_a_program_that_is_silent_is_not_told_that_it_exited() -> None:
+    """The check itself ends the process when it has waited long enough."""
+    silent = "import sys\nfor line in sys.stdin: pass"
+    spec = connection_spec([sys.executable, "-S", "-E", "-c", silent], "morphir", {})
+    [finding] = (await run_checks(spec, os.environ, Settings(reply_seconds=0.1))).faults
+    assert finding.message == "initialize was not answered in 0.3 s"
+    assert "does it flush stdout" in finding.fix
 
 
 def test_several_lines_of_noise_are_one_finding() -> None:
@@ -221,4 +234,6 @@ def test_there_are_thirty_faults_and_every_rule_has_one() -> None:
     assert len({one.name for one in FAULTS}) >= 30
     rules = {rule.name for rule in all_rules(Conformance())}
     # These need a manifest, a program that is not there, and a limit: see the tests of the verb.
-    assert rules - {one.rule for one in FAULTS} == {"manifest", "start", "time"}
+    # A tool that fails is no fault: it has a test above.
+    without = {"manifest", "start", "time", "tool-failure"}
+    assert rules - {one.rule for one in FAULTS} == without

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from exthost.check.pytest_plugin import find_folder
 from tests.check.test_planted_faults import BAD
 
 RUN_SECONDS = 150.0
@@ -44,3 +45,33 @@ def test_the_fixture_fails_with_the_report_and_options_make_a_test_of_each_rule(
     assert "refused to initialize: no" in done.stdout
     assert "fix:" in done.stdout
     assert "2 failed, 3 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("place", ["project/tests", "project"])
+def test_paths_are_those_of_the_test_file_or_of_the_root_folder(place: str, tmp_path: Path) -> None:
+    folders = [tmp_path / "project" / "tests", tmp_path / "project"]
+    folders[0].mkdir(parents=True)
+    (tmp_path / place / "ext.py").touch()
+    assert find_folder([sys.executable, "ext.py"], folders) == tmp_path / place
+    assert find_folder("./ext.py", folders) == tmp_path / place
+    assert find_folder("nowhere", folders) == folders[0]
+
+
+@pytest.mark.more
+def test_the_fixture_works_from_any_current_folder(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "tests").mkdir(parents=True)
+    (project / "pytest.ini").write_text("[pytest]\n")
+    (project / "root.py").write_bytes(BAD.read_bytes())
+    (project / "tests" / "beside.py").write_bytes(BAD.read_bytes())
+    (project / "tests" / "test_it.py").write_text(
+        f"COMMAND = [{sys.executable!r}, '-S', '-E']\n"
+        "WORDS = ['morphir', 'none']\n"
+        "def test_beside(exthost_check):\n"
+        "    report = exthost_check([*COMMAND, 'beside.py', *WORDS], dialect='morphir')\n"
+        "    assert report.extension == 'beside'\n"
+        "def test_root(exthost_check):\n"
+        "    exthost_check([*COMMAND, './root.py', *WORDS], dialect='morphir')\n"
+    )
+    done = run_pytest(tmp_path, "project/tests/test_it.py")
+    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr

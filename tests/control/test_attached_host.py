@@ -65,6 +65,23 @@ async def test_calls_have_the_results_and_errors_of_a_host(tmp_path: Path) -> No
                 one["nope"]
 
 
+@pytest.mark.parametrize("with_progress", [False, True])
+async def test_the_error_of_a_tool_has_the_advice_and_evidence_of_the_host(
+    with_progress: bool, tmp_path: Path
+) -> None:
+    on_progress = print if with_progress else None  # this one is called in a task
+    async with both(tmp_path) as (host, attached):
+        await host["toy"].start()
+        [session] = host["toy"].queue.live_sessions
+        session.diagnostics.suggest_grant = lambda text: "grant it permissions.network"
+        for one in (host, attached):
+            with pytest.raises(errors.CallFailed) as failed:
+                await one["toy"].call_tool("fail", on_progress=on_progress)
+            assert failed.value.code == "X0702"
+            assert failed.value.help == "grant it permissions.network"
+            assert failed.value.evidence.argv == session.diagnostics.evidence().argv
+
+
 def test_a_host_on_uvloop_is_attached_to_from_uvloop(tmp_path: Path) -> None:
     uvloop = pytest.importorskip("uvloop")
     path = tmp_path / "exthost.toml"

@@ -309,6 +309,9 @@ async def test_an_error_reply_is_returned_and_restarts_nothing() -> None:
         assert isinstance(error, CallFailed)
         assert (error.error_code, error.data) == (-32000, [1])
         assert ext.stats.restarts == 0
+        error = await failing(ext.call_tool("ask"))
+        assert isinstance(error, CallFailed)
+        assert error.message.startswith("ask was answered with an error")
 
 
 @shows("synaps-life-04", "synaps-life-05")

@@ -1,6 +1,7 @@
 """The reference is complete and fits the code."""
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from exthost.dialects import find
 from exthost.events import EVERYTHING
 from scripts.reference.api_page import RETURNED
 from scripts.reference.facet_modules import facet_modules
+from scripts.reference.markdown import prose
 from scripts.reference.pages import pages as generate_pages
 from scripts.reference.source_code import docstring, members
 
@@ -24,6 +26,34 @@ def test_every_page_is_what_the_code_says_now() -> None:
         assert file.exists() and file.read_text() == text, f"{name} is stale: run `make reference`"
     generated = {name for name in pages() if name.startswith("reference/")}
     assert {f"reference/{file.name}" for file in DOCS.glob("reference/*.md")} == generated
+
+
+def test_an_aligned_list_in_a_docstring_becomes_a_table() -> None:
+    doc = """Create it.
+
+shared    whether calls come
+          from several threads
+on, off   a | b
+
+    ext.call()  # not a list"""
+    assert (
+        prose(doc)
+        == """Create it.
+
+| Name | Meaning |
+| --- | --- |
+| `shared` | whether calls come from several threads |
+| `on, off` | a \\| b |
+
+    ext.call()  # not a list"""
+    )
+
+
+def test_no_aligned_list_is_left_in_the_pages() -> None:
+    for name, text in pages().items():
+        outside_of_code = "".join(text.split("```")[::2])
+        found = re.findall(r"^\w[\w, ]* {2,}\S.*", outside_of_code, re.MULTILINE)
+        assert not found, f"{name}: {found[:3]}"
 
 
 def test_the_modules_of_facets_are_what_the_packages_say_now() -> None:

@@ -228,6 +228,21 @@ class Deaf:
         self.told.append(params["envelope"]["event"])
 
 
+async def test_a_sink_that_a_reload_brings_does_not_start_the_others(tmp_path: Path) -> None:
+    """`replace` of an id that is not there yet, as for a new manifest."""
+    kinds = ("extension.", "process.")
+    host = host_of(sink(tmp_path, *kinds))
+    [spec] = find_extensions(host_of(sink(tmp_path, *kinds, id="b")).config).specs
+    spawned = spawns(host)
+    async with host:
+        await host.replace(spec)
+        await host.flush_events()
+        assert spawned == [] and host["b"].state == "admitted"
+        await host["b"].start()
+        await host.flush_events()
+        assert spawned == ["b"] and host["toy"].state == "admitted"
+
+
 @shows("roder-events-02", "roder-life-06")
 async def test_beyond_256_waiting_events_they_are_dropped_and_counted() -> None:
     bus, deaf = Bus(), Deaf()

@@ -204,8 +204,10 @@ async def test_an_exception_is_an_error_reply_and_its_traceback_is_on_stderr(
     if dialect != "roder":  # where nothing of what passes is logged
         text = "\n".join(lines)
         assert "Traceback" in text and "the value is odd" in text
-        # The author's own frames, without those of the SDK before them.
+        # Only the author's own frames; a result without one is named by its handler.
         assert re.search(r'Traceback .*:\n +File "[^"]*/waiting.py"', text), text
+        assert re.search(r'File "[^"]*/waiting.py", line \d+, in unwritable: its arg', text), text
+        assert "/exthost/sdk/" not in text, text
         assert "come back tomorrow" not in text
 
 

@@ -23,6 +23,8 @@ TRIED = [
     for one in PROJECTS
 ]
 
+ROOT = Path(__file__).parents[2]
+
 # A first build of a toolchain, beside other work.
 BUILD_SECONDS = 200.0
 
@@ -50,6 +52,33 @@ def test_a_new_extension_passes_its_own_test_and_is_inspected(
         assert "shout" in shown.stdout and "count" in shown.stdout
 
 
+@pytest.mark.more  # builds a wheel, and installs it and pytest into a new environment
+def test_the_commands_of_its_readme_work_in_a_new_environment(tmp_path: Path) -> None:
+    folder = tmp_path / "fresh"
+    create(str(folder), "synaps", "tool")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, capture_output=True, timeout=BUILD_SECONDS, check=True)
+    lines = (folder / "README.md").read_text().splitlines()
+    commands = [line for line in lines if line.startswith("    ") and "exthost dev" not in line]
+    assert len(commands) >= 5 and "pytest" in commands[2]
+    # The package is not published yet, so pip finds it in the folder of its wheel.
+    names = [name for name in os.environ if not name.startswith(("PYTHON", "VIRTUAL_ENV"))]
+    environ = {name: os.environ[name] for name in names} | {"PIP_FIND_LINKS": str(tmp_path)}
+    done = subprocess.run(
+        ["sh", "-ec", "\n".join(commands)],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS,
+        check=False,
+    )
+    if "No matching distribution found for msgspec" in done.stderr:
+        pytest.skip("pip reaches no package index")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout and "shout" in done.stdout
+
+
 @pytest.mark.parametrize(("template", "dialect"), PROJECTS)
 def test_its_readme_names_the_verbs_for_authors_and_what_to_install(
     template: str, dialect: str
@@ -58,6 +87,8 @@ def test_its_readme_names_the_verbs_for_authors_and_what_to_install(
     for words in ("exthost inspect ", "exthost check ", "exthost dev ", "-r requirements.txt"):
         assert words in files["README.md"]
     assert "exthost" in files["requirements.txt"].splitlines()
+    before_its_test = files["README.md"].partition("python3 -m pytest")[0]
+    assert "pip install -r requirements.txt pytest" in before_its_test
 
 
 @pytest.mark.parametrize(("template", "dialect"), PROJECTS)

@@ -38,6 +38,9 @@ _EXIT_SECONDS = 1.0
 # How long to wait for more output if the output so far contains no usable reply.
 _IDLE_SECONDS = 2.0
 
+# How long to wait for output after the end of the input was sent to a process that wrote nothing.
+_LAST_OUTPUT_SECONDS = 2.0
+
 # Rules that may be broken although the reply can be read.
 _HARMLESS = frozenset(
     {"stdout-noise", "byte-order-mark", "version-member", "error-form", "reply-form", "reply-once"}
@@ -72,6 +75,7 @@ class CheckedProcess:
         self.notifications: list[Notification] = []
         self.is_broken = False  # whether the output cannot be read any further
         self.splits = False  # whether every message is written in pieces
+        self.writes_at_end_only = False  # see `find_unflushed_output`
         self._host_results = conformance.host_results
         self._bytes_received = 0
         self._is_inside_frame = False  # the last output completed no frame
@@ -90,6 +94,7 @@ class CheckedProcess:
 
     def _on_output(self, data: bytes) -> None:
         if not data:
+            self._output_came.set()
             # Wait for the exit, because its status explains more than the end of the output.
             self._loop.call_later(_EXIT_SECONDS, self._fail_all)
             if self.pipes.has_exited:
@@ -309,6 +314,23 @@ class CheckedProcess:
     def has_written(self) -> bool:
         """Whether the process has written anything to its stdout."""
         return self._bytes_received > 0
+
+    @property
+    def has_read(self) -> bool:
+        """Whether the process has read everything that was sent to it."""
+        return not self.pipes.count_unread()
+
+    async def find_unflushed_output(self, seconds: float = _LAST_OUTPUT_SECONDS) -> None:
+        """Close the stdin of a process that has written nothing, and set `writes_at_end_only` if it
+        writes then: it keeps its output in a buffer and does not flush it."""
+        self._output_came.clear()
+        self.pipes.close_stdin()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._output_came.wait()
+        except TimeoutError:
+            return
+        self.writes_at_end_only = self.has_written
 
     def describe_end(self) -> str:
         """Return a phrase that says how the process ended, or that it still runs."""

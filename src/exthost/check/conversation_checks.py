@@ -34,7 +34,9 @@ SLOW_START_SECONDS = 5.0
 
 _UNKNOWN = Request(UNKNOWN_METHOD, {})
 
-_TOOL_FAILED = "the tool itself failed: see stderr, or give --call arguments that it accepts"
+# The JSON-RPC code of a method that does not exist.
+_NO_SUCH_METHOD = -32601
+
 _TOOL_ENDED_IT = "the call ended the process: see stderr, and catch exceptions around each call"
 _TOOL_SILENT = (
     "no reply came: answer every call, with an error if need be; --reply-timeout gives it more time"
@@ -231,9 +233,9 @@ class ConversationChecks:
 
     async def _check_results(self, process: CheckedProcess) -> None:
         if not self._settings.calls:
-            self._ledger.skip("result", "no tool was called: --call NAME calls one")
+            for rule in ("result", "tool-failure"):
+                self._ledger.skip(rule, "no tool was called: --call NAME calls one")
             return
-        began = time.perf_counter()
         tools = {tool.name: tool for tool in self.offer.tools}
         for name, arguments in self._settings.calls:
             if name not in tools:
@@ -245,10 +247,14 @@ class ConversationChecks:
             if live is None:
                 return
             live.byte_log.clear()  # the evidence begins with this call
+            began = time.perf_counter()
             try:
                 call = ToolCall(name, arguments, tool=tools[name])
                 result = await call_tool(live, call, self.offer, self._seconds)
             except (NoAnswer, ExthostError) as error:
+                if isinstance(error, CallFailed) and error.error_code != _NO_SUCH_METHOD:
+                    self._record_tool_failure(live, name, error.error_message or error.message)
+                    continue
                 fix = _suggest_fix(error, live)
                 self._ledger.add_finding(
                     "result", f"{name}: {describe_error(error)}", live, fix=fix
@@ -257,14 +263,19 @@ class ConversationChecks:
                     await self._drop(live)
                 continue
             self._check_result(live, name, tools[name].output_schema, result)
-        self._ledger.mark_checked("result", time.perf_counter() - began)
+            self._ledger.mark_checked("tool-failure", time.perf_counter() - began)
+
+    def _record_tool_failure(self, process: CheckedProcess, name: str, why: str) -> None:
+        """Record that a tool failed. It may fail, so no rule of the dialect is broken."""
+        self._ledger.add_finding("tool-failure", f"{name} failed: {why[:300]}", process)
+        self._ledger.skip("result", f"{name} failed, so there is no result to check")
 
     def _check_result(self, process: CheckedProcess, name: str, schema: Any, result: Any) -> None:
         reader = process.dialect.result_reader
         if reader.is_error is not None and reader.is_error(result):
-            why = f"{name} failed: {reader.text(result)[:300]}"
-            self._ledger.add_finding("result", why, process, fix=_TOOL_FAILED)
+            self._record_tool_failure(process, name, reader.text(result))
             return
+        self._ledger.mark_checked("result")
         checker = Checker.of(schema)
         if checker is not None:
             for problem in checker.problems(reader.data(result), "result"):
@@ -319,8 +330,6 @@ class ConversationChecks:
 
 def _suggest_fix(error: NoAnswer | ExthostError, process: CheckedProcess) -> str:
     """Return what to do about a call that failed; "" for the fix that the rule suggests."""
-    if isinstance(error, CallFailed):
-        return _TOOL_FAILED
     if isinstance(error, AnswerTimeout):
         return _TOOL_SILENT
     return _TOOL_ENDED_IT if process.pipes.status is not None else ""

@@ -127,11 +127,11 @@ class Pipes:
         the process may still be starting, and the wait has no limit.
         """
         for _ in range(_UNREAD_POLLS) if has_begun else count():
-            if not self._count_unread() or self._exited.is_set():
+            if not self.count_unread() or self._exited.is_set():
                 return
             await asyncio.sleep(_POLL_SECONDS if has_begun else _START_POLL_SECONDS)
 
-    def _count_unread(self) -> int:
+    def count_unread(self) -> int:
         """Return the number of bytes in the pipe that the process has not read yet."""
         try:
             unread = fcntl.ioctl(self._child.stdin, termios.FIONREAD, bytes(4))

@@ -8,11 +8,16 @@ Enable it with `pytest_plugins = ["exthost.check.pytest_plugin"]` in `conftest.p
         exthost_check("./weather")
         exthost_check(["python3", "text.py"], dialect="mcp", call={"shout": {"text": "hi"}})
 
+The fixture looks for relative paths in the folder of the test file first, then in pytest's root
+folder, whatever the current folder is. Paths of `--exthost-check` are relative to the current
+folder.
+
 It is not registered as an entry point, because pytest would then rewrite the assertions of all of
 exthost in every test run of every project that has exthost installed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -47,7 +52,6 @@ def check_extension(
     """
     import asyncio
     import os
-    from pathlib import Path
 
     from exthost.check.manifest_check import check_manifest
     from exthost.check.run import run_checks
@@ -67,12 +71,32 @@ def check_extension(
     return check_manifest(spec).add_to(report)
 
 
+def find_folder(target: str | Sequence[str], folders: Sequence[Path]) -> Path:
+    """Return the first of these folders that has the path, or a file that the command names. If
+    none has it, return the first folder."""
+    words = [target] if isinstance(target, str) else target
+    words = [word for word in words if not Path(word).is_absolute()]
+    for folder in folders:
+        if any((folder / word).exists() for word in words):
+            return folder
+    return folders[0]
+
+
 @pytest.fixture
-def exthost_check() -> "Callable[..., Report]":
+def exthost_check(request: pytest.FixtureRequest) -> "Callable[..., Report]":
     """Return a function that checks an extension, fails the test with the report if there is a
-    fault, and returns the report otherwise. It takes what `check_extension` takes."""
+    fault, and returns the report otherwise. It takes what `check_extension` takes. Relative paths
+    are those of the folder of the test file, or else of pytest's root folder."""
 
     def check(target: str | Sequence[str], **options: Any) -> "Report":
+        folder = find_folder(target, (request.path.parent, request.config.rootpath))
+        if isinstance(target, str):
+            target = str(folder / target)
+        elif target:
+            from exthost.connection import command_id
+
+            # A command that names its own folder is left as it is.
+            options = {"cwd": str(folder), "name": command_id(_absolute(target, folder))} | options
         report = check_extension(target, **options)
         if not report.ok:
             from exthost.check.report_text import report_lines
@@ -81,6 +105,11 @@ def exthost_check() -> "Callable[..., Report]":
         return report
 
     return check
+
+
+def _absolute(command: Sequence[str], folder: Path) -> list[str]:
+    """Return a command with absolute paths of the files in this folder."""
+    return [str(folder / word) if (folder / word).is_file() else word for word in command]
 
 
 class RuleFailed(Exception):

@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from exthost.check.checked_process import CheckedProcess, NoAnswer, describe_error
+from exthost.check.checked_process import AnswerTimeout, CheckedProcess, NoAnswer, describe_error
 from exthost.check.conversation_checks import SLOW_START_SECONDS, ConversationChecks
 from exthost.check.findings import Report
 from exthost.check.ledger import Ledger
@@ -28,6 +28,8 @@ _WROTE_NOTHING = (
     "it wrote nothing: does it flush stdout after each message, and does it read stdin in a loop?"
 )
 
+_DOES_NOT_FLUSH = "flush stdout after each message: in Python print(…, flush=True)"
+
 _EXITED = "it must read stdin until its end, and exit only then; with the SDK, call ext.run()"
 
 # Rules that the audit checks on every message that is received.
@@ -36,12 +38,21 @@ _JSON_RULES = ("json", "utf8", "number", "reply-id", "reply-id-type", "reply-onc
 _OFFER_RULES = ("offer", "tools", "input-schema", "output-schema")
 
 
-async def run_checks(spec: Spec, environ: Mapping[str, str], settings: Settings) -> Report:
-    """Check an extension and return the report. Mistakes of the extension are never raised."""
+async def run_checks(
+    spec: Spec,
+    environ: Mapping[str, str],
+    settings: Settings,
+    *,
+    announce: Callable[[str], None] | None = None,
+) -> Report:
+    """Check an extension and return the report. Mistakes of the extension are never raised.
+    `announce` is called with a line for a person if the first handshake takes long."""
     conformance = find_conformance(spec.dialect)
     ledger = Ledger(conformance)
     dialect = find_dialect(spec.dialect)
-    starter = Starter(spec, dialect, conformance, environ, ledger, settings.reply_seconds)
+    starter = Starter(
+        spec, dialect, conformance, environ, ledger, settings.reply_seconds, announce=announce
+    )
     began = time.perf_counter()
     default_reason = "not reached"
     try:
@@ -93,10 +104,14 @@ async def _check(
         try:
             process, offer = await starter.connect()
         except (NoAnswer, HandshakeFailed, ProtocolViolation, CallFailed) as error:
+            assert starter.latest is not None
+            # What the process did by itself: `release_all` ends it.
+            pipes = starter.latest.pipes
+            has_ended = pipes.status is not None or pipes.ended.is_set()
+            has_exited = has_ended and not isinstance(error, AnswerTimeout)
             await starter.release_all()
             ledger.mark_checked("start")
-            assert starter.latest is not None
-            message, fix = _explain_handshake(error, starter.latest)
+            message, fix = _explain_handshake(error, starter.latest, has_exited=has_exited)
             ledger.add_finding("handshake", message, starter.latest, fix=fix)
             return "the handshake failed"
         except ExthostError as error:
@@ -138,22 +153,26 @@ async def _check(
     return "not needed in this dialect"
 
 
-def _explain_handshake(error: NoAnswer | ExthostError, process: CheckedProcess) -> tuple[str, str]:
+def _explain_handshake(
+    error: NoAnswer | ExthostError, process: CheckedProcess, *, has_exited: bool
+) -> tuple[str, str]:
     """Return why a handshake failed, and what to do; "" for the fix that the rule suggests. A cause
-    that stderr names comes first."""
+    that stderr names comes first. `has_exited`: the process ended by itself."""
     reason = describe_error(error)
     if isinstance(error, ExthostError):
         return reason, error.help
+    if process.writes_at_end_only:
+        return f"{reason}; it wrote only when its stdin was closed", _DOES_NOT_FLUSH
     stderr = process.pipes.stderr
     if missing := find_missing(stderr):
         return f"{missing}; {reason}", _RUN_BY_HAND
     if any(line.startswith("Traceback (most recent call last)") for line in stderr):
         return f"it failed with {stderr[-1]}; {reason}", _RUN_BY_HAND
-    if stderr and process.pipes.status is not None:
+    if stderr and has_exited:
         return reason, _RUN_BY_HAND
     if process.has_written:
         return reason, ""
-    return reason, _WROTE_NOTHING if process.pipes.status is None else _EXITED
+    return reason, _EXITED if has_exited else _WROTE_NOTHING
 
 
 def _mark_all_checked(ledger: Ledger, names: tuple[str, ...]) -> None:

@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from exthost.check.checked_process import CheckedProcess, NoAnswer
+from exthost.check.checked_process import AnswerTimeout, CheckedProcess, NoAnswer
 from exthost.check.ledger import Ledger
 from exthost.check.settings import REPLY_SECONDS
 from exthost.dialects.base import Dialect
@@ -25,6 +25,9 @@ _UNBUFFERED = "PYTHONUNBUFFERED"
 # many times that limit, because the program also has to start.
 _START_FACTOR = 3
 
+# A handshake that takes longer is announced.
+_ANNOUNCED_SECONDS = 3.0
+
 
 class Starter:
     """Starts processes as the host does: with the same program, variables, folder and sandbox.
@@ -40,7 +43,9 @@ class Starter:
         environ: Mapping[str, str],
         ledger: Ledger,
         reply_seconds: float,
+        announce: Callable[[str], None] | None = None,
     ) -> None:
+        """`announce` is called with a line for a person if the first handshake takes long."""
         self.spec = spec
         self.dialect = dialect
         self.ledger = ledger
@@ -51,6 +56,7 @@ class Starter:
         # The host's own limit, unless the time limit of replies is shorter than the default.
         is_short = reply_seconds < REPLY_SECONDS
         self._handshake_seconds = min(limit, _START_FACTOR * reply_seconds) if is_short else limit
+        self._announce = announce
         self._uses_fallback = False
         self._processes: list[CheckedProcess] = []
         self._admission: Admission | None = None
@@ -96,17 +102,35 @@ class Starter:
         fallback = self.dialect.fallback if self._uses_fallback else None
         steps = (fallback or self.dialect.handshake)(process.launch.context)
         began = time.perf_counter()
+        timer = asyncio.get_running_loop().call_later(
+            _ANNOUNCED_SECONDS, self._announce_wait, process
+        )
         try:
             offer = await process.shake_hands(steps, self._handshake_seconds)
             self.start_seconds = max(self.start_seconds, time.perf_counter() - began)
             self.has_connected = True
             return offer
-        except (NoAnswer, ExthostError):
+        except (NoAnswer, ExthostError) as error:
+            if isinstance(error, AnswerTimeout) and process.is_alive and not process.has_written:
+                await process.find_unflushed_output()
             if (problem := process.unfinished_frame()) is not None:
                 process.problems.append((problem, process.byte_log.format_last()))
             raise
         finally:
+            timer.cancel()
             self.all_starts_seconds += time.perf_counter() - began
+
+    def _announce_wait(self, process: CheckedProcess) -> None:
+        """Announce what the handshake waits for, unless an earlier one took long, too."""
+        if self._announce is None or not process.is_alive:
+            return
+        self._announce(
+            f"waiting for the handshake of {self.spec.id}: "
+            f"{describe_wait(has_read=process.has_read, has_written=process.has_written)} "
+            f"(for at most {self._handshake_seconds:g} s; "
+            f"a --reply-timeout below {REPLY_SECONDS:g}s shortens it)"
+        )
+        self._announce = None
 
     async def release(self, process: CheckedProcess) -> None:
         """End a process, and record the problems of its messages."""
@@ -119,6 +143,17 @@ class Starter:
         """End every process."""
         for process in list(self._processes):
             await self.release(process)
+
+
+def describe_wait(*, has_read: bool, has_written: bool) -> str:
+    """Return a phrase that says what a process in a handshake has done so far."""
+    if has_written:
+        return "it has written something, but not the whole answer"
+    if has_read:
+        return (
+            "it has read the request and written nothing; does it flush stdout after each message?"
+        )
+    return "it has not read the request yet; it may still be starting"
 
 
 def _buffered(environ: Mapping[str, str], spec: Spec) -> Mapping[str, str]:

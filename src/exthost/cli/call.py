@@ -43,11 +43,11 @@ from exthost.cli.running_host import (
 from exthost.cli.start_note import start_note
 from exthost.cli.started_extension import print_events, record_traffic, start_extension
 from exthost.cli.stream_display import StreamDisplay
-from exthost.cli.target_specs import find_spec, read_extensions, with_launch_flags
+from exthost.cli.target_specs import find_spec, read_extensions, refuse_dialect, with_launch_flags
 from exthost.cli.verb_loop import run_once
 from exthost.control.as_data import as_data
 from exthost.control.client import HostClient
-from exthost.control.protocol import Request, read_error
+from exthost.control.protocol import Request, read_error, read_tool_error
 from exthost.control.requests import own_tool_name
 from exthost.dialects.base import Dialect
 from exthost.dialects.find import find_dialect
@@ -57,7 +57,7 @@ from exthost.extension.extension import Extension
 from exthost.host.host import Host
 from exthost.names import capability_fits
 from exthost.spec import Spec
-from exthost.tool_result import ToolResult, tool_error
+from exthost.tool_result import ToolResult
 from exthost.wire import jsontext
 from exthost.wire.lines import BOM
 
@@ -158,6 +158,7 @@ def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
         )
     if spec is not None:
         return run_once(_call_extension(args, spec, name, arguments))
+    refuse_dialect(args)
     return run_once(_call_tool_of_config(args, name, arguments))
 
 
@@ -188,7 +189,8 @@ def _call_in_running_host(
     result = ToolResult(answer["raw"], dialect.result_reader)
     code = _print_result(args, tool["extension"], dialect, result)
     if code == EXIT_ERROR_RESULT and not args.method:
-        _print_error_result(args, tool_error(result, tool["tool"], extension=tool["extension"]))
+        error = read_tool_error(answer, result, tool["tool"], tool["extension"])
+        _print_error_result(args, error)
     return EXIT_ERROR_RESULT if answer.get("is_error") else code
 
 

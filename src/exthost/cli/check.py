@@ -5,7 +5,10 @@
 
 Every finding names the rule that is broken, the bytes that both sides sent, and a fix. By default,
 tools are called only with invalid arguments, which they must refuse; --call NAME, or
---call 'NAME {"k": 1}', makes a valid call and checks the result against the tool's schema.
+--call 'NAME {"k": 1}', makes a valid call and checks the result against the tool's schema. A
+tool that fails is a warning, since tools may fail.
+The first handshake may take as long as in a host; if it takes more than 3 s, stderr says what it
+waits for. A --reply-timeout below 10s shortens it, too.
 PYTHONUNBUFFERED is not passed on from the shell, because it hides that a program does not flush its
 output; -e PYTHONUNBUFFERED=1 sets it.
 The exit code is 0 if there is no fault, 1 if there is one, and 2 if nothing could be checked.
@@ -33,6 +36,7 @@ from exthost.cli.common import (
     show_table,
     show_text,
 )
+from exthost.cli.start_note import delayed_note
 from exthost.cli.started_extension import detect_dialect
 from exthost.cli.target_specs import find_spec
 from exthost.cli.verb_loop import run_async
@@ -46,6 +50,9 @@ from exthost.wire import jsontext
 
 # The exit code if a check has found a fault.
 FAULT = 1
+
+# A detection of the dialect that takes longer is announced.
+DETECTION_NOTE_SECONDS = 3.0
 
 
 class CheckArgs(Args):
@@ -117,9 +124,15 @@ def run(args: CheckArgs) -> int:
 
 async def _check(args: CheckArgs, spec: Spec, settings: Settings) -> int:
     if args.command and args.dialect is None:
-        spec = await detect_dialect(args, spec)
+        note = (
+            f"waiting for {spec.id} to answer in any dialect, for at most "
+            f"{args.start_seconds or SEARCH_SECONDS:g} s; does it flush stdout after each "
+            "message? --dialect D skips the detection"
+        )
+        with delayed_note(note, DETECTION_NOTE_SECONDS):
+            spec = await detect_dialect(args, spec)
     manifest_findings = check_manifest(spec)
-    report = await run_checks(spec, dict(os.environ), settings)
+    report = await run_checks(spec, dict(os.environ), settings, announce=say)
     return _write_report(args, manifest_findings.add_to(report))
 
 

@@ -35,7 +35,7 @@ class Args(argparse.Namespace):
     json: bool
     config: str | None
     command: list[str]
-    dialect: str | None
+    dialect: str | None = None
     target: str | None
     sandbox: str | None = None
     lifetime: str | None = None

@@ -1,4 +1,4 @@
-"""Prints a message to the terminal if an extension takes long to start."""
+"""Prints a message if an extension takes long to start."""
 
 import asyncio
 import sys
@@ -18,7 +18,14 @@ def start_note(name: str, seconds: float = NOTE_SECONDS) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    timer = asyncio.get_running_loop().call_later(seconds, say, f"starting {name} …")
+    with delayed_note(f"starting {name} …", seconds):
+        yield
+
+
+@contextmanager
+def delayed_note(text: str, seconds: float) -> Iterator[None]:
+    """Print the text to stderr if the block takes longer than `seconds`."""
+    timer = asyncio.get_running_loop().call_later(seconds, say, text)
     try:
         yield
     finally:

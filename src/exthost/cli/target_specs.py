@@ -21,7 +21,7 @@ from exthost.discovery.configfile import (
 from exthost.discovery.extension_at_path import spec_at
 from exthost.discovery.report import Report
 from exthost.discovery.search import discover
-from exthost.errors import NotFound, UsageError
+from exthost.errors import ConfigError, NotFound, UsageError
 from exthost.names import nearest
 from exthost.spec import DEFAULT_DIALECT, Permissions, Spec
 
@@ -101,9 +101,46 @@ def manifests_at(path: Path) -> Report:
 def find_spec(args: Args, target: str | None, *, with_disabled: bool = False) -> Spec | None:
     """Return the extension that the target or the command after `--` names, with the launch options
     applied. Return None if neither is given. A disabled extension is found only with
-    `with_disabled`; otherwise it raises NotFound."""
+    `with_disabled`; otherwise it raises NotFound. Raises UsageError if `--dialect` names another
+    dialect than the config or manifest, or none that exists."""
+    _check_dialect_option(args)
     spec = _find_spec(args, target, with_disabled)
-    return None if spec is None else with_launch_flags(args, spec)
+    if spec is None:
+        return None
+    if args.dialect is not None and args.dialect != spec.dialect:
+        raise _other_dialect_error(args.dialect, spec)
+    return with_launch_flags(args, spec)
+
+
+def _check_dialect_option(args: Args) -> None:
+    """Raise UsageError if `--dialect` names no dialect."""
+    if args.dialect is None:
+        return
+    try:
+        find.find_dialect(args.dialect)
+    except ConfigError as error:  # here it is a mistake on the command line
+        raise UsageError("X1316", f"--dialect: {error.message}", help=error.help) from None
+
+
+def _other_dialect_error(name: str, spec: Spec) -> UsageError:
+    origin = "by default" if spec.is_dialect_assumed else f"by {spec.origin or 'the config'}"
+    return UsageError(
+        "X1316",
+        f"--dialect {name}, but {spec.id} speaks {spec.dialect} {origin}",
+        help=f'leave --dialect out, or set dialect = "{name}" there; '
+        "--dialect is for a command after --",
+    )
+
+
+def refuse_dialect(args: Args) -> None:
+    """Raise UsageError if there is a `--dialect`. Called if the verb uses every extension of the
+    config, each in its own dialect."""
+    if args.dialect is not None:
+        raise UsageError(
+            "X1316",
+            f"--dialect {args.dialect} does not apply to the extensions of a config",
+            help="leave --dialect out, or write a command after --",
+        )
 
 
 def with_launch_flags(args: Args, spec: Spec) -> Spec:

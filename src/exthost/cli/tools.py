@@ -22,7 +22,7 @@ from exthost.cli.common import (
 from exthost.cli.diagnostic_lines import print_diagnostics
 from exthost.cli.running_host import add_standalone_option, is_path_unknown_to_host, running_host
 from exthost.cli.started_extension import detect_dialect
-from exthost.cli.target_specs import find_spec, read_extensions
+from exthost.cli.target_specs import find_spec, read_extensions, refuse_dialect
 from exthost.cli.verb_loop import run_once
 from exthost.config import Config
 from exthost.control.description import describe_tools
@@ -57,6 +57,7 @@ def run(args: Args) -> int:
     if spec is not None:
         specs: tuple[Spec, ...] = (spec,)
     else:
+        refuse_dialect(args)
         configured = read_extensions(args)
         specs = configured.specs
         print_diagnostics(configured.diagnostics)

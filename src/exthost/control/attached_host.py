@@ -20,14 +20,14 @@ from typing import Any, Self
 from exthost.control.async_client import AsyncHostClient, OnEvent
 from exthost.control.attached_stream import AttachedStream
 from exthost.control.client import connect_to_host
-from exthost.control.protocol import read_error
+from exthost.control.protocol import read_error, read_tool_error
 from exthost.dialects.find import find_dialect
 from exthost.dialects.meanings import OnProgress, Progress
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, NotFound, UsageError
 from exthost.names import nearest
 from exthost.offer import RegisteredTool
-from exthost.tool_result import ResultReader, ToolResult, tool_error
+from exthost.tool_result import ResultReader, ToolResult
 
 __all__ = ["AttachedExtension", "AttachedHost", "attach"]
 
@@ -228,7 +228,7 @@ class AttachedHost:
         reader = self._readers.get(reply["dialect"]) or self.result_reader(reply["dialect"])
         result = ToolResult(reply["raw"], reader)
         if check and reader.is_error is not None and result.is_error:
-            raise tool_error(result, name, extension=extension)
+            raise read_tool_error(reply, result, name, extension)
         return result
 
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 from exthost import errors
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation, UsageError
+from exthost.tool_result import ToolResult, tool_error
 from exthost.wire import jsontext
 from exthost.wire.framing import Broken, Item, Skipped
 
@@ -40,6 +41,7 @@ __all__ = [
     "read_plain_call",
     "encode_request",
     "read_error",
+    "read_tool_error",
     "read_line",
     "read_request",
     "encode_success",
@@ -247,6 +249,15 @@ def read_error(fields: Mapping[str, Any]) -> ExthostError:
         error.error_message = str(reply.get("message", ""))
         error.data = reply.get("data")
     return error
+
+
+def read_tool_error(
+    reply: Mapping[str, Any], result: ToolResult, tool: str, extension: str
+) -> CallFailed:
+    """Return the error for a result that is marked as an error, with the help and the evidence of
+    the host, which are in the reply to the call."""
+    advice = read_error(reply.get("tool_error") or {})
+    return tool_error(result, tool, extension=extension, evidence=advice.evidence, help=advice.help)
 
 
 def _freeze(value: Any) -> Any:

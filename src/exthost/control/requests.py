@@ -250,11 +250,14 @@ class RequestPerformer:
         if type(tool) is not str or not _PLAIN_CALL_PARAMS.issuperset(params) or self.ending:
             return None
         extension = self._host[request.name]
-        id = request.id
+        id, reader = request.id, extension.dialect.result_reader
 
         def on_end(value: Any, error: BaseException | None) -> None:
-            if error is None:
+            if error is None and (reader.is_error is None or not reader.is_error(value)):
                 send_reply(id, {"dialect": extension.dialect.name, "raw": as_data(value)}, None)
+            elif error is None:
+                result = ToolResult(value, reader)
+                send_reply(id, _make_call_value(extension, result, tool), None)
             elif isinstance(error, CallFailed):
                 send_reply(
                     id, _make_call_value(extension, ToolResult.from_error_reply(error)), None
@@ -311,7 +314,7 @@ class RequestPerformer:
             on_progress=forward if params.get("progress") else None,
             check=False,
         )
-        return _make_call_value(extension, result)
+        return _make_call_value(extension, result, tool)
 
     async def _call_method(
         self,
@@ -366,13 +369,17 @@ def own_tool_name(extension: Extension, name: str) -> str:
     return name
 
 
-def _make_call_value(extension: Extension, result: ToolResult) -> dict[str, Any]:
+def _make_call_value(extension: Extension, result: ToolResult, tool: str = "") -> dict[str, Any]:
     """Return the value of the reply to a call. If the extension replied with an error, the error is
-    a part of this value, and is not raised."""
+    a part of this value, and is not raised. If the result of a tool is marked as an error, the help
+    and the evidence of its error are."""
     value: dict[str, Any] = {"dialect": extension.dialect.name, "raw": as_data(result.raw)}
     error = result.error_reply
     if error is not None:
         value["error_reply"] = error.as_dict()
+    elif tool and result.is_error:
+        error = extension.calls.tool_error(result, tool)
+        value["tool_error"] = {"help": error.help, "evidence": error.evidence.as_dict()}
     return value
 
 

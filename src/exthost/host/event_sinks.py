@@ -22,7 +22,8 @@ import asyncio
 import logging
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -81,6 +82,7 @@ class EventSinks:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._sinks: dict[str, _Sink] = {}
+        self._new_sinks: set[str] = set()  # ids of extensions that become sinks when they are ready
         self._last_seq = 0  # the number of the last event that was forwarded
         self._unsubscribe: Callable[[], None] | None = None
 
@@ -88,6 +90,16 @@ class EventSinks:
         """Send events to this extension from now on."""
         self._sinks[extension.id] = _Sink(extension, sink, self._bus)
         self._subscribe()
+
+    @contextmanager
+    def expect(self, extension: str) -> Iterator[None]:
+        """Treat the extension with this id as a sink for the length of the block: events about its
+        life are not forwarded, and no events are sent to it. `add` follows inside the block."""
+        self._new_sinks.add(extension)
+        try:
+            yield
+        finally:
+            self._new_sinks.discard(extension)
 
     async def remove(self, extension: str) -> None:
         """Stop sending events to the extension with this id. Queued events are discarded."""
@@ -126,7 +138,8 @@ class EventSinks:
 
     def _on_event(self, event: Any) -> None:
         extension_id = getattr(event, "extension", "")
-        if isinstance(event, _LIFE_EVENTS) and extension_id in self._sinks:
+        is_of_sink = extension_id in self._sinks or extension_id in self._new_sinks
+        if is_of_sink and isinstance(event, _LIFE_EVENTS):
             return
         kind = KINDS.get(type(event)) or event.kind
         sinks = [

@@ -16,7 +16,9 @@ A retired extension is *leaving* until its last process has ended. Only `close` 
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 
+from exthost.dialects.calls import EventSink
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import other_loop_error
@@ -137,6 +139,11 @@ class ExtensionSet:
         """
         self.check_loop()
         new = factory.make(spec, replaces=spec.id in self.by_id)
+        # As in `add`: the state changes of a new event sink must not start other event sinks.
+        with self._sinks.expect(spec.id) if _make_sink(new) is not None else nullcontext():
+            await self._replace(new, old_id)
+
+    async def _replace(self, new: Extension, old_id: str) -> None:
         try:
             new.admit()
             if new.starts_eagerly:
@@ -146,9 +153,9 @@ class ExtensionSet:
         except BaseException:
             await new.close()
             raise
-        old = self.by_id.get(spec.id)
-        renamed = self.by_id.pop(old_id, None) if old_id != spec.id else None
-        self.by_id[spec.id] = new  # an existing key keeps its position in the dict
+        old = self.by_id.get(new.id)
+        renamed = self.by_id.pop(old_id, None) if old_id != new.id else None
+        self.by_id[new.id] = new  # an existing key keeps its position in the dict
         # Publishes how the new extension differs from the old one, and continues its counts.
         new.take_over(old)
         self._registry.mark_stale()
@@ -168,8 +175,7 @@ class ExtensionSet:
 
     def _add_sink(self, extension: Extension) -> None:
         """Forward events to the extension, if its dialect and its spec make it an event sink."""
-        make_sink = extension.dialect.event_sink
-        sink = make_sink(extension.spec) if make_sink is not None else None
+        sink = _make_sink(extension)
         if sink is not None:
             self._sinks.add(extension, sink)
 
@@ -191,6 +197,12 @@ class ExtensionSet:
         """Kill every process at once."""
         for extension in self._all_with_processes():
             extension.kill()
+
+
+def _make_sink(extension: Extension) -> EventSink | None:
+    """Return which events the extension is sent; None if it is no event sink."""
+    make_sink = extension.dialect.event_sink
+    return make_sink(extension.spec) if make_sink is not None else None
 
 
 def not_open_error() -> UsageError:

@@ -30,6 +30,8 @@ __all__ = ["extension_user_id", "with_extension_user"]
 
 _log = logging.getLogger("exthost.launch")
 
+_INSTALL_FOR_ALL = "install its program where every user can reach it (/usr/local, /opt)"
+
 
 def extension_user_id(extension: str, support: SandboxSupport) -> int | None:
     """Return the extension's separate uid; None if this host can run the extension only as the
@@ -43,7 +45,11 @@ def with_extension_user(extension: str, view: View, support: SandboxSupport) -> 
     granted."""
     uid = extension_user_id(extension, support)
     if uid is None:
-        return _as_root(extension, view, "this host cannot become another user (setpriv)")
+        if not support.setpriv:
+            why, fix = "this host has no setpriv to change its user", "install it (util-linux)"
+        else:
+            why, fix = "the container of this host has no user for it", "map 65536 or more users"
+        return _as_root(extension, view, why, fix)
     system = {mount.path for mount in system_view(network=True).visible_paths}
     # The host's config needs no protection where this user cannot reach it.
     reachable = [
@@ -59,16 +65,17 @@ def with_extension_user(extension: str, view: View, support: SandboxSupport) -> 
             if mount.access == "write":
                 raise _not_writable_error(extension, mount.path, closed, uid)
             why = f"its own user {uid} cannot reach {mount.path}, since {closed} is closed to it"
-            return _as_root(extension, view, why)
+            return _as_root(extension, view, why, _INSTALL_FOR_ALL)
     for path in view.writable:
         if not can_write(path, uid):
             raise _not_writable_error(extension, path, path, uid)
     return replace(view, uid=uid, state=_usable_state(extension, view.state, uid))
 
 
-def _as_root(extension: str, view: View, why: str) -> View:
+def _as_root(extension: str, view: View, why: str, fix: str) -> View:
     """Return the view for an extension that runs as user 0. Raises Refused if the extension could
-    write any of the host's files. `why` says why it cannot run as its separate user."""
+    write any of the host's files. `why` says why it cannot run as its separate user, and `fix` what
+    the operator can do about that."""
     if not is_kernel_root():  # user 0 in a container that an ordinary user started
         return view
     if view.writable:
@@ -76,12 +83,12 @@ def _as_root(extension: str, view: View, why: str) -> View:
             "X0392",
             f"it may write {view.writable[0]}, and would write it as root: {why}",
             extension=extension,
-            help="install its program where every user can reach it (/usr/local, /opt), or remove "
-            "the :rw grant",
+            help=f"{fix}, or remove the :rw grant",
             evidence=Evidence(path=view.writable[0], key="permissions.filesystem"),
         )
     if view.state:
-        _log.warning("[%s] it has no state folder, since it runs as root: %s", extension, why)
+        message = "it has no state folder, since it runs as root: %s; to give it one, %s"
+        _log.warning(f"[%s] {message}", extension, why, fix)
     return replace(view, state="")
 
 

@@ -136,14 +136,14 @@ _README = """# {name}
 
 An extension in the {dialect} dialect, written with `exthost.sdk`.
 
+    python3 -m venv .venv && . .venv/bin/activate
+    pip install -r requirements.txt pytest    # what it imports, and what runs its test
     python3 -m pytest            # its own test
     exthost inspect {target}     # what a host sees
     exthost check {target}       # whether it keeps to the rules of {dialect}
     exthost dev {target}         # keeps it running, and starts it again on every save
 {manifest}
-Whoever runs it installs what it imports, for the `python3` that starts it:
-
-    pip install -r requirements.txt
+Whoever runs it installs `requirements.txt` for the `python3` that starts it.
 """
 
 _REQUIREMENTS = """# What extension.py imports. From a checkout of exthost: pip install FOLDER

@@ -20,7 +20,7 @@ from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import JsonRpc, decoder, noise, to_json
 from exthost.dialects.options import TEXTS
-from exthost.dialects.steps import Handshake, OneRequest, handshake_result
+from exthost.dialects.steps import Handshake, OneRequestOrMore, handshake_result
 from exthost.dialects.streams import StreamKind
 from exthost.dialects.synaps import stream_events, types
 from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
@@ -178,10 +178,11 @@ DIALECT = Dialect(
     framing=Headers,
     codec=_codec,
     handshake=_handshake,
-    # call_tool is not a generator, because only a OneRequest can be sent again (the trait `retry`).
+    # call_tool is not a generator, which could not be sent again (the trait `retry`), and not a
+    # `OneRequest`, whose errors name the method instead of the tool.
     operations=MappingProxyType(
         {
-            "call_tool": OneRequest(_make_tool_request),
+            "call_tool": OneRequestOrMore(_make_tool_request, None),
             "hook": RUN_HOOK,
         }
     ),

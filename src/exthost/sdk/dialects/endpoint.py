@@ -11,7 +11,8 @@ from typing import Any, ClassVar, NamedTuple
 from exthost.sdk.errors import HostError
 from exthost.sdk.registry import Registry
 from exthost.sdk.serving.call import EMPTY_MAPPING, Call, Failure, ItemWriter, Reply
-from exthost.sdk.serving.server import FAILURES, Server, report
+from exthost.sdk.serving.failure_report import report
+from exthost.sdk.serving.server import FAILURES, Server
 from exthost.sdk.types.function import Execution, Function
 from exthost.sdk.wire.framing import Framing
 
@@ -79,7 +80,7 @@ class Endpoint:
                 return reply(key, function, function.call(arguments))
             bound = function.bind(arguments)
         except FAILURES as error:
-            report(error)
+            report(error, function)
             return failure(key, function, error)
         self.server.start(
             key, function, bound, reply, failure, meta=meta, token=token, on_item=on_item

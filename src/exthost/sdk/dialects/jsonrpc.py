@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from exthost.sdk.dialects.endpoint import Endpoint, Identity
 from exthost.sdk.errors import ToolError, describe
-from exthost.sdk.serving.server import Server, report
+from exthost.sdk.serving.failure_report import report
+from exthost.sdk.serving.server import Server
 from exthost.sdk.types.function import Function
 from exthost.sdk.types.json_text import decode, encode, encode_text
 from exthost.sdk.wire.framing import Framing, LineFraming, with_newline

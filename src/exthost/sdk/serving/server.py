@@ -5,7 +5,6 @@ it calls: those may run on a worker thread. The writer is thread-safe.
 """
 
 import inspect
-import os
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from exthost.sdk.errors import Cancelled, InputRequired, ToolError
 from exthost.sdk.serving.call import EMPTY_MAPPING, Call, CallEndpoint, Failure, ItemWriter, Reply
+from exthost.sdk.serving.failure_report import report
 from exthost.sdk.serving.host_requests import HostRequests
 from exthost.sdk.serving.thread_pool import ThreadPool
 from exthost.sdk.types.function import Execution, Function
@@ -25,25 +25,6 @@ if TYPE_CHECKING:
 # The exceptions of a handler that become an error reply. SystemExit is among them: a handler that
 # calls sys.exit fails its call, and does not end the extension.
 FAILURES = (Exception, SystemExit, InputRequired)
-
-_SDK_FOLDER = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120 - slow to import
-
-
-def report(error: BaseException) -> None:
-    """Write the traceback of a handler's exception to stderr, unless it was raised on purpose."""
-    if not isinstance(error, ToolError | Cancelled | InputRequired):
-        import traceback  # lazily imported, since it is seldom needed
-
-        trace = error.__traceback__
-        # Leave out the frames of the SDK, unless the traceback has no others.
-        while trace is not None and _is_sdk_file(trace.tb_frame.f_code.co_filename):
-            trace = trace.tb_next
-        printed_trace = trace or error.__traceback__
-        traceback.print_exception(type(error), error, printed_trace, file=sys.stderr)
-
-
-def _is_sdk_file(path: str) -> bool:
-    return path.startswith(_SDK_FOLDER)
 
 
 class Server:
@@ -170,7 +151,7 @@ class Server:
         """Return the frame of the error; None if the call was cancelled, which needs no reply."""
         if call.is_cancelled:
             return None
-        report(error)
+        report(error, call.function)
         return call.failure(call.key, call.function, error)
 
     def _end(self, call: Call, frame: bytes | None) -> None:

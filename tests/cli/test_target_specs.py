@@ -1,0 +1,71 @@
+"""How a verb finds the extension that its arguments name. Nothing is started here."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import run_inside
+
+TARGETED = [("call", "named", "x"), ("inspect", "named"), ("check", "named"), ("dev", "named")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "exthost.toml").write_text(
+        """
+        [[extensions]]
+        name = "named"
+        dialect = "nexo"
+        source = { type = "process", command = "no-such-program" }
+
+        [[extensions]]
+        name = "unnamed"
+        source = { type = "process", command = "no-such-program" }
+        """
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize("words", [*TARGETED, ("tools", "named")])
+def test_another_dialect_than_that_of_the_config_is_refused(
+    words: tuple[str, ...], folder: Path
+) -> None:
+    done = run_inside(*words, "--dialect", "mcp", cwd=folder)
+    assert done.returncode == 2
+    assert "--dialect mcp, but named speaks nexo by" in done.stderr
+    assert "exthost.toml" in done.stderr and 'dialect = "mcp"' in done.stderr
+
+
+def test_the_default_dialect_is_called_the_default(folder: Path) -> None:
+    done = run_inside("inspect", "unnamed", "--dialect", "mcp", cwd=folder)
+    assert done.returncode == 2
+    assert "unnamed speaks morphir by default" in done.stderr
+
+
+def test_the_dialect_of_the_config_may_be_repeated(folder: Path) -> None:
+    done = run_inside("tools", "named", "--dialect", "nexo", cwd=folder)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("words", [*TARGETED, ("call", "x"), ("check", "--", "true")])
+def test_a_dialect_that_does_not_exist_is_a_mistake_of_usage(
+    words: tuple[str, ...], folder: Path
+) -> None:
+    done = run_inside(words[0], "--dialect", "mpc", *words[1:], cwd=folder)
+    assert done.returncode == 2
+    assert "mpc" in done.stderr and "did you mean" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("call", "shout"), ("tools",)])
+def test_a_dialect_without_a_command_or_target_is_refused(
+    words: tuple[str, ...], folder: Path
+) -> None:
+    done = run_inside(*words, "--dialect", "mcp", cwd=folder)
+    assert done.returncode == 2
+    assert "--dialect mcp does not apply to the extensions of a config" in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["info", "doctor"])
+def test_verbs_without_the_option_find_an_extension_as_well(verb: str, folder: Path) -> None:
+    done = run_inside(verb, "named", cwd=folder)
+    assert "named" in done.stdout + done.stderr and "Traceback" not in done.stderr

@@ -1,0 +1,59 @@
+"""What the operator of a root host is told if an extension has to run as root itself."""
+
+import logging
+
+import pytest
+
+from exthost.errors import Refused
+from exthost.launch import extension_user
+from exthost.sandbox.probe_result import SandboxSupport
+from exthost.sandbox.strict import View, VisiblePath
+
+CLOSED = "/root/tools"
+PROGRAM = VisiblePath(f"{CLOSED}/program", "read", "program")
+
+
+@pytest.fixture(autouse=True)
+def root_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extension_user, "is_kernel_root", lambda: True)
+    monkeypatch.setattr(extension_user, "user_id", lambda extension: 1_900_000_000)
+    monkeypatch.setattr(extension_user, "find_closed_path", lambda path, uid: CLOSED)
+
+
+@pytest.mark.parametrize(
+    ("setpriv", "next_step"),
+    [
+        ("/usr/bin/setpriv", "install its program where every user can reach it"),
+        ("", "install it (util-linux)"),
+    ],
+)
+def test_a_missing_state_folder_comes_with_the_next_step(
+    setpriv: str, next_step: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    support = SandboxSupport(setpriv=setpriv, uid=0)
+    with caplog.at_level(logging.WARNING, "exthost.launch"):
+        view = extension_user.with_extension_user(
+            "a", View(visible_paths=(PROGRAM,), state="/s"), support
+        )
+    assert view.state == ""
+    assert "it has no state folder, since it runs as root" in caplog.text
+    assert f"to give it one, {next_step}" in caplog.text
+
+
+def test_a_host_without_setpriv_is_told_to_install_it_and_not_to_move_the_program() -> None:
+    granted = VisiblePath("/data", "write", "granted")
+    with pytest.raises(Refused) as caught:
+        extension_user.with_extension_user(
+            "a", View(visible_paths=(granted,)), SandboxSupport(uid=0)
+        )
+    assert caught.value.code == "X0392"
+    assert caught.value.help == "install it (util-linux), or remove the :rw grant"
+
+
+def test_a_container_without_enough_users_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(extension_user, "user_id", lambda extension: None)
+    support = SandboxSupport(setpriv="/usr/bin/setpriv", uid=0)
+    extension_user.with_extension_user("a", View(state="/s"), support)
+    assert "has no user for it; to give it one, map 65536 or more users" in caplog.text
