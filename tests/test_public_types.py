@@ -18,12 +18,32 @@ CHECK_SECONDS = 300
 
 HEAD = """\
 import exthost
+from exthost.events import CallEnded, CallStarted, Exited
 from exthost.extension.extension import Extension
 from exthost.sync.sync_extension import SyncExtension
+
+
+def on_exit(event: Exited) -> None:
+    print(event.status)
+
+
 """
 
 RIGHT = """\
+def on_call(event: CallStarted | CallEnded) -> None:
+    print(event.extension, event.key)
+
+
+def on_event(event: CallStarted | CallEnded | Exited) -> None:
+    print(event.extension)
+
+
 async def right(host: exthost.Host, ext: Extension) -> None:
+    host.events.subscribe(Exited, lambda event: print(event.status))
+    host.events.subscribe((CallStarted, CallEnded), on_call)
+    host.events.subscribe((CallStarted, CallEnded, Exited), on_event)
+    host.events.subscribe((CallStarted, CallEnded), lambda event: print(event.key))
+    host.events.subscribe(exthost.events.EVERYTHING, print)
     print(ext.state == "ready", ext.health == "running", ext.stats.result + 1)
     models = await ext.inference.list_models(timeout=1.0)
     print(models[0], (await host.call_tool("a:b", {}, on_progress=print)).text)
@@ -44,6 +64,7 @@ def right_blocking(host: exthost.SyncHost) -> None:
 
 WRONG = """\
 async def wrong(host: exthost.Host, ext: Extension, sync_host: exthost.SyncHost) -> None:
+    host.events.subscribe((CallStarted, CallEnded), on_exit)
     host.nonsense
     host["x"].nonsense
     sync_host.nonsense

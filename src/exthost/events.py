@@ -14,7 +14,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args, overload
 
 from exthost.errors import UsageError
 
@@ -273,6 +273,8 @@ EVERYTHING: tuple[type[Any], ...] = get_args(Event)
 """Every class of event, for `subscribe`."""
 
 E = TypeVar("E", bound=tuple[Any, ...])
+E2 = TypeVar("E2", bound=tuple[Any, ...])
+E3 = TypeVar("E3", bound=tuple[Any, ...])
 Listener: TypeAlias = Callable[[Any], None]
 
 
@@ -286,8 +288,24 @@ class Bus:
         # that a hot path can check `CallEnded in bus.kinds` with one look-up.
         self.kinds: dict[type, tuple[Listener, ...]] = {}
 
+    # For two and three classes of event, a type checker derives the union of the classes from these
+    # forms. For more it uses their common base class, so the listener takes any event.
+    @overload
+    def subscribe(self, kind: type[E], listener: Callable[[E], None]) -> Callable[[], None]: ...
+    @overload
     def subscribe(
-        self, kind: type[E] | tuple[type[E], ...], listener: Callable[[E], None]
+        self, kind: tuple[type[E], type[E2]], listener: Callable[[E | E2], None]
+    ) -> Callable[[], None]: ...
+    @overload
+    def subscribe(
+        self, kind: tuple[type[E], type[E2], type[E3]], listener: Callable[[E | E2 | E3], None]
+    ) -> Callable[[], None]: ...
+    @overload
+    def subscribe(
+        self, kind: tuple[type[E], ...], listener: Callable[[E], None]
+    ) -> Callable[[], None]: ...
+    def subscribe(
+        self, kind: type[Any] | tuple[type[Any], ...], listener: Callable[[Any], None]
     ) -> Callable[[], None]:
         """Call `listener` for each event of the class `kind`, or of the classes in a tuple.
 
