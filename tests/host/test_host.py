@@ -259,6 +259,26 @@ async def test_a_host_that_is_not_open_says_so(when: str) -> None:
     assert caught.value.code == "X1315"
 
 
+async def test_a_name_that_is_no_string_is_told() -> None:
+    async with exthost.Host.from_config(config(entry("a"))) as host:
+        name: Any
+        for name in (None, 5):
+            for use in (
+                host["a"].call(name),
+                host["a"].call_tool(name),
+                host.call_tool(name),
+                host.run_tool(name),
+            ):
+                with pytest.raises(errors.UsageError) as caught:
+                    await asyncio.wait_for(use, 120)
+                assert caught.value.code == "X1335"
+
+
+async def test_a_timeout_above_every_float_is_no_limit() -> None:
+    async with exthost.Host.from_config(config(entry("a"))) as host:
+        assert await host["a"].call("echo", 1, timeout=10**400) == 1
+
+
 @pytest.mark.parametrize("timeout", ["5s", float("nan"), [1]])
 async def test_a_timeout_that_is_no_number_of_seconds_is_told(timeout: Any) -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:

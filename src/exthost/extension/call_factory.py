@@ -14,7 +14,7 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.calls import ToolCall, tool_as_method
 from exthost.dialects.steps import OneRequest, OneRequestOrMore, Operation
 from exthost.errors import NotFound, UsageError
-from exthost.extension.misuse import check_timeout
+from exthost.extension.misuse import check_name, check_timeout
 from exthost.launch.limits import resolve_method_limits
 from exthost.offer import Tool
 from exthost.schema import Checker
@@ -89,6 +89,8 @@ class CallFactory:
 
     def for_method(self, method: str, params: Any, timeout: float | None) -> CallParts:
         """Return the parts of a call of a method, which is given by its name on the wire."""
+        if type(method) is not str:
+            check_name(method)
         if timeout is None:
             limit = self.time_limit_for(method)
         else:  # the quick check for a usual timeout; NaN is not equal to itself

@@ -24,7 +24,7 @@ from exthost.events import Bus
 from exthost.extension.call_factory import CallFactory
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.lifecycle import State
-from exthost.extension.misuse import check_loop, check_timeout, wrong_loop_error
+from exthost.extension.misuse import check_loop, check_name, check_timeout, wrong_loop_error
 from exthost.extension.policy import effective_pool_size
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
@@ -279,6 +279,7 @@ class Calls:
     def tool(self, name: str) -> Tool:
         """Return the tool of this name from the last offer (what the extension announced). Raises
         NotFound, or the error that keeps the extension from running."""
+        check_name(name)
         tool = self._status.tools.get(name)
         if tool is not None:
             return tool

@@ -1,11 +1,13 @@
-"""Errors for mistakes of callers: a timeout that is not a number, a use in another event loop, an
-object that is opened twice, and an `await` of an object that is opened with `async with`.
+"""Errors for mistakes of callers: a timeout that is not a number, a name that is no string, a use
+in another event loop, an object that is opened twice, and an `await` of an object that is opened
+with `async with`.
 
 Without these checks the caller would get an error of asyncio that does not name the mistake, or no
 error at all.
 """
 
 import asyncio
+import math
 from collections.abc import Generator
 from typing import Any, NoReturn, Protocol
 
@@ -20,12 +22,25 @@ def check_timeout(timeout: Any) -> float:
     """
     # A tuple of types, because evaluating `int | float` makes a new object each time.
     if isinstance(timeout, (int, float)) and timeout == timeout:
-        return timeout
+        try:
+            return timeout + 0.0
+        except OverflowError:  # an int above any float
+            return math.inf
     raise UsageError(
         "X1318",
         f"a timeout is a number of seconds, and not {timeout!r}",
         help="write timeout=5; without a timeout, the limits of the extension apply",
     )
+
+
+def check_name(name: Any) -> None:
+    """Raise UsageError if the name of a tool or a method is not a string."""
+    if not isinstance(name, str):
+        raise UsageError(
+            "X1335",
+            f"the name of a tool or a method is a string, and not {name!r:.60}",
+            help="write the name in quotes; `exthost tools` lists the names of tools",
+        )
 
 
 class Queue(Protocol):

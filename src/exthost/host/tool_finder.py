@@ -3,6 +3,7 @@
 import asyncio
 
 from exthost.errors import ExthostError, NotFound
+from exthost.extension.misuse import check_name
 from exthost.host.extension_set import ExtensionSet
 from exthost.host.registry import Registry
 from exthost.names import registered_name
@@ -33,6 +34,7 @@ class ToolFinder:
         is then unknown or ambiguous.
         """
         self._extensions.require_open()
+        check_name(name)
         try:
             tool = self._registry.find(name, capability=capability)
             if not ask_all or tool.name == name or ":" in name:
