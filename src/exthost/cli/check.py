@@ -6,7 +6,7 @@
 Every finding names the rule that is broken, the bytes that both sides sent, and a fix. By default,
 tools are called only with invalid arguments, which they must refuse; --call NAME, or
 --call 'NAME {"k": 1}', makes a valid call and checks the result against the tool's schema. A
-tool that fails is a warning, since tools may fail.
+tool that fails then is a fault of its own (tool-failure), not one of the protocol.
 The first handshake may take as long as in a host; if it takes more than 3 s, stderr says what it
 waits for. A --reply-timeout below 10s shortens it, too.
 PYTHONUNBUFFERED is not passed on from the shell, because it hides that a program does not flush its
