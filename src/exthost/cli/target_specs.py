@@ -113,12 +113,15 @@ def find_spec(args: Args, target: str | None, *, with_disabled: bool = False) ->
 
 
 def _check_dialect_option(args: Args) -> None:
-    """Raise UsageError if `--dialect` names no dialect."""
+    """Raise UsageError if `--dialect` names no dialect, and ConfigError if the package of the
+    dialect cannot be used."""
     if args.dialect is None:
         return
     try:
         find.find_dialect(args.dialect)
-    except ConfigError as error:  # here it is a mistake on the command line
+    except ConfigError as error:
+        if args.dialect in find.DIALECT_NAMES:
+            raise
         raise UsageError("X1316", f"--dialect: {error.message}", help=error.help) from None
 
 
