@@ -35,7 +35,7 @@ class Args(argparse.Namespace):
     json: bool
     config: str | None
     command: list[str]
-    dialect: str | None = None
+    dialect: str | None
     target: str | None
     sandbox: str | None = None
     lifetime: str | None = None
@@ -155,7 +155,7 @@ def require_config_path(args: Args) -> str:
     """Return the path of the config. Raises UsageError if none is named and the default one does
     not exist."""
     if args.config is None and not os.path.exists(DEFAULT_CONFIG):  # noqa: PTH110
-        or_command = ", or give a command after --" if "dialect" in vars(args) else ""
+        or_command = ", or give a command after --" if hasattr(args, "dialect") else ""
         raise UsageError(
             "X1316",
             f"there is no {DEFAULT_CONFIG} here",

@@ -107,20 +107,27 @@ def find_spec(args: Args, target: str | None, *, with_disabled: bool = False) ->
     spec = _find_spec(args, target, with_disabled)
     if spec is None:
         return None
-    if args.dialect is not None and args.dialect != spec.dialect:
-        raise _other_dialect_error(args.dialect, spec)
+    dialect = _dialect_option(args)
+    if dialect is not None and dialect != spec.dialect:
+        raise _other_dialect_error(dialect, spec)
     return with_launch_flags(args, spec)
+
+
+def _dialect_option(args: Args) -> str | None:
+    """Return the value of `--dialect`; None without one, and for verbs without this option."""
+    return getattr(args, "dialect", None)
 
 
 def _check_dialect_option(args: Args) -> None:
     """Raise UsageError if `--dialect` names no dialect, and ConfigError if the package of the
     dialect cannot be used."""
-    if args.dialect is None:
+    dialect = _dialect_option(args)
+    if dialect is None:
         return
     try:
-        find.find_dialect(args.dialect)
+        find.find_dialect(dialect)
     except ConfigError as error:
-        if args.dialect in find.DIALECT_NAMES:
+        if dialect in find.DIALECT_NAMES:
             raise
         raise UsageError("X1316", f"--dialect: {error.message}", help=error.help) from None
 
