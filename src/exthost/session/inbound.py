@@ -28,7 +28,7 @@ OnAnswer: TypeAlias = Callable[[Reply | Failure], None]
 
 
 class DropCounter(Protocol):
-    """DropCounter dropped requests under a name."""
+    """Counts dropped requests under a name."""
 
     def count(self, name: str) -> object: ...
 

@@ -3,9 +3,8 @@
 There are two rules. The value of an environment variable that looks like a secret, or that is
 configured as a secret of the extension, is replaced wherever it occurs in a text. The whole text,
 or each text of a list, under a JSON field such as `authorization`, `api_key` or `password` is
-replaced. A secret that the
-extension itself creates, in a field whose name does not look like that of a secret, is not
-recognised.
+replaced. A secret that the extension itself creates, in a field whose name does not look like that
+of a secret, is not recognised.
 """
 
 import re
