@@ -27,12 +27,20 @@ for n in range(2):
 """
 
 
-def make_nodes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> RayNodes:
+# Answers nothing.
+SILENT_DRIVER = """
+import json, sys
+print(json.dumps({"number": 0, "result": None}), flush=True)
+sys.stdin.read()
+"""
+
+
+def make_nodes(folder: Path, monkeypatch: pytest.MonkeyPatch, driver: str = DRIVER) -> RayNodes:
     package = folder / "exthost" / "cluster"
     package.mkdir(parents=True)
     for path in (package.parent / "__init__.py", package / "__init__.py"):
         path.touch()
-    (package / "ray_driver.py").write_text(DRIVER)
+    (package / "ray_driver.py").write_text(driver)
     monkeypatch.setattr(ray_nodes, "package_root", lambda: str(folder))
     return RayNodes("local")
 
@@ -63,6 +71,34 @@ async def test_a_start_does_not_wait_for_a_process_that_talks_to_ray_and_has_end
         assert nodes.has_ended
         error = await failing(nodes.nodes())
         assert error.code == "X0424" and "has ended" in error.message
+    finally:
+        await nodes.close()
+
+
+async def test_a_request_without_an_answer_says_that_ray_did_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_nodes, "_ANSWER_SECONDS", 0.05)
+    nodes = make_nodes(tmp_path, monkeypatch, SILENT_DRIVER)
+    try:
+        error = await failing(nodes.nodes())
+        assert error.code == "X0424" and "did not answer within 0.05 s" in error.message
+    finally:
+        await nodes.close()
+
+
+async def test_a_request_that_is_cancelled_while_its_answer_comes_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = make_nodes(tmp_path, monkeypatch, SILENT_DRIVER)
+    try:
+        request = asyncio.ensure_future(nodes.nodes())
+        await asyncio.sleep(0)  # it is sent
+        [answer] = nodes._answers.values()
+        answer.set_result([])
+        asyncio.get_running_loop().call_soon(request.cancel)  # in the iteration of the answer
+        await asyncio.wait([request])
+        assert request.cancelled()
     finally:
         await nodes.close()
 

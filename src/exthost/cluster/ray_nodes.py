@@ -120,11 +120,13 @@ class RayNodes:
             with self._write_lock:
                 self._process.stdin.write(line)
                 self._process.stdin.flush()
-            return await asyncio.wait_for(asyncio.wrap_future(answer), _ANSWER_SECONDS)
+            # Not `wait_for`, which in Python 3.11 ignores a cancellation while the answer comes.
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await asyncio.wrap_future(answer)
+        except TimeoutError:  # a class of OSError, so it comes first
+            raise self._ray_error(f"Ray did not answer within {_ANSWER_SECONDS:g} s") from None
         except (OSError, ValueError):
             raise self._ray_error(_DRIVER_ENDED) from None
-        except TimeoutError:
-            raise self._ray_error(f"Ray did not answer within {_ANSWER_SECONDS:g} s") from None
         finally:
             self._answers.pop(number, None)
 

@@ -158,7 +158,8 @@ class TlsConnections:
     async def close(self, seconds: float = 0.0) -> None:
         """Wait at most `seconds` until all connections are closed, then abort the others."""
         try:
-            await asyncio.wait_for(self._all_closed.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._all_closed.wait()
         except TimeoutError:
             pass
         for forwarder in list(self._forwarders):
