@@ -154,9 +154,11 @@ async def test_an_answer_that_comes_byte_by_byte_is_an_answer(folder: Path) -> N
 async def test_answers_to_nobody_are_dropped_and_counted(folder: Path) -> None:
     async def stray(peer: HostilePeer, rows: Mapping[str, bytes]) -> None:
         async with held(peer, folder) as child:
+            # On a busy machine a reply to an optional request of the handshake may have come late.
+            before = sum(child.ext.stats.dropped.values())
             for n, (name, wrong) in enumerate(rows.items(), 1):
                 assert (name, await child.spew(wrong)) == (name, "spewed")
-                assert (name, sum(child.ext.stats.dropped.values())) == (name, n)
+                assert (name, sum(child.ext.stats.dropped.values()) - before) == (name, n)
                 await child.is_well()
             assert child.ext.stats.restarts == 0
 
