@@ -40,11 +40,24 @@ def test_a_completion_offers_every_verb_and_its_shell_can_read_it(
         subprocess.run([program, "-n", str(file)], check=True, timeout=RUN_SECONDS)
 
 
-def test_bash_completes_verbs_options_and_words(tmp_path: Path) -> None:
+def run_in_bash(folder: Path, script: str) -> set[str]:
+    """Run a script in bash, in a folder with the file `completion`; return the words it prints."""
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("no bash")
-    (tmp_path / "completion").write_text(printed("completion", "bash"))
+    (folder / "completion").write_text(printed("completion", "bash"))
+    done = subprocess.run(
+        [bash, "--norc", "-c", script],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_bash_completes_verbs_options_and_words(tmp_path: Path) -> None:
 
     def completed(*words: str) -> set[str]:
         line = " ".join(f"'{word}'" for word in words)
@@ -52,15 +65,7 @@ def test_bash_completes_verbs_options_and_words(tmp_path: Path) -> None:
             f". ./completion; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; "
             '_exthost; printf "%s\\n" "${COMPREPLY[@]}"'
         )
-        done = subprocess.run(
-            [bash, "--norc", "-c", script],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=RUN_SECONDS,
-            check=True,
-        )
-        return set(done.stdout.split())
+        return run_in_bash(tmp_path, script)
 
     assert {"restart", "reload", "remove"} <= completed("exthost", "re")
     assert completed("exthost", "run", "--we") == {"--web"}
@@ -69,10 +74,6 @@ def test_bash_completes_verbs_options_and_words(tmp_path: Path) -> None:
 
 
 def test_bash_does_not_run_what_the_id_of_an_extension_contains(tmp_path: Path) -> None:
-    bash = shutil.which("bash")
-    if bash is None:
-        pytest.skip("no bash")
-    (tmp_path / "completion").write_text(printed("completion", "bash"))
     ids = ("ID", "$(touch${IFS}run)", "`touch${IFS}run`", "a;touch${IFS}run", "-x", "toy")
     rows = "".join(f"{id} roder\n" for id in ids)
     script = (
@@ -80,15 +81,8 @@ def test_bash_does_not_run_what_the_id_of_an_extension_contains(tmp_path: Path) 
         "COMP_WORDS=(exthost start ''); COMP_CWORD=2; _exthost; "
         'printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    done = subprocess.run(
-        [bash, "--norc", "-c", script],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS,
-        check=True,
-    )
-    assert set(done.stdout.split()) == {"toy", "completion"} and not (tmp_path / "run").exists()
+    assert run_in_bash(tmp_path, script) == {"toy", "completion"}
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_manual_page_has_every_verb_and_troff_can_read_it() -> None:

@@ -109,7 +109,7 @@ async def test_a_handler_whose_own_task_was_cancelled_still_answers(
     answers: asyncio.Queue[Reply | Failure] = asyncio.Queue()
 
     async def serve(params: Any) -> Any:
-        lookup = asyncio.create_task(asyncio.sleep(3600))
+        lookup = asyncio.get_running_loop().create_future()
         lookup.cancel()
         return await lookup
 

@@ -80,9 +80,9 @@ def resource_limits(limits: Limits, policy: Permissions | None) -> tuple[Resourc
 def lower_to(
     rlimits: Iterable[ResourceLimit], hard_limit: Callable[[int], int]
 ) -> tuple[ResourceLimit, ...]:
-    """Return the resource limits, each at most what the host's own hard limit is, because only a
-    privileged process may raise a hard limit. `hard_limit` returns that of a resource, and a
-    negative number if there is none."""
+    """Return the resource limits, each lowered to the host's own hard limit, because only a
+    privileged process may raise a hard limit. `hard_limit` returns the hard limit of a resource; a
+    negative number means that there is no limit."""
     lowered = []
     for limit in rlimits:
         most = hard_limit(limit.resource)
