@@ -2,6 +2,7 @@
 made-up time that moves as the test says."""
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from hypothesis import given, settings
@@ -34,6 +35,9 @@ class MadeUpLoop:
 
     def time(self) -> float:
         return self.clock
+
+    def create_future(self) -> Future[None]:
+        return Future()
 
     def call_at(self, when: float, what: Callable[[], None]) -> Timer:
         self.timers.append(Timer(when, what))

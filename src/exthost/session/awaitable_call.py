@@ -14,13 +14,16 @@ import os
 from _thread import LockType
 from collections.abc import Callable, Generator
 from contextvars import Context
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
 
 # A no-op on systems that lack it.
 sched_yield: Callable[[], None] = getattr(os, "sched_yield", lambda: None)
+
+Done: TypeAlias = "asyncio.Future[None]"
+"""A future of asyncio that has a result."""
 
 
 class WakeBatch:
@@ -33,10 +36,14 @@ class WakeBatch:
              run inside another one
     """
 
-    __slots__ = ("_loop", "ended", "in_task", "is_held", "locks")
+    __slots__ = ("_done", "_loop", "ended", "in_task", "is_held", "locks")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        # A task looks at the future that resumes it only for an error, and does that faster with a
+        # future of asyncio than with a call. So it resumes every task whose call succeeded.
+        self._done: Done = loop.create_future()
+        self._done.set_result(None)
         self.ended: list[AwaitableCall] = []
         self.locks: tuple[LockType, ...] = ()
         self.is_held = False
@@ -55,11 +62,12 @@ class WakeBatch:
             self._loop.call_soon(self.wake)
             return
         calls, self.ended = self.ended, []
+        done = self._done
         try:
             for call in calls:
                 context = call.task_context
                 if context is not None:  # None: the call ended before it was awaited
-                    context.run(call.resume_task, call)
+                    context.run(call.resume_task, done if call.error is None else call)
         except BaseException:  # a KeyboardInterrupt in one task must not keep the others waiting
             self.is_held = False
             self.ended[:0] = calls[calls.index(call) + 1 :]  # the calls not resumed yet
@@ -100,7 +108,7 @@ class AwaitableCall(Call):
 
     value: Any = None
     error: BaseException | None = None
-    resume_task: Callable[["AwaitableCall"], object]
+    resume_task: Callable[["AwaitableCall | Done"], object]
     task_context: Context | None = None
 
     def __init__(
@@ -117,6 +125,7 @@ class AwaitableCall(Call):
         # Every call reads these; in the instance they are found faster than in the class.
         self.ended = False
         self.error = None
+        self.has_error_result = False
         self.trace_number = None
 
     # -- from the call queue -------------------------------------------------------------------
@@ -147,7 +156,7 @@ class AwaitableCall(Call):
         return iter((self,))  # type: ignore[return-value]
 
     def add_done_callback(
-        self, callback: Callable[["AwaitableCall"], object], *, context: Context
+        self, callback: Callable[["AwaitableCall | Done"], object], *, context: Context
     ) -> None:
         self.resume_task = callback
         self.task_context = context

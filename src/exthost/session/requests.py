@@ -55,11 +55,11 @@ class RequestTable:
     def send(self, call: Call) -> Frame:
         """Number the request of a call, keep the call, and return the frame. Raises UsageError if
         the request cannot be encoded."""
-        handler, id = call.on_reply, self.next_id
+        handler, id, encode = call.on_reply, self.next_id, self._encode_request
+        method, params = call.method, call.params
         if handler.makes_request:
-            payload = self._encode_request(*handler.request(call.params), id)
-        else:
-            payload = self._encode_request(call.method, call.params, id)
+            method, params = handler.request(params)
+        payload = encode(method, params, id)
         if len(payload) > self._join_bytes:
             frame: Frame = self._split_frame(payload)
         elif self._suffix is not None:  # inlined `wrap` of the framing
