@@ -34,6 +34,7 @@ def toml_failure(text: str | bytes) -> ConfigError:
     ("keys", "code", "key", "said"),
     [
         ({"enabeld": True}, "X0102", "enabeld", "did you mean `enabled`?"),
+        ({"command": "x"}, "X0102", "command", "belongs in `source`"),
         ({"limits": {"cal": 1}}, "X0102", "limits.cal", "did you mean `call`?"),
         ({"source": {"comand": "x"}}, "X0102", "source.comand", "did you mean `command`?"),
         ({"restart": {"forgiven_by": "call"}}, "X0102", "restart.forgiven_by", "unknown key"),

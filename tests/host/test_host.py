@@ -274,6 +274,22 @@ async def test_a_name_that_is_no_string_is_told() -> None:
                 assert caught.value.code == "X1335"
 
 
+@pytest.mark.parametrize("make", [exthost.Host, exthost.SyncHost])
+def test_a_host_names_from_config_for_a_path_or_a_dict(make: Any) -> None:
+    for given in ("exthost.toml", Path("exthost.toml"), {}, config(entry("a"))):
+        with pytest.raises(errors.UsageError, match="from_config") as caught:
+            make(given)
+        assert caught.value.code == "X1339"
+
+
+@pytest.mark.parametrize("make", [exthost.Host, exthost.SyncHost])
+def test_a_config_that_is_neither_a_path_nor_a_dict_is_told(make: Any) -> None:
+    for given in (None, 5, [entry("a")]):
+        with pytest.raises(errors.UsageError, match="a path or a dict") as caught:
+            make.from_config(given)
+        assert caught.value.code == "X1339"
+
+
 async def test_a_timeout_above_every_float_is_no_limit() -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
         assert await host["a"].call("echo", 1, timeout=10**400) == 1

@@ -29,6 +29,7 @@ from exthost.documents.keys import (
 )
 from exthost.documents.problems import (
     UNKNOWN_DIALECT,
+    UNKNOWN_KEY,
     UNSUPPORTED_SOURCE,
     WRONG_VALUE,
     Place,
@@ -73,6 +74,7 @@ class _Source:
 
 
 _NO_SOURCE = _Source((), {}, has_args=False)
+_SOURCE_EXAMPLE = 'source = { type = "process", command = "python3", args = ["extension.py"] }'
 
 
 def read_entry(
@@ -87,19 +89,21 @@ def read_entry(
     raw_name = value.get("name")
     if isinstance(raw_name, str):
         place = place.for_extension(raw_name)
+    has_command = "command" in value
+    if has_command:
+        help = f"use {_SOURCE_EXAMPLE}"
+        place.at("command").add_problem(UNKNOWN_KEY, "belongs in `source`", help)
+        value = {key: item for key, item in value.items() if key != "command"}
     read = read_table(value, place, _readers(folder, _as_frozenset(dialects)))
     if "name" not in value:
         place.add_problem(WRONG_VALUE, "the entry has no `name`", 'add name = "..."')
     enabled = read.get("enabled") is not False
     source = read.get("source") or _NO_SOURCE
-    if "source" not in value:
-        example = 'source = { type = "process", command = "python3", args = ["extension.py"] }'
+    if "source" not in value and not has_command:
         place.add_problem(
-            WRONG_VALUE, "the entry has no `source`: what is to be run?", f"add {example}"
+            WRONG_VALUE, "the entry has no `source`: what is to be run?", f"add {_SOURCE_EXAMPLE}"
         )
-    elif (
-        source.unrunnable_reason and enabled and not _is_foreign_source(value["source"].get("type"))
-    ):
+    if source.unrunnable_reason and enabled and not _is_foreign_source(value["source"].get("type")):
         place.at("source").at("type").add_problem(
             UNSUPPORTED_SOURCE, source.unrunnable_reason, _STDIO_ONLY_HELP
         )

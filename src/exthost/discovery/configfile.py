@@ -25,7 +25,7 @@ from exthost.discovery.open_files import find_open_files
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
 from exthost.discovery.untrusted_files import read_file
-from exthost.errors import ConfigError, Evidence, ManifestError
+from exthost.errors import ConfigError, Evidence, ManifestError, UsageError
 from exthost.process.environment import looks_secret
 from exthost.process.host_environ import host_environ
 from exthost.spec import Package, Spec
@@ -103,9 +103,12 @@ def _find_env_policy(spec: Spec) -> str:
 
 
 def read_config(source: str | Path | Mapping[str, Any]) -> Config:
-    """Return the config in this file, or in this dict. Raises ConfigError."""
+    """Return the config in this file, or in this dict. Raises ConfigError; UsageError for what is
+    neither."""
     if isinstance(source, Mapping):
         return config_from_mapping(source)
+    if not isinstance(source, str | os.PathLike):
+        raise UsageError("X1339", f"a config is a path or a dict, and not {source!r:.60}")
     path = Path(source)
     try:
         data = read_config_bytes(path)

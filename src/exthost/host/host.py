@@ -29,7 +29,7 @@ from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
 from exthost.host.hooks import Confirm, Hooks
-from exthost.host.host_settings import HostSettings
+from exthost.host.host_settings import HostSettings, check_config
 from exthost.host.model_calls import run_model_calls
 from exthost.host.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
@@ -78,7 +78,7 @@ class Host:
         """
         if harden:
             host_protection.harden()
-        self.config = config or Config()
+        self.config = check_config(config)
         self.events = Bus()
         self.traffic = Traffic(self.events)
         self._engines = Engines(self.config.cluster)

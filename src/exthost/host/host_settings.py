@@ -1,14 +1,16 @@
-"""The keyword arguments of `Host`, as a type: settings that a program gives, not a config file."""
+"""The keyword arguments of `Host` as a type, and the check of its config."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
+from exthost.config import Config
+from exthost.errors import UsageError
 from exthost.host.background import TraceTarget
 from exthost.host.hooks import Confirm
 from exthost.session.inbound import Handler
 
-__all__ = ["HostSettings"]
+__all__ = ["HostSettings", "check_config"]
 
 
 class HostSettings(TypedDict, total=False):
@@ -21,3 +23,18 @@ class HostSettings(TypedDict, total=False):
     control: bool | str | Path
     trace: TraceTarget
     strict: bool
+
+
+def check_config(config: Any) -> Config:
+    """Return the config; an empty one for None. Raises UsageError for what is not a `Config`, such
+    as the path of a config file."""
+    if config is None:
+        return Config()
+    if not isinstance(config, Config):
+        raise UsageError(
+            "X1339",
+            f"a host is made of a Config, and not of {config!r:.60}",
+            help="use from_config for the path of a file or a dict: Host.from_config(...), "
+            "SyncHost.from_config(...)",
+        )
+    return config

@@ -22,7 +22,7 @@ from exthost.extension.extension import Extension
 from exthost.extension.misuse import already_open_error
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host import Host
-from exthost.host.host_settings import HostSettings
+from exthost.host.host_settings import HostSettings, check_config
 from exthost.host.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS
@@ -68,7 +68,7 @@ class SyncHost:
 
     def __init__(self, config: Config | None = None, **settings: Unpack[HostSettings]) -> None:
         """`settings` are the keyword arguments of `Host`."""
-        self._config = config
+        self._config = check_config(config)
         self._settings = settings
         self._loop_thread: LoopThread | None = None
         self._host: Host | None = None
