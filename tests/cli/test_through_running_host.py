@@ -74,6 +74,13 @@ def test_standalone_starts_a_process_of_its_own(folder: Path) -> None:
     assert row(folder, "text")["calls"] == before
 
 
+def test_options_of_the_dialect_start_a_process_of_its_own(folder: Path) -> None:
+    before = row(folder, "text")["calls"]
+    done = exthost(folder, "call", "text", "shout", "text=hi", "--option", "spare")
+    assert "through the running host" not in done.stderr
+    assert row(folder, "text")["calls"] == before
+
+
 CALLS = [
     ["text", "shout", "text=é"],
     ["ext_text_shout", "text=x"],

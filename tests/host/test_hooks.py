@@ -14,7 +14,7 @@ from exthost.dialects.calls import HookAnswer
 from exthost.dialects.nexo.dialect import DIALECT
 from exthost.dialects.synaps.dialect import DIALECT as SYNAPS
 from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
-from exthost.host.hooks import MAX_HANDLERS, Hooks
+from exthost.host.hooks import MAX_HANDLERS, Confirmation, Hooks
 from exthost.offer import Offer
 from exthost.spec import Spec
 from tests.dialects.requirements import shows
@@ -88,6 +88,17 @@ async def test_before_the_first_abort_stops_the_chain_and_says_who_and_why() -> 
     outcome = await chain(Fake("a"), Fake("b", HookAnswer(True, "no")), last).run(HOOK, {})
     assert (outcome.aborted_by, outcome.reason, outcome.stopped) == ("b", "no", True)
     assert not last.seen
+
+
+async def test_nobody_is_asked_about_an_abort_or_about_what_has_happened() -> None:
+    async def never(_: Confirmation) -> bool:
+        raise AssertionError("nobody has to be asked")
+
+    asks = Fake("a", HookAnswer(True, "no", confirm="really?"))
+    outcome = await Hooks(lambda: [asks], never).run(HOOK, {})
+    assert (outcome.aborted_by, outcome.reason) == ("a", "no")
+    asks = Fake("a", HookAnswer(confirm="really?"))
+    assert not (await Hooks(lambda: [asks], never).run("after_message", {})).stopped
 
 
 @shows("nexo-hook-04")

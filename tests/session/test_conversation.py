@@ -514,6 +514,18 @@ def test_after_a_request_with_its_own_limit_the_deadline_of_the_call_holds_again
     assert call.deadline == whole
 
 
+def test_a_question_to_the_host_has_the_deadline_of_the_call_again() -> None:
+    def ask() -> Generator[Any, Any, Any]:
+        yield TryRequest(Request("maybe"), 3.0)
+        yield AskHost("config.get", None)
+
+    conversation = opened()
+    call, _ = generator(conversation, ask())
+    effects = conversation.continue_without_reply(call)
+    assert effects[0] == SetDeadline(call, None)
+    assert not handler_of(call).is_optional, "the host answers, or the call times out"
+
+
 def iter_tentative(seconds: float) -> Generator[Any, Any, Any]:
     return (yield TryRequest(Request("maybe"), seconds))
 

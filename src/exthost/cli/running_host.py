@@ -2,7 +2,7 @@
 
 `call`, `tools` and `inspect` use the running host if they can. They start a new process if there is
 a command after `--`, or an option that only a new process can apply: `--standalone`, `--trace`,
-`--dialect`, `--sandbox`, `--lifetime`, `-e` or `--cwd`.
+`--dialect`, `--option`, `--sandbox`, `--lifetime`, `-e` or `--cwd`.
 """
 
 import argparse
@@ -67,6 +67,7 @@ def _needs_new_process(args: Args) -> bool:
         args.env,
         args.cwd,
         args.trace,
+        getattr(args, "option", None),  # only `call` has it
     )
     return args.standalone or any(new_process_options)
 

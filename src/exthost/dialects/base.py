@@ -109,7 +109,7 @@ class Dialect:
         codec           returns the codec of a new session, given its role
         handshake       a generator (see `steps`) that returns an Offer: what an extension announces
         fallback        another handshake. The host tries it with a new process if the first process
-                        ended during the usual handshake
+                        read the request of the usual handshake, and then ended
         traits          how the extensions of this dialect behave
     Calls
         operations      the operations that the host calls by the same names in every dialect:

@@ -59,7 +59,7 @@ class HookAnswer(NamedTuple):
     replacement  the new body of the event, if the decision is transform
     confirm      a question that a person must answer before the event may happen; None for none
     inject       text to be added; None for none
-    final        whether no further hook is run for this event
+    final        whether no further extension of the same dialect is called for this event
     extra        other fields of the reply, for the program that ran the hooks
     """
 

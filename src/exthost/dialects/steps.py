@@ -85,9 +85,10 @@ class WaitFor(NamedTuple):
 
     The first notification of this method whose params `matches` accepts resumes the generator.
     The notification is also handled as usual. Notifications that arrived before this step do not
-    count; a generator that yields a request or a notification and then this step misses nothing in
-    between. After `seconds`, or after half of the call's time limit if that is shorter, the
-    generator is resumed with None. If `seconds` is None, the time limit of the call applies.
+    count, even if they came between a request of the generator and its reply; but between that
+    reply and this step none is missed. After `seconds`, or after half of the call's time limit if
+    that is shorter, the generator is resumed with None. If `seconds` is None, the time limit of the
+    call applies.
     """
 
     method: str

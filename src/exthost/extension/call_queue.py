@@ -103,7 +103,7 @@ class CallQueue:
     # -- accepting ---------------------------------------------------------------------------
 
     def submit(self, call: Call) -> None:
-        """Send a call or let it wait. Raise the error of a call that cannot be sent or answered."""
+        """Send a call or let it wait. Raises if it cannot be encoded, or if the queue is closed."""
         session = self._single
         if session is None or self.waiting or len(session.pending) >= self.max_in_flight:
             choice, session = self._choice, None
@@ -280,7 +280,7 @@ class CallQueue:
             self.fail(call, error)
 
     def close(self, make_error: ErrorFactory) -> None:
-        """Fail all waiting calls, and every later call until a session is attached."""
+        """Fail all waiting calls, and later ones for as long as `make_closed_error` is set."""
         self._forget_sessions()
         self.make_closed_error = make_error
         self.fail_waiting(make_error)

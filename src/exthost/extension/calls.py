@@ -1,8 +1,8 @@
 """Makes the calls of one extension, submits them to the call queue and awaits their results.
 
 Any task of the loop may call. A call is submitted synchronously, without a task switch, and is
-written to the process at once if one is ready. Only if no process is ready does the queue wake the
-supervisor, which starts one.
+written to the process at once if one is ready. If none is ready, or every process of a pool is
+busy, the queue tells the supervisor, which starts one.
 """
 
 import asyncio
@@ -316,8 +316,9 @@ class Calls:
             raise not_ready_in_time_error(self._spec.id, name, limit, self._status.cause) from None
 
     async def notify(self, method: str, params: Any, timeout: float | None) -> None:
-        """Send a notification. With a `timeout` in seconds, wait first until the process has read
-        everything that was sent before. In a pool, one process gets the notification."""
+        """Send a notification. With a `timeout` in seconds, wait first until there is room in the
+        pipe: everything that was sent before is in it. In a pool, one process gets the
+        notification."""
         check_loop(self._queue)
         session = self.require_session(method)
         self._supervisor.idle.record_use()
@@ -328,7 +329,7 @@ class Calls:
             except TimeoutError:
                 raise CallTimeout(
                     "X0841",
-                    f"{method} was not sent: it has read nothing for {timeout:g} s",
+                    f"{method} was not sent: its stdin was still full after {timeout:g} s",
                     extension=self._spec.id,
                     help="the extension must read its stdin while it works",
                 ) from None

@@ -14,10 +14,11 @@ be stopped; an abort is then logged as a warning.
 **A hook that may block cannot be bypassed.** It is called in every state of its extension: an
 extension that starts at first use is started, and a restart is awaited, within the timeout of the
 hook. If the hook still fails, or if there are too many handlers to call it, the event is stopped,
-unless the config says otherwise (`hook_policy`). A hook that cannot block is skipped if its
-extension is not ready, and ignored if it fails.
+unless the config says otherwise (`hook_policy`). A hook that cannot block does not wait for a
+restart: if its extension is neither ready nor unstarted, it counts as failed. The event goes on.
 
-Every failure is in the `Outcome`, on the event bus (`HookFailed`), and in the log.
+Every failure is in the `Outcome`, on the event bus (`HookFailed`), and in the log. A handler beyond
+the limit whose hook need not be called is only logged, once.
 
 The module is the same for every dialect: each dialect translates the replies of its hooks into
 `HookAnswer`. `decision`, `replacement` and `extra` of an answer are passed on unchanged.
@@ -163,6 +164,7 @@ class Hooks:
         not raise. `timeout` is in seconds, for each handler. `fixed_fields` are the fields of the
         event that no handler may change, so that later ones judge what will really happen."""
         outcome = Outcome(dict(event))
+        is_after = name.startswith("after_")
         await self._start_with_unknown_hooks()
         final_dialects: set[str] = set()  # dialects whose chain of handlers has ended
         for number, handler in enumerate(self.index.handlers(name)):
@@ -196,16 +198,16 @@ class Hooks:
                 fields = {k: v for k, v in answer.override.items() if k not in fixed_fields}
                 answer = answer._replace(override=fields)
             stop_reason = answer.reason if answer.abort else None
-            if stop_reason is not None and not name.startswith("after_"):
+            if stop_reason is not None and not is_after:
                 # The event will not happen, so the changes to it are dropped.
                 answer = answer._replace(override=EMPTY_MAPPING)
             outcome = _add_answer(outcome, handler.id, answer)
-            if answer.confirm is not None:
+            if answer.confirm is not None and stop_reason is None and not is_after:
                 stop_reason = await self._ask_person(
                     handler.id, answer.confirm, name, outcome.event
                 )
             if stop_reason is not None:
-                if name.startswith("after_"):
+                if is_after:
                     _log.warning("[%s] %s cannot stop what has happened", handler.id, name)
                     continue
                 return outcome._replace(aborted_by=handler.id, reason=stop_reason)
@@ -240,7 +242,8 @@ class Hooks:
         long the hook ran."""
         id, name, error = failure
         outcome = "refused" if is_closed else "passed over"
-        _log.warning("[%s] %s failed and is %s: %s", id, name, outcome, error.message)
+        consequence = "is stopped" if is_closed else "goes on"
+        _log.warning("[%s] %s failed, the event %s: %s", id, name, consequence, error.message)
         if self._bus is not None and HookFailed in self._bus.kinds:
             context = event.get("context", EMPTY_MAPPING)
             tool_name = event.get("tool_name") or ""

@@ -187,7 +187,7 @@ class Host:
         await self._extensions.remove(name)
 
     async def replace(self, spec: Spec, before: str = "") -> None:
-        """Replace the extension of this id, or of the id `before`.
+        """Replace the extension of this id. If it is a renamed one, `before` is its old id.
 
         The new extension is started first. If it does not get ready, its error is raised and the
         old one stays. Otherwise new calls go to the new one. The old one finishes its calls in
@@ -251,8 +251,8 @@ class Host:
         on_progress: OnProgress | None = None,
         check: bool = True,
     ) -> Coroutine[Any, Any, ToolResult]:
-        """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
-        `on_progress` is called with the progress that the extension reports.
+        """Call a tool, without hooks, by its registered name, `extension:tool`, or its own name if
+        only one has it. `on_progress` is called with the progress that the extension reports.
 
         A tool that fails raises CallFailed; with `check=False` its result is returned instead. If
         the tool did not run to its end (no such tool, no process, timeout), the error is raised in

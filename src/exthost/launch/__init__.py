@@ -3,7 +3,8 @@ which variables, in which sandbox.
 
 This package starts no processes. In reading order:
 
-    plan           `admit`, the checks before the first start, and `prepare`, the plan of each start
+    plan           `admit`, the checks before the first start and before a requested restart, and
+                   `prepare`, the plan of each start
     prerequisites  required programs and variables, unique names, values of the settings
     limits         which limits apply: from the config, the dialect or the defaults
     program_files  finds the files of a program: the executable, and the script that it runs
@@ -12,7 +13,8 @@ This package starts no processes. In reading order:
     variables      which of the host's environment variables an extension gets
     machine_check  whether this machine can enforce the sandbox that an extension is configured for
     shared_folders refuses an extension that may write files which another extension runs
-    admission      decides once, before the first start, which files a sandboxed extension sees
+    admission      decides which files a sandboxed extension sees, for all starts until the next one
+                   that is requested
     extension_user the user that a root host runs a sandboxed extension as
     containment    adds the sandbox, resource limits and the cgroup to a plan
     advice         suggests the missing permission or variable when an extension fails

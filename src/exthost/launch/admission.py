@@ -1,9 +1,10 @@
-"""Decides which files a sandboxed extension sees: once, before its first start.
+"""Decides which files a sandboxed extension sees: before its first start, and again before a
+restart that a person or a program requests.
 
 The view (the paths that the sandbox mounts) is computed from the config and from the files as they
-are at that moment. Every later start uses the same view, so a running extension cannot widen it by
-changing files. The device and inode of each path are recorded. If a later start finds another file
-at a path, the start is refused.
+are at that moment. Every start that the host makes on its own, such as one after a crash, uses the
+same view, so a running extension cannot widen it by changing files. The device and inode of each
+path are recorded. If such a start finds another file at a path, it is refused.
 """
 
 import os

@@ -1,6 +1,7 @@
 """Plans the start of an extension: program, environment variables, working folder, sandbox.
 
-`admit` runs the checks that come before the first start. `prepare` returns what one start executes.
+`admit` runs the checks that come before the first start, and before a restart that somebody
+requests. `prepare` returns what one start executes.
 Settings of the config take precedence over defaults of the dialect. The module starts nothing, and
 creates nothing but the state folder (`make_state_folder`).
 """
@@ -66,9 +67,9 @@ class Launch:
 
 
 def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission:
-    """Run the checks that come before the first start. Raise Refused unless all requirements are
-    met and the permissions can be enforced. Return what the checks decided, which `prepare` uses
-    for every start. `environ` are the host's environment variables."""
+    """Run the checks. Raise Refused unless all requirements are met and the permissions can be
+    enforced. Return what the checks decided, which `prepare` uses for every start until the checks
+    run again. `environ` are the host's environment variables."""
     path = environ.get("PATH")
     variables = {
         name: environ.get(value, "") if isinstance(value, HostEnvRef) else value
@@ -140,8 +141,8 @@ def _command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> _Comma
     host_set = {name: facts[fact] for name, fact in traits.env_vars.items()}
     if has_package_pin(spec):  # otherwise Python would write .pyc files into the pinned package
         host_set["PYTHONDONTWRITEBYTECODE"] = "1"
-    operator_set = _resolve_references(spec, environ)
-    environment = build_environment(spec, dialect, environ, {**host_set, **operator_set})
+    configured = _resolve_references(spec, environ)
+    environment = build_environment(spec, dialect, environ, {**host_set, **configured})
     program = find_program(spec.argv[0], spec.cwd, environment.variables.get("PATH", os.defpath))
     state_names = [name for name, fact in traits.env_vars.items() if fact == "state_folder"]
     return _Command(
@@ -162,7 +163,8 @@ def prepare(
     """Return what the next start executes, with which variables and in which sandbox. `handles` are
     the methods that the host answers for the extension. `admission` is the result of `admit`; None
     if the extension has not been admitted, as in a dry run, and the view is then decided here.
-    Raises ConfigError for an unknown option, Refused if a restriction cannot be enforced."""
+    Raises ConfigError for an option with a wrong value or a misspelt name, Refused if a restriction
+    cannot be enforced."""
     if wrong := find_option_problem(spec.options, dialect.options):
         raise ConfigError(
             "X0111",

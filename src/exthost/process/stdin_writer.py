@@ -4,8 +4,8 @@
 current event-loop iteration. Bytes that do not fit into the pipe are kept in a backlog, and written
 when the pipe has room. A child that reads nothing for `stall_seconds` is reported as stalled.
 
-The caller must hold `lock` when it calls `write` or `gather`, because the blocking API writes from
-other threads.
+If other threads write, too, as the blocking API does, callers of `write` must hold `lock`. `gather`
+is for the loop's thread alone.
 """
 
 import asyncio
@@ -145,7 +145,7 @@ class StdinWriter:
         count = len(gathered)
         if count == 1:
             self._loop.call_soon(self._flush)
-        elif count > BATCH_FRAMES:
+        elif count == BATCH_FRAMES:
             self._flush_gathered()
 
     def unread_bytes(self) -> int:

@@ -7,7 +7,7 @@ process. The session (`session.py`) reads and writes the pipes and performs the 
     begin      starts a call that is more than a single request
     receive    decodes the child's output and returns the effects
     abandon    gives up a call
-    end        closes the conversation; returns the calls without a reply
+    end        closes the conversation; returns the calls in flight
 
 The rules of this module:
 - a reply with an old id is late and one with a future id is unknown; both are counted and dropped;

@@ -88,31 +88,20 @@ class Operations:
         requests = self._requests
         match step:
             case Request(method, params, id):
-                if handler.limits_each_request:
-                    effects.append(SetDeadline(call, call.timeout))
-                elif handler.is_optional:  # the previous request had its own time limit
-                    effects.append(SetDeadline(call, None))
-                handler.is_optional = False
+                _limit_step(call, handler, None, effects)
                 effects.append(WriteFrame(requests.send_step(call, method, params, id)))
                 return True
             case TryRequest(Request(method, params, id), seconds):
-                handler.is_optional = True
                 effects.append(WriteFrame(requests.send_step(call, method, params, id)))
-                # At most half of the time limit: the rest of the operation needs time, too.
-                effects.append(SetDeadline(call, min(seconds, call.timeout / 2)))
+                _limit_step(call, handler, seconds, effects)
                 return True
             case WaitFor(seconds=seconds):
-                if seconds is not None:
-                    effects.append(SetDeadline(call, min(seconds, call.timeout / 2)))
-                elif handler.limits_each_request:
-                    effects.append(SetDeadline(call, call.timeout))
-                elif handler.is_optional:
-                    effects.append(SetDeadline(call, None))
-                handler.is_optional = seconds is not None
+                _limit_step(call, handler, seconds, effects)
                 self._open_waits()
                 self.waits[requests.keep_without_request(call)] = call, step
                 return True
             case AskHost(method, params):
+                _limit_step(call, handler, None, effects)
                 wait_id = requests.keep_without_request(call)
                 effects.append(RunHandler(call, Request(method, params, wait_id)))
                 return True
@@ -166,3 +155,18 @@ class Operations:
         ends the call, because the next call may be sent as soon as this call has ended."""
         if handler.retires_process:
             effects.append(End(failures.Retired(self._dialect.name, call.method), retired=True))
+
+
+def _limit_step(
+    call: Call, handler: GeneratorReply, seconds: float | None, effects: list[Effect]
+) -> None:
+    """Set the deadline of the next step. With `seconds`, the generator continues after that time
+    without a reply; with None, the time limit of the call applies."""
+    if seconds is not None:
+        # At most half of the time limit: the rest of the operation needs time, too.
+        effects.append(SetDeadline(call, min(seconds, call.timeout / 2)))
+    elif handler.limits_each_request:
+        effects.append(SetDeadline(call, call.timeout))
+    elif handler.is_optional:  # the previous step had its own time limit
+        effects.append(SetDeadline(call, None))
+    handler.is_optional = seconds is not None

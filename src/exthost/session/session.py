@@ -9,8 +9,8 @@ the conversation returns. It writes the frames that the conversation encodes.
 the rules, stopped reading, or was closed by the host. All its calls end at that moment.
 
 **Threads.** Everything runs on the loop's thread, except `start` of a simple call, which the
-blocking API runs on its callers' threads. Therefore `lock` guards the numbering of requests and the
-write.
+blocking API runs on its callers' threads. `lock` then guards the numbering of requests and the
+write; without such callers (`is_shared` is false), `start` does not need it.
 """
 
 import asyncio
@@ -256,7 +256,7 @@ class Session:
             self.loop.create_task(resume())
 
     async def drained(self) -> None:
-        """Wait until the child has read everything that was sent so far, or has ended."""
+        """Wait until everything that was sent so far is in the pipe, or the child has ended."""
         await self._writer.drained()
 
     # -- giving up ---------------------------------------------------------------------------

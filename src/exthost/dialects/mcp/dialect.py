@@ -87,7 +87,7 @@ def _refuse(request: Request) -> Reply | Failure:
 
 
 def _cancel_message(request: Request, why: str) -> Notification | None:
-    if type(request.id) is not int:  # it has no id because it was not sent yet
+    if type(request.id) is not int:  # it waits for the host: the server has no open request
         return None
     return Notification("notifications/cancelled", {"requestId": request.id, "reason": why})
 
