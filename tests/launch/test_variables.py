@@ -57,6 +57,14 @@ def test_without_permissions_a_dialect_does_as_it_always_did() -> None:
     assert prepare(off, SYNAPS, HOST).context.config == {"api_key": "secret"}
 
 
+def test_a_setting_gets_its_value_from_a_variable_of_the_config() -> None:
+    spec = replace(PACKAGED, env={"NOTES_KEY": "another"})
+    assert prepare(spec, SYNAPS, HOST).context.config == {"api_key": "another"}
+    spec = replace(PACKAGED, env={"NOTES_KEY": HostEnvRef("OTHER_KEY")})
+    config = prepare(spec, SYNAPS, {**HOST, "OTHER_KEY": "renamed"}).context.config
+    assert config == {"api_key": "renamed"}
+
+
 def test_a_package_with_permissions_is_told_no_secret_in_its_config_either() -> None:
     assert withheld_variables(SANDBOXED) == ("NOTES_KEY",)
     with pytest.raises(Refused) as caught:

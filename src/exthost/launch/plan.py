@@ -30,7 +30,7 @@ from exthost.launch.prerequisites import find_missing_requirements, resolve_conf
 from exthost.launch.variables import (
     build_environment,
     grant_line,
-    host_variables,
+    variables_for_settings,
     withheld_variables,
 )
 from exthost.launch_plan import LaunchPlan
@@ -208,7 +208,7 @@ def prepare(
 def _settings(spec: Spec, environ: Mapping[str, str]) -> Any:
     """Return the config for the handshake. Raises Refused for a setting without a value."""
     try:
-        return resolve_config(spec, host_variables(spec, environ))
+        return resolve_config(spec, variables_for_settings(spec, environ))
     except Refused as refused:
         if withheld_variables(spec):
             refused.help = f"if you trust it with its secrets: {grant_line(spec)}"

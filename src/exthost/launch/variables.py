@@ -19,7 +19,7 @@ from exthost.spec import HostEnvRef, Spec
 __all__ = [
     "build_environment",
     "grant_line",
-    "host_variables",
+    "variables_for_settings",
     "resolve_reference",
     "withheld_variables",
 ]
@@ -46,20 +46,16 @@ def build_environment(
     )
 
 
-def host_variables(spec: Spec, host: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the variables from which the settings of an extension may get their values: those of
-    the host without the withheld variables, and those that the operator set."""
+def variables_for_settings(spec: Spec, host: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the variables from which the settings of an extension may get their values: those that
+    the operator set, and those of the host that are not withheld."""
+    operator_set = _operator_variables(spec)
     withheld = withheld_variables(spec)
-    if not withheld:
+    if not operator_set and not withheld:
         return host
     passed_on = {name: value for name, value in host.items() if name not in withheld}
-    return {
-        **passed_on,
-        **{
-            name: resolve_reference(value, host)
-            for name, value in _operator_variables(spec).items()
-        },
-    }
+    resolved = {name: resolve_reference(value, host) for name, value in operator_set.items()}
+    return {**passed_on, **resolved}
 
 
 def resolve_reference(value: str, host: Mapping[str, str]) -> str:
