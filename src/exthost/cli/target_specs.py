@@ -4,6 +4,7 @@ An extension is named by its id in the config, by the path of its folder or mani
 command after `--`. Nothing is started. Functions raise NotFound if there is no such extension.
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -92,7 +93,7 @@ def manifests_at(path: Path) -> Report:
         report = Report(candidates=candidates, diagnostics=diagnostics)
     if not report.candidates and not report.diagnostics:
         names = ", ".join(name for format in find.load_manifest_formats() for name in format.names)
-        config = f"; of a config: --config {path}" if path.is_file() else ""
+        config = f"; of a config: --config {shlex.quote(str(path))}" if path.is_file() else ""
         help = f"manifests are: {names}{config}"
         raise NotFound("X1206", f"{path} holds no manifest", help=help)
     return report
@@ -103,7 +104,7 @@ def find_spec(args: Args, target: str | None, *, with_disabled: bool = False) ->
     applied. Return None if neither is given. A disabled extension is found only with
     `with_disabled`; otherwise it raises NotFound. Raises UsageError if `--dialect` names another
     dialect than the config or manifest, or none that exists."""
-    _check_dialect_option(args)
+    check_dialect_option(args)
     spec = _find_spec(args, target, with_disabled)
     if spec is None:
         return None
@@ -118,7 +119,7 @@ def _dialect_option(args: Args) -> str | None:
     return getattr(args, "dialect", None)
 
 
-def _check_dialect_option(args: Args) -> None:
+def check_dialect_option(args: Args) -> None:
     """Raise UsageError if `--dialect` names no dialect, and ConfigError if the package of the
     dialect cannot be used."""
     dialect = _dialect_option(args)
@@ -195,7 +196,7 @@ def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | No
                 raise NotFound(
                     "X1206",
                     f"{target!r} is switched off in the config",
-                    help=f"switch it on: exthost enable {target}",
+                    help=f"switch it on: exthost enable {shlex.quote(target)}",
                 )
         for diagnostic in configured.diagnostics:
             if diagnostic.level == "error" and diagnostic.extension == target:
