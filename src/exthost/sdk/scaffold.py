@@ -10,6 +10,7 @@ that is written from the handlers that the program registers. Otherwise the fold
 
 import os
 import re
+import shutil
 from collections.abc import Mapping
 
 from exthost.sdk.dialects import DIALECT_NAMES
@@ -212,8 +213,16 @@ def create(
         if template != "tool":
             raise UsageError(f"in {language} there is the template tool, and no {template}")
         files = language_files(name, dialect, language)
-    if os.path.exists(folder):  # noqa: PTH110
+    if os.path.lexists(folder):
         raise UsageError(f"{folder} is there already")
+    try:
+        return _write_files(folder, files)
+    except OSError:  # what is incomplete would be in the way of the next attempt
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _write_files(folder: str, files: Mapping[str, str]) -> list[str]:
     paths = []
     for name, text in files.items():
         path = os.path.join(folder, name)  # noqa: PTH118
