@@ -205,3 +205,22 @@ def test_an_entry_is_removed_wherever_it_is(text: str, left: str) -> None:
 def test_an_added_entry_is_part_of_no_table_above() -> None:
     new = add_entry_in_toml("[defaults]", {"name": "a", "source": {"command": "x"}})
     assert new == '[defaults]\n\n[[extensions]]\nname = "a"\nsource = {command = "x"}\n'
+
+
+@pytest.mark.parametrize("words", [("add", "x", "--", "true"), ("mcp", "import")])
+@pytest.mark.parametrize("kind", ["binary", "folder", "pipe", "loop"])
+def test_a_config_that_cannot_be_read_is_not_edited(
+    kind: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "exthost.toml"
+    if kind == "binary":
+        file.write_bytes(b"\n\xff\xfe")
+    elif kind == "folder":
+        file.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to(file)
+    done = run_inside(*words, cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert "error[X0101]" in done.stderr and "exthost.toml cannot be read" in done.stderr

@@ -1,6 +1,7 @@
 """How a verb ends when its arguments, its output or its working folder cannot be used."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from exthost.control.address import config_key
+from exthost.process.state_dirs import log_file
 from tests.cli.running import EXTHOST, RUN_SECONDS, TALKER, run_inside
 
 # Arguments → the message and the help of the error.
@@ -95,4 +98,27 @@ def _run_shell(script: str) -> "subprocess.CompletedProcess[str]":
         timeout=RUN_SECONDS,
         check=False,
         stdin=subprocess.DEVNULL,
+    )
+
+
+def test_a_state_folder_that_is_a_file_has_no_logs(tmp_path: Path) -> None:
+    (tmp_path / "home").touch()
+    (tmp_path / "exthost.toml").write_text(
+        "[[extensions]]\nname = 'x'\nsource = { type = 'process', command = 'true' }\n"
+    )
+    env = {**os.environ, "EXTHOST_HOME": str(tmp_path / "home")}
+    done = run_inside("logs", "x", cwd=tmp_path, env=env)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert done.stderr.startswith("x has written nothing yet; its log will be ")
+
+
+def test_a_file_that_the_system_refuses_is_named(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    env = {**os.environ, "EXTHOST_HOME": str(home)}
+    log = Path(log_file(env, config_key(str(tmp_path / "exthost.toml")), "x"))
+    log.mkdir(parents=True)
+    done = run_inside("logs", "x", cwd=tmp_path, env=env)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error[X1399]: {log} cannot be used: Is a directory"), (
+        done.stderr
     )

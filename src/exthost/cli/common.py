@@ -166,6 +166,13 @@ def parse_time_limit(text: str) -> float:
     return limit_seconds
 
 
+def parse_count(text: str) -> int:
+    """Return the number in an argument such as 20; 0 is allowed. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 0 or 20")
+    return int(text)
+
+
 def show_json(value: Any, *, pretty: bool = False) -> None:
     """Print a value as JSON to stdout. A value that JSON cannot express is printed as its `str`."""
     sys.stdout.buffer.write(json_line(value, indent=2 if pretty else None))

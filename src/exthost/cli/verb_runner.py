@@ -117,7 +117,13 @@ def run_verb(verb: str, arguments: list[str]) -> int:
         return INTERRUPTED
     except OSError as error:
         if error.filename is not None:  # not an error of writing to stdout
-            raise
+            file_error = UsageError(
+                "X1399",
+                f"{os.fsdecode(error.filename)} cannot be used: {error.strerror}",
+                help="check what it is, and who may use it",
+            )
+            print_error(file_error, wants_json)
+            return file_error.exit_code
         folder = deleted_working_folder()
         if folder is not None and isinstance(error, FileNotFoundError):
             message = f"the working folder {folder} has been deleted"
