@@ -46,6 +46,13 @@ def test_help_that_cannot_be_written_is_an_error_and_no_traceback(words: str) ->
     assert done.stderr.startswith("error[X1379]: the output cannot be written"), done.stderr
 
 
+def test_messages_that_cannot_be_written_do_not_change_the_outcome(tmp_path: Path) -> None:
+    (tmp_path / "exthost.toml").touch()
+    line = f"cd {shlex.quote(str(tmp_path))} && {shlex.join(EXTHOST)}"
+    assert _run_shell(f"{line} list 2>/dev/full").returncode == 0
+    assert _run_shell(f"{line} list nope >/dev/full 2>&1").returncode == 2
+
+
 # Arguments → the code of the error in a deleted working folder.
 FOLDER_VERBS = {
     ("list",): "X1316",

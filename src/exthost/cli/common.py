@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
 from exthost.cli.colour import paint
 from exthost.errors import ExthostError, UsageError
@@ -251,12 +251,28 @@ def show_line(extension: str, text: str) -> None:
 
 def say(text: str) -> None:
     """Print a message to stderr, with control characters escaped."""
-    sys.stderr.write(escape_controls(text) + "\n")
+    _write_stderr(escape_controls(text) + "\n")
 
 
 def say_labelled(label: str, style: str, text: str) -> None:
     """Print a message to stderr that begins with a coloured label."""
-    sys.stderr.write(f"{paint(label, style, sys.stderr)} {escape_controls(text)}\n")
+    _write_stderr(f"{paint(label, style, sys.stderr)} {escape_controls(text)}\n")
+
+
+def _write_stderr(text: str) -> None:
+    """Write to stderr. If it cannot be written, the verb goes on without messages."""
+    try:
+        sys.stderr.write(text)
+    except OSError:
+        discard_stream(sys.stderr)
+
+
+def discard_stream(stream: TextIO) -> None:
+    """Redirect stdout or stderr to /dev/null, so that flushing its buffer at exit causes no second
+    error."""
+    null_fd = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_fd, stream.fileno())
+    os.close(null_fd)
 
 
 def say_no_extensions(args: Args) -> None:
@@ -326,6 +342,6 @@ def _say_excerpt(error: ExthostError) -> None:
         return
     number = str(error.evidence.line)
     margin = " " * (len(number) + 4)
-    sys.stderr.write(f"    {number} | {excerpt.line}\n")
+    _write_stderr(f"    {number} | {excerpt.line}\n")
     caret = paint("^" * excerpt.width, "place", sys.stderr)
-    sys.stderr.write(f"{margin} | {' ' * excerpt.start}{caret}\n")
+    _write_stderr(f"{margin} | {' ' * excerpt.start}{caret}\n")

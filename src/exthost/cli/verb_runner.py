@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from exthost.cli.common import Args, forget_shown_lines, print_error
+from exthost.cli.common import Args, discard_stream, forget_shown_lines, print_error
 from exthost.cli.verbs import INTERRUPTED, VERBS
 from exthost.errors import ExthostError, UsageError
 from exthost.names import nearest
@@ -155,7 +155,7 @@ def report_unknown_verb(verb: str, arguments: Sequence[str]) -> int:
 def report_write_error(error: OSError) -> int:
     """Report that stdout cannot be written, unless its reader has closed it, as `head` does. Return
     the exit code."""
-    _discard_stdout()
+    discard_stream(sys.stdout)
     if isinstance(error, BrokenPipeError):
         return 0
     write_error = UsageError(
@@ -166,13 +166,6 @@ def report_write_error(error: OSError) -> int:
     )
     print_error(write_error, wants_json=False)
     return write_error.exit_code
-
-
-def _discard_stdout() -> None:
-    """Redirect stdout to /dev/null, so that flushing its buffer at exit causes no second error."""
-    null_fd = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null_fd, sys.stdout.fileno())
-    os.close(null_fd)
 
 
 def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
