@@ -96,3 +96,9 @@ def replace(file: Path, text: str) -> None:
     beside.touch(0o600)
     beside.write_text(text)
     os.replace(beside, file)  # noqa: PTH105
+
+
+def test_a_folder_in_place_of_a_token_file_is_named_without_a_file_number(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        token.find_token(str(tmp_path), {})
+    assert caught.value.message.endswith("it cannot be read: Is a directory")

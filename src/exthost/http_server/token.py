@@ -123,7 +123,8 @@ def _read_file(path: Path) -> tuple[str, ...]:
             is_plain = stat.S_ISREG(status.st_mode)
             text = file.read(_MAX_FILE_BYTES + 1) if is_plain else ""
     except (OSError, ValueError) as error:
-        raise _unusable_token_error(path, f"it cannot be read: {error}") from None
+        reason = getattr(error, "strerror", None) or error  # without the number of the open file
+        raise _unusable_token_error(path, f"it cannot be read: {reason}") from None
     if not is_plain or len(text) > _MAX_FILE_BYTES:
         raise _unusable_token_error(path, f"it is no file of at most {_MAX_FILE_BYTES} bytes")
     if status.st_uid not in (0, os.geteuid()):
