@@ -98,7 +98,6 @@ def replace(file: Path, text: str) -> None:
     os.replace(beside, file)  # noqa: PTH105
 
 
-def test_a_folder_in_place_of_a_token_file_is_named_without_a_file_number(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
+def test_a_folder_in_place_of_a_token_file_is_refused_and_closed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="it is no file of at most"):
         token.find_token(str(tmp_path), {})
-    assert caught.value.message.endswith("it cannot be read: Is a directory")

@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _main(arguments: list[str]) -> int:
-    if arguments[:1] == ["help"] and arguments[1:2] and arguments[1] in VERBS:
+    if arguments[:1] == ["help"] and len(arguments) > 1:
         arguments = [arguments[1], "--help"]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         sys.stdout.write(_help())

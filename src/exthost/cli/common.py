@@ -167,10 +167,11 @@ def parse_time_limit(text: str) -> float:
 
 
 def parse_count(text: str) -> int:
-    """Return the number in an argument such as 20; 0 is allowed. Raises ArgumentTypeError."""
+    """Return the number in an argument such as 20; 0 is allowed, and a number that is too large for
+    the system means the largest one. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 0 or 20")
-    return int(text)
+    return min(int(text), sys.maxsize)
 
 
 def show_json(value: Any, *, pretty: bool = False) -> None:

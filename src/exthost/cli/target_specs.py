@@ -4,6 +4,7 @@ An extension is named by its id in the config, by the path of its folder or mani
 command after `--`. Nothing is started. Functions raise NotFound if there is no such extension.
 """
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,6 +33,12 @@ def has_config(args: Args) -> bool:
     return args.config is not None or Path(DEFAULT_CONFIG).exists()
 
 
+def path_exists(path: str | Path) -> bool:
+    """Return whether there is something at this path. Unlike `Path.exists`, return False for a path
+    that is too long for the system."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
 def read_extensions(args: Args) -> ConfiguredExtensions:
     """Return every extension that the config has or finds, with the diagnostics of its search."""
     return find_extensions(read_config(require_config_path(args)))
@@ -49,7 +56,7 @@ def read_target_extensions(args: Args) -> ConfiguredExtensions:
         target_diagnostics = tuple(
             diagnostic for diagnostic in configured.diagnostics if diagnostic.extension == target
         )
-        if specs or target_diagnostics or not Path(target).exists():
+        if specs or target_diagnostics or not path_exists(target):
             if not specs and not target_diagnostics:
                 # Raises NotFound, unless the target is a disabled extension.
                 find_spec(args, target, with_disabled=True)
@@ -58,7 +65,7 @@ def read_target_extensions(args: Args) -> ConfiguredExtensions:
             )
             report = replace(configured.report, disabled_candidates=disabled)
             return replace(configured, specs=specs, diagnostics=target_diagnostics, report=report)
-    if not Path(target).exists():
+    if not path_exists(target):
         find_spec(args, target)  # raises NotFound, with a suggestion
     report = manifests_at(Path(target))
     specs = tuple(candidate.spec for candidate in report.candidates)
@@ -71,7 +78,7 @@ def read_target_extensions(args: Args) -> ConfiguredExtensions:
 def manifests_at(path: Path) -> Report:
     """Return the extensions and diagnostics of the manifest at this path, or of all manifests in
     this folder. Raises NotFound if there is no manifest."""
-    if not path.exists():
+    if not path_exists(path):
         raise NotFound(
             "X1206",
             f"there is nothing at {path}",
@@ -204,7 +211,7 @@ def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | No
         names = [spec.id for spec in configured.specs]
     else:
         names = []
-    if Path(target).exists():
+    if path_exists(target):
         return spec_at(Path(target))
     suggestion = nearest(target, names)
     raise NotFound(

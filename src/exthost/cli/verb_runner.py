@@ -47,7 +47,8 @@ class _Parser(argparse.ArgumentParser):
         option = unknown.split(" ")[0].partition("=")[0]
         near = nearest(option, self._option_string_actions) if option.startswith("-") else None
         hint = f"did you mean {near}?" if near else f"see {self.prog} --help"
-        if unknown and not option.startswith("-"):
+        takes_command = "--dialect" in self._option_string_actions
+        if unknown and takes_command and not option.startswith("-"):
             hint = f"a command stands after --; {hint}"
         raise UsageError("X1316", message, help=hint)
 

@@ -207,6 +207,8 @@ def create(
 ) -> list[str]:
     """Write a new extension into a folder, which must not exist yet. Return the paths of its files.
     The name of the folder becomes the name of the extension. Raises UsageError."""
+    if not folder:
+        raise UsageError("the name of the extension is empty")
     name = os.path.basename(os.path.abspath(folder))  # noqa: PTH100, PTH119
     files = project_files(name, dialect, template)
     if language != "python":
