@@ -6,7 +6,6 @@ parses the rest.
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -120,7 +119,7 @@ def run_verb(verb: str, arguments: list[str]) -> int:
         if error.filename is not None:  # not an error of writing to stdout
             file_error = UsageError(
                 "X1399",
-                f"{os.fsdecode(error.filename)} cannot be used: {error.strerror}",
+                f"{error.filename} cannot be used: {error.strerror}",
                 help="check what it is, and who may use it",
             )
             print_error(file_error, wants_json)
