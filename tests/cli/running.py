@@ -42,11 +42,13 @@ def run_inside(
     env: Mapping[str, str] | None = None,
     input: str = "",
     silent_in: Sequence[str] = (),
+    deletes_cwd: bool = False,
 ) -> "subprocess.CompletedProcess[str]":
     """Run one verb in this process; return what a process of its own would have returned.
 
     Detection gives each dialect as much time as the machine needs, except those in `silent_in`: the
-    extension does not answer in them, so a moment is enough.
+    extension does not answer in them, so a moment is enough. With `deletes_cwd`, the folder `cwd`
+    is deleted after it was entered.
     """
     order = detection.detection_order
 
@@ -68,6 +70,8 @@ def run_inside(
         redirect_stderr(stderr),
     ):
         try:
+            if deletes_cwd and cwd is not None:
+                cwd.rmdir()
             code: Any = main([str(word) for word in words])
         except SystemExit as exit:  # argparse, after --help
             code = exit.code

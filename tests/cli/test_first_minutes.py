@@ -33,6 +33,7 @@ SLIPS = {
     ("list", "--jsn"): "did you mean --json?",
     ("logs", "x", "-n", "-5"): "see exthost logs --help",
     ("logs", "x", "-n", "many"): "see exthost logs --help",
+    ("trace", "--count", "-3"): "see exthost trace --help",
     ("gateway", "--http", "99999999"): "see exthost gateway --help",
     ("list", "--", "python3"): "exthost inspect -- COMMAND ARGS…",
     ("explain", "--", "python3"): "exthost inspect -- COMMAND ARGS…",

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
+from exthost.cli import up
 from exthost.config.entry_edit import add_entry_in_toml, remove_entry_in_toml
 from exthost.host.host import Host
 from tests.cli.running import (
@@ -205,3 +207,41 @@ def test_an_entry_is_removed_wherever_it_is(text: str, left: str) -> None:
 def test_an_added_entry_is_part_of_no_table_above() -> None:
     new = add_entry_in_toml("[defaults]", {"name": "a", "source": {"command": "x"}})
     assert new == '[defaults]\n\n[[extensions]]\nname = "a"\nsource = {command = "x"}\n'
+
+
+@pytest.mark.parametrize("words", [("add", "x", "--", "true"), ("mcp", "import")])
+@pytest.mark.parametrize("kind", ["binary", "folder", "pipe", "loop"])
+def test_a_config_that_cannot_be_read_is_not_edited(
+    kind: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    file = tmp_path / "exthost.toml"
+    if kind == "binary":
+        file.write_bytes(b"\n\xff\xfe")
+    elif kind == "folder":
+        file.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to(file)
+    done = run_inside(*words, cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert "error[X0101]" in done.stderr and "exthost.toml cannot be read" in done.stderr
+
+
+def test_an_interrupted_up_says_that_its_host_goes_on(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    with (
+        mock.patch.object(subprocess, "Popen", return_value=mock.Mock(pid=4711)),
+        mock.patch.object(up, "_wait_until_open", side_effect=KeyboardInterrupt),
+    ):
+        done = exthost(tmp_path, "up", "-d")
+    assert done.returncode == 130
+    assert "still starts in the background, process 4711; exthost down ends it" in done.stderr
+
+
+def test_up_without_a_folder_for_its_logs_says_which_variable_helps(tmp_path: Path) -> None:
+    write_config(tmp_path, extension("one"))
+    (tmp_path / "home").touch()
+    done = exthost(tmp_path, "up", "-d", EXTHOST_HOME=str(tmp_path / "home"))
+    assert done.returncode == 4
+    assert "help:   set EXTHOST_HOME to a folder of your own" in done.stderr

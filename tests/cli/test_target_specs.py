@@ -1,9 +1,12 @@
 """How a verb finds the extension that its arguments name. Nothing is started here."""
 
+import shlex
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from exthost.cli import doctor
 from tests.cli.running import run_inside
 
 TARGETED = [("call", "named", "x"), ("inspect", "named"), ("check", "named"), ("dev", "named")]
@@ -69,3 +72,52 @@ def test_a_dialect_without_a_command_or_target_is_refused(
 def test_verbs_without_the_option_find_an_extension_as_well(verb: str, folder: Path) -> None:
     done = run_inside(verb, "named", cwd=folder)
     assert "named" in done.stdout + done.stderr and "Traceback" not in done.stderr
+
+
+# A name that a shell would split, and would run a part of.
+ODD_NAME = "a b $(touch c)"
+
+
+@pytest.mark.parametrize("words", [("inspect", ODD_NAME), ("doctor", ODD_NAME)])
+def test_advice_to_switch_an_extension_on_can_be_pasted(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "exthost.toml").write_text(
+        f"[[extensions]]\nname = '{ODD_NAME}'\nenabled = false\n"
+        "source = { type = 'process', command = 'true' }\n"
+    )
+    done = run_inside(*words, cwd=tmp_path)
+    assert _advised_words(done.stderr, "exthost enable")[2:] == [ODD_NAME]
+
+
+def test_advice_to_name_a_config_can_be_pasted(tmp_path: Path) -> None:
+    folder = tmp_path / ODD_NAME
+    folder.mkdir()
+    (folder / "exthost.toml").write_text("")
+    listed = run_inside("list", folder / "exthost.toml", cwd=tmp_path)
+    assert _advised_words(listed.stderr, "--config")[1:] == [str(folder / "exthost.toml")]
+    (folder / "exthost.toml").write_text(
+        "".join(
+            f"[[extensions]]\nname = '{name}'\nsource = {{ type = 'process', command = 'true' }}\n"
+            for name in ("one", "two")
+        )
+    )
+    inspected = run_inside("inspect", folder, cwd=tmp_path)
+    assert _advised_words(inspected.stderr, "--config")[1:] == [str(folder / "exthost.toml")]
+
+
+def test_what_doctor_advises_for_a_running_host_can_be_pasted(tmp_path: Path) -> None:
+    (tmp_path / "exthost.toml").write_text(
+        f"[[extensions]]\nname = '{ODD_NAME}'\nsource = {{ type = 'process', command = 'true' }}\n"
+    )
+    states = {ODD_NAME: {"state": "failed", "reason": "it ended"}}
+    with mock.patch.object(doctor, "fetch_running_states", return_value=states):
+        done = run_inside("doctor", cwd=tmp_path)
+    assert _advised_words(done.stdout, "exthost logs")[2] == ODD_NAME
+    assert _advised_words(done.stdout, "exthost restart")[2] == ODD_NAME
+
+
+def _advised_words(output: str, start: str) -> list[str]:
+    """Return the words of the command in the output, as a shell reads them."""
+    line = next(line for line in output.splitlines() if start in line)
+    return shlex.split(line[line.index(start) :])

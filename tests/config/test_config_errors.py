@@ -377,3 +377,13 @@ def test_options_for_many_are_checked_by_kind_and_may_be_of_any_dialect(section:
     error = toml_failure(f"[{section}]\noptions = {{ plan = 1 }}\n")
     assert error.evidence.key == f"{section}.options.plan" and error.evidence.line == 2
     config_from_toml(f"[{section}]\noptions = {{ plan = false, theirs = 1 }}\n", "f", "/x")
+
+
+def test_a_file_that_ends_too_early_names_its_last_line() -> None:
+    error = toml_failure("[defaults]\nlimits = [\n\n")
+    assert (error.evidence.line, error.message[:15]) == (2, "exthost.toml:2:")
+
+
+def test_a_mistake_without_a_line_does_not_speak_of_one() -> None:
+    error = toml_failure("a = " + "[" * 100_000)
+    assert error.evidence.line == 0 and "line" not in error.help

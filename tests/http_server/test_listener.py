@@ -6,11 +6,18 @@ from exthost.errors import UsageError
 from exthost.http_server.listener import listen, listener_url
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid", "192.0.2.7"])
-def test_an_address_that_cannot_be_had_is_told(host: str) -> None:
+@pytest.mark.parametrize(
+    ("host", "advice"),
+    [
+        ("127.0.0.1", "choose another port"),
+        ("no-such-host.invalid", "choose an address of this machine"),
+        ("192.0.2.7", "choose an address of this machine"),
+    ],
+)
+def test_an_address_that_cannot_be_had_is_told(host: str, advice: str) -> None:
     with listen("127.0.0.1", 0) as taken, pytest.raises(UsageError) as caught:
         listen(host, taken.getsockname()[1])
-    assert caught.value.code == "X1365"
+    assert caught.value.code == "X1365" and caught.value.help.startswith(advice)
 
 
 @pytest.mark.parametrize("port", [-1, 2**16, 99_999])

@@ -96,3 +96,8 @@ def replace(file: Path, text: str) -> None:
     beside.touch(0o600)
     beside.write_text(text)
     os.replace(beside, file)  # noqa: PTH105
+
+
+def test_a_folder_in_place_of_a_token_file_is_refused_and_closed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="it is no file of at most"):
+        token.find_token(str(tmp_path), {})

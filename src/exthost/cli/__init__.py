@@ -6,7 +6,8 @@ which returns the exit code. The docstring of the module is the verb's help. Onl
 verb that is run is imported. `exthost --help` imports none of them, because asyncio alone takes
 longer to import than everything that the help needs. What verbs share, in reading order:
 
-    verbs, common        the table of verbs; common options, output, errors as exit codes
+    verbs, common        the table of verbs; common options, output, printed errors
+    verb_runner          parses the arguments of a verb and runs it; errors as exit codes
     target_specs         finds the extensions that the arguments name; starts nothing
     started_extension    starts one extension: dialect detection, log, trace
     start_note           a message on the terminal if the start takes long
@@ -48,13 +49,21 @@ def main(arguments: list[str] | None = None) -> int:
     code."""
     try:
         _open_closed_streams()
-        return _main(sys.argv[1:] if arguments is None else arguments)
+        code = _main(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:  # while something was still being imported
         return INTERRUPTED
+    except OSError as error:
+        if error.filename is not None:  # not an error of writing to stdout
+            raise
+        from exthost.cli.verb_runner import report_write_error
+
+        return report_write_error(error)
 
 
 def _main(arguments: list[str]) -> int:
-    if arguments[:1] == ["help"] and arguments[1:2] and arguments[1] in VERBS:
+    if arguments[:1] == ["help"] and len(arguments) > 1:
         arguments = [arguments[1], "--help"]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         sys.stdout.write(_help())
@@ -63,7 +72,7 @@ def _main(arguments: list[str]) -> int:
         sys.stdout.write(f"exthost {__version__}\n")
         return 0
     verb, rest = arguments[0], arguments[1:]
-    from exthost.cli.common import report_unknown_verb, run_verb
+    from exthost.cli.verb_runner import report_unknown_verb, run_verb
 
     return run_verb(verb, rest) if verb in VERBS else report_unknown_verb(verb, rest)
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from exthost.cli.common import Args, add_config_option, config_path, show_json, show_result
 from exthost.cli.config_edit import read_config_text, suggest_reload, write_config
+from exthost.cli.target_specs import check_dialect_option
 from exthost.config import spec_from_mapping
 from exthost.config.entry_edit import add_entry_in_toml
-from exthost.dialects.find import find_dialect
 from exthost.discovery.configfile import parse_config
 from exthost.errors import UsageError
 
@@ -33,6 +33,7 @@ def run(args: Args) -> int:
         raise UsageError(
             "X1316", "which program?", help="exthost add NAME --dialect D -- COMMAND ARGS…"
         )
+    check_dialect_option(args)
     path = Path(config_path(args))
     entry = _make_entry(args)
     text = read_config_text(path)
@@ -44,7 +45,6 @@ def run(args: Args) -> int:
             extension=args.name,
             help="choose another name, or remove it first: exthost remove NAME",
         )
-    find_dialect(entry.get("dialect", "morphir"))  # raises an error if there is no such dialect
     spec = spec_from_mapping(entry, defaults=config.outer_settings(args.name))
     write_config(path, add_entry_in_toml(text, entry), (*config.specs, spec), args.name)
     if args.json:

@@ -35,10 +35,11 @@ from exthost.cli.common import (
     show_json,
     show_table,
     show_text,
+    write_help,
 )
 from exthost.cli.start_note import delayed_note
 from exthost.cli.started_extension import detect_dialect
-from exthost.cli.target_specs import find_spec
+from exthost.cli.target_specs import check_dialect_option, find_spec
 from exthost.cli.verb_loop import run_async
 from exthost.detection import SEARCH_SECONDS
 from exthost.dialects.conformance import Conformance
@@ -142,7 +143,7 @@ def _write_report(args: CheckArgs, report: Report) -> int:
             Path(args.junit).write_text(junit_text(report), encoding="utf-8")
         except OSError as error:
             raise UsageError(
-                "X1316", f"{args.junit} cannot be written: {error.strerror}", help="name another"
+                "X1316", f"{args.junit} cannot be written: {error.strerror}", help=write_help(error)
             ) from None
     if args.json:
         show_json(report.as_dict())
@@ -170,6 +171,7 @@ def parse_call(text: str) -> tuple[str, object]:
 
 
 def _list_rules(args: CheckArgs) -> int:
+    check_dialect_option(args)
     conformance = find_conformance(args.dialect) if args.dialect else Conformance()
     rules = all_rules(conformance)
     if args.json:

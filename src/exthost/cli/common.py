@@ -1,23 +1,17 @@
-"""The parts that all verbs (subcommands of exthost) share: options, output, and printing errors.
-
-The arguments after `--` are the command line of an extension. They are split off before argparse
-parses the rest.
-"""
+"""The parts that all verbs (subcommands of exthost) share: options, output, and printing errors."""
 
 import argparse
-import importlib
+import errno
 import os
 import shutil
 import sys
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, TextIO
 
 from exthost.cli.colour import paint
-from exthost.cli.verbs import INTERRUPTED, VERBS
 from exthost.errors import ExthostError, UsageError
 from exthost.errors import escape_controls as escape_controls
-from exthost.names import nearest
 from exthost.process.stderr_tail import is_note
 
 DEFAULT_CONFIG = "exthost.toml"
@@ -50,86 +44,6 @@ class Args(argparse.Namespace):
     disabled: bool = False
     trace: str | None = None
     token: Any = None
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        unknown = message.partition("unrecognized arguments: ")[2]
-        option = unknown.split(" ")[0].partition("=")[0]
-        near = nearest(option, self._option_string_actions) if option.startswith("-") else None
-        hint = f"did you mean {near}?" if near else f"see {self.prog} --help"
-        if unknown and not option.startswith("-"):
-            hint = f"a command stands after --; {hint}"
-        raise UsageError("X1316", message, help=hint)
-
-
-def run_verb(verb: str, arguments: list[str]) -> int:
-    """Parse the arguments of a verb and run it. Print an error, and return the exit code."""
-    module, parser = make_verb_parser(verb)
-    wants_json = "--json" in arguments
-    _printed_stderr_lines.clear()
-    try:
-        verb_arguments, command = _split_command(arguments)
-        # Intermixed, because a positional argument such as k=v may follow an option.
-        args = parser.parse_intermixed_args(verb_arguments, namespace=Args(command=command))
-        code = int(module.run(args))
-        sys.stdout.flush()
-        return code
-    except ExthostError as error:
-        print_error(error, wants_json)
-        return error.exit_code
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader of stdout has closed it, such as `head`
-        _discard_stdout()
-        return 0
-    except OSError as error:
-        if error.filename is not None:  # not an error of writing to stdout
-            raise
-        _discard_stdout()
-        write_error = UsageError(
-            "X1379",
-            f"the output cannot be written: {error.strerror or error}",
-            help="is the disk full? what was asked may have been done all the same",
-        )
-        print_error(write_error, wants_json=False)
-        return write_error.exit_code
-
-
-def make_verb_parser(verb: str) -> tuple[Any, argparse.ArgumentParser]:
-    """Return the module of a verb, and the parser of its arguments."""
-    module: Any = importlib.import_module(f"exthost.cli.{verb}")
-    parser = _Parser(prog=f"exthost {verb}", description=module.__doc__, add_help=True)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--json", action="store_true", help="machine-readable output")
-    module.add_options(parser)
-    return module, parser
-
-
-def report_unknown_verb(verb: str, arguments: Sequence[str]) -> int:
-    """Report an unknown verb; return the exit code."""
-    near = nearest(verb, VERBS)
-    hint = f"did you mean {near}?" if near else "see exthost --help"
-    error = UsageError("X1316", f"there is no verb {verb!r}", help=hint)
-    print_error(error, "--json" in arguments)
-    return error.exit_code
-
-
-def _discard_stdout() -> None:
-    """Redirect stdout to /dev/null, so that flushing its buffer at exit causes no second error."""
-    null_fd = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null_fd, sys.stdout.fileno())
-    os.close(null_fd)
-
-
-def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
-    if "--" not in arguments:
-        return arguments, []
-    index = arguments.index("--")
-    command = arguments[index + 1 :]
-    if not command:
-        raise UsageError("X1316", "there is no command after --", help="write -- COMMAND ARGS…")
-    return arguments[:index], command
 
 
 def refuse_command(args: Args) -> None:
@@ -252,6 +166,14 @@ def parse_time_limit(text: str) -> float:
     return limit_seconds
 
 
+def parse_count(text: str) -> int:
+    """Return the number in an argument such as 20; 0 is allowed, and a number that is too large for
+    the system means the largest one. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 0 or 20")
+    return min(int(text), sys.maxsize)
+
+
 def show_json(value: Any, *, pretty: bool = False) -> None:
     """Print a value as JSON to stdout. A value that JSON cannot express is printed as its `str`."""
     sys.stdout.buffer.write(json_line(value, indent=2 if pretty else None))
@@ -317,6 +239,11 @@ def remember_shown_line(text: str) -> None:
     _printed_stderr_lines.append(text)
 
 
+def forget_shown_lines() -> None:
+    """Forget the printed lines. Called when a verb starts."""
+    _printed_stderr_lines.clear()
+
+
 def show_line(extension: str, text: str) -> None:
     """Print a line that an extension wrote to stderr."""
     remember_shown_line(text)
@@ -325,16 +252,39 @@ def show_line(extension: str, text: str) -> None:
 
 def say(text: str) -> None:
     """Print a message to stderr, with control characters escaped."""
-    sys.stderr.write(escape_controls(text) + "\n")
+    _write_stderr(escape_controls(text) + "\n")
 
 
 def say_labelled(label: str, style: str, text: str) -> None:
     """Print a message to stderr that begins with a coloured label."""
-    sys.stderr.write(f"{paint(label, style, sys.stderr)} {escape_controls(text)}\n")
+    _write_stderr(f"{paint(label, style, sys.stderr)} {escape_controls(text)}\n")
+
+
+def _write_stderr(text: str) -> None:
+    """Write to stderr. If it cannot be written, the verb goes on without messages."""
+    try:
+        sys.stderr.write(text)
+    except OSError:
+        discard_stream(sys.stderr)
+
+
+def discard_stream(stream: TextIO) -> None:
+    """Redirect stdout or stderr to /dev/null, so that flushing its buffer at exit causes no second
+    error."""
+    null_fd = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_fd, stream.fileno())
+    os.close(null_fd)
 
 
 def say_no_extensions(args: Args) -> None:
     say(f"{config_path(args)} names no extensions, and none were found")
+
+
+def write_help(error: OSError) -> str:
+    """Return the help of an error about a file that cannot be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "free disk space, or raise the limit of file sizes (ulimit -f)"
+    return "check who may write to it and to its folder"
 
 
 def plural(number: int, noun: str) -> str:
@@ -393,6 +343,6 @@ def _say_excerpt(error: ExthostError) -> None:
         return
     number = str(error.evidence.line)
     margin = " " * (len(number) + 4)
-    sys.stderr.write(f"    {number} | {excerpt.line}\n")
+    _write_stderr(f"    {number} | {excerpt.line}\n")
     caret = paint("^" * excerpt.width, "place", sys.stderr)
-    sys.stderr.write(f"{margin} | {' ' * excerpt.start}{caret}\n")
+    _write_stderr(f"{margin} | {' ' * excerpt.start}{caret}\n")

@@ -12,7 +12,7 @@ from exthost.cli.toggle_verbs import replace_file
 from exthost.config import Config
 from exthost.control.client import ask
 from exthost.control.protocol import Request
-from exthost.discovery.configfile import parse_config
+from exthost.discovery.configfile import config_read_error, parse_config, read_config_bytes
 from exthost.errors import ConfigError, Evidence, ExthostError, UsageError
 from exthost.spec import Spec
 
@@ -21,11 +21,19 @@ _HELLO_SECONDS = 1.0
 
 
 def read_config_text(path: Path) -> str:
-    """Return the text of the config, or "" if the file does not exist yet."""
+    """Return the text of the config, or "" if the file does not exist yet. Raises ConfigError if it
+    cannot be read."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        data = read_config_bytes(path)
     except FileNotFoundError:
         return ""
+    except OSError as error:
+        raise config_read_error(path, error.strerror or str(error)) from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise config_read_error(path, f"line {line} is not UTF-8 text") from None
 
 
 def write_config(path: Path, text: str | None, expected: Sequence[Spec], id: str) -> None:

@@ -5,6 +5,7 @@ reports its timings and differences from its manifest. The exit code is that of 
 import argparse
 import asyncio
 import os
+import shlex
 import sys
 from collections import Counter
 from typing import Any, NamedTuple
@@ -257,9 +258,10 @@ def _running_host_findings(args: Args, specs: list[Spec]) -> list[Finding]:
             spec.id,
             spec.origin,
             f"the running host has it as {state['state']}: {state['reason']}",
-            f"exthost logs {spec.id} has details, exthost restart {spec.id} tries it again",
+            f"exthost logs {name} has details, exthost restart {name} tries it again",
         )
         for spec in specs
+        for name in [shlex.quote(spec.id)]
         if (state := states.get(spec.id)) is not None and state["reason"]
     ]
 

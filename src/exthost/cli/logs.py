@@ -15,6 +15,7 @@ from exthost.cli.common import (
     add_config_option,
     config_path,
     escape_controls,
+    parse_count,
     refuse_command,
     say,
     show_json,
@@ -38,18 +39,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-n",
         "--lines",
-        type=_parse_line_count,
+        type=parse_count,
         default=DEFAULT_LINES,
         metavar="N",
         help=f"how many of the last lines (default: {DEFAULT_LINES}; 0: none)",
     )
     add_config_option(parser)
-
-
-def _parse_line_count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines")
-    return int(text)
 
 
 def run(args: Args) -> int:
@@ -114,7 +109,7 @@ class _LogReader:
         try:
             # The text after the last newline is not a complete line.
             last_lines.extend(rotated_path(self._path).read_bytes().split(b"\n")[:-1])
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             pass
         last_lines.extend(self._read_new_lines())
         return list(last_lines)
@@ -147,7 +142,7 @@ class _LogReader:
         if self._file is None:
             try:
                 self._file = self._path.open("rb")
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return []
         *complete_lines, self._partial_line = (self._partial_line + self._file.read()).split(b"\n")
         return complete_lines

@@ -133,7 +133,11 @@ def _show(args: Args, path: Path, search_result: FoundServers, plan: list[Verdic
             say(f"{verdict.name}: set {', '.join(verdict.variables)} for the host")
     counts = Counter(verdict.state for verdict in plan)
     if not search_result.servers:
-        say("no editor or agent on this machine has MCP servers that exthost finds")
+        say(
+            "no file that --from names has MCP servers"
+            if args.files
+            else "no editor or agent on this machine has MCP servers that exthost finds"
+        )
     elif not counts[State.NEW]:
         say(f"nothing to add to {path}")
     elif args.write:

@@ -1,8 +1,9 @@
 """Make a new extension in a folder of its name: program, manifest or config, test and README."""
 
 import argparse
+import shlex
 
-from exthost.cli.common import Args, refuse_command, say, show_json
+from exthost.cli.common import Args, refuse_command, say, show_json, write_help
 from exthost.errors import UsageError
 from exthost.sdk.dialects import DIALECT_NAMES
 from exthost.sdk.errors import UsageError as SdkUsageError
@@ -18,6 +19,7 @@ class NewArgs(Args):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "example: exthost new weather --dialect mcp"
     parser.add_argument("name", metavar="NAME", help="of the extension, and of its folder")
     parser.add_argument("--dialect", required=True, choices=DIALECT_NAMES, help="what it speaks")
     parser.add_argument(
@@ -39,13 +41,16 @@ def run(args: NewArgs) -> int:
     except SdkUsageError as error:
         raise UsageError("X1329", str(error), help="see `exthost new --help`") from None
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and error.filename is None:
+            # the working folder has been deleted
+            raise
         raise UsageError(
-            "X1329", f"{args.name} cannot be created: {error.strerror}", help="choose another name"
+            "X1329", f"{args.name} cannot be created: {error.strerror}", help=write_help(error)
         ) from None
     if args.json:
         show_json({"created": paths})
         return 0
     for path in paths:
         print(path)
-    say(f"try it: exthost inspect {args.name}; its README explains the rest")
+    say(f"try it: exthost inspect {shlex.quote(args.name)}; its README explains the rest")
     return 0

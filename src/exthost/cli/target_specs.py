@@ -4,6 +4,8 @@ An extension is named by its id in the config, by the path of its folder or mani
 command after `--`. Nothing is started. Functions raise NotFound if there is no such extension.
 """
 
+import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +33,12 @@ def has_config(args: Args) -> bool:
     return args.config is not None or Path(DEFAULT_CONFIG).exists()
 
 
+def path_exists(path: str | Path) -> bool:
+    """Return whether there is something at this path. Unlike `Path.exists`, return False for a path
+    that is too long for the system."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
 def read_extensions(args: Args) -> ConfiguredExtensions:
     """Return every extension that the config has or finds, with the diagnostics of its search."""
     return find_extensions(read_config(require_config_path(args)))
@@ -48,7 +56,7 @@ def read_target_extensions(args: Args) -> ConfiguredExtensions:
         target_diagnostics = tuple(
             diagnostic for diagnostic in configured.diagnostics if diagnostic.extension == target
         )
-        if specs or target_diagnostics or not Path(target).exists():
+        if specs or target_diagnostics or not path_exists(target):
             if not specs and not target_diagnostics:
                 # Raises NotFound, unless the target is a disabled extension.
                 find_spec(args, target, with_disabled=True)
@@ -57,7 +65,7 @@ def read_target_extensions(args: Args) -> ConfiguredExtensions:
             )
             report = replace(configured.report, disabled_candidates=disabled)
             return replace(configured, specs=specs, diagnostics=target_diagnostics, report=report)
-    if not Path(target).exists():
+    if not path_exists(target):
         find_spec(args, target)  # raises NotFound, with a suggestion
     report = manifests_at(Path(target))
     specs = tuple(candidate.spec for candidate in report.candidates)
@@ -70,7 +78,7 @@ def read_target_extensions(args: Args) -> ConfiguredExtensions:
 def manifests_at(path: Path) -> Report:
     """Return the extensions and diagnostics of the manifest at this path, or of all manifests in
     this folder. Raises NotFound if there is no manifest."""
-    if not path.exists():
+    if not path_exists(path):
         raise NotFound(
             "X1206",
             f"there is nothing at {path}",
@@ -92,7 +100,7 @@ def manifests_at(path: Path) -> Report:
         report = Report(candidates=candidates, diagnostics=diagnostics)
     if not report.candidates and not report.diagnostics:
         names = ", ".join(name for format in find.load_manifest_formats() for name in format.names)
-        config = f"; of a config: --config {path}" if path.is_file() else ""
+        config = f"; of a config: --config {shlex.quote(str(path))}" if path.is_file() else ""
         help = f"manifests are: {names}{config}"
         raise NotFound("X1206", f"{path} holds no manifest", help=help)
     return report
@@ -103,7 +111,7 @@ def find_spec(args: Args, target: str | None, *, with_disabled: bool = False) ->
     applied. Return None if neither is given. A disabled extension is found only with
     `with_disabled`; otherwise it raises NotFound. Raises UsageError if `--dialect` names another
     dialect than the config or manifest, or none that exists."""
-    _check_dialect_option(args)
+    check_dialect_option(args)
     spec = _find_spec(args, target, with_disabled)
     if spec is None:
         return None
@@ -118,7 +126,7 @@ def _dialect_option(args: Args) -> str | None:
     return getattr(args, "dialect", None)
 
 
-def _check_dialect_option(args: Args) -> None:
+def check_dialect_option(args: Args) -> None:
     """Raise UsageError if `--dialect` names no dialect, and ConfigError if the package of the
     dialect cannot be used."""
     dialect = _dialect_option(args)
@@ -195,7 +203,7 @@ def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | No
                 raise NotFound(
                     "X1206",
                     f"{target!r} is switched off in the config",
-                    help=f"switch it on: exthost enable {target}",
+                    help=f"switch it on: exthost enable {shlex.quote(target)}",
                 )
         for diagnostic in configured.diagnostics:
             if diagnostic.level == "error" and diagnostic.extension == target:
@@ -203,7 +211,7 @@ def _find_spec(args: Args, target: str | None, with_disabled: bool) -> Spec | No
         names = [spec.id for spec in configured.specs]
     else:
         names = []
-    if Path(target).exists():
+    if path_exists(target):
         return spec_at(Path(target))
     suggestion = nearest(target, names)
     raise NotFound(

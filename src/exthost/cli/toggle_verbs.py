@@ -18,6 +18,7 @@ from exthost.cli.common import (
     refuse_command,
     show_json,
     show_result,
+    write_help,
 )
 from exthost.cli.target_specs import read_extensions
 from exthost.config import Config
@@ -150,6 +151,6 @@ def replace_file(path: Path, text: str) -> None:
         raise UsageError(
             "X1327",
             f"{path} cannot be written: {error.strerror}",
-            help="check who may write to it and to its folder",
+            help=write_help(error),
             evidence=Evidence(path=str(path)),
         ) from None

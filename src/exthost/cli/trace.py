@@ -11,7 +11,15 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from exthost.cli.common import Args, add_config_option, config_path, plural, refuse_command, say
+from exthost.cli.common import (
+    Args,
+    add_config_option,
+    config_path,
+    parse_count,
+    plural,
+    refuse_command,
+    say,
+)
 from exthost.cli.traffic_lines import traffic_line
 from exthost.control.client import HostClient
 from exthost.control.protocol import Request
@@ -27,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="only this extension")
     parser.add_argument("--save", metavar="FILE", help="write a recording instead of showing it")
     parser.add_argument(
-        "--count", type=int, default=0, metavar="N", help="end after so many messages"
+        "--count", type=parse_count, default=0, metavar="N", help="end after N messages"
     )
     add_config_option(parser)
 

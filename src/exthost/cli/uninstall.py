@@ -80,7 +80,7 @@ def _find_package(configured: ConfiguredExtensions, name: str) -> Candidate:
         if package.id == name and package.home == str(Path(package.folder).resolve()):
             return package
     if any(spec.id == name for spec in configured.config.specs):
-        help = f"it is an entry of the config: exthost remove {name}"
+        help = f"it is an entry of the config: exthost remove {shlex.quote(name)}"
     else:
         suggestion = nearest(name, [package.id for package in packages])
         help = (

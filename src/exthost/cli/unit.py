@@ -46,6 +46,13 @@ def run(args: Args) -> int:
         raise UsageError(
             "X1316", "a unit of --user runs as that user", help="leave --user or --run-as out"
         )
+    for text in (args.run_as or "", config_path(args)):
+        if not text.isprintable():
+            raise UsageError(
+                "X1316",
+                f"{text!r} has a control character, which a unit cannot have",
+                help="choose another name",
+            )
     user = "" if args.user else args.run_as or _own_name()
     if user == "root" and args.run_as is None:
         say("warning: this unit runs as root: name another user with --run-as")

@@ -20,7 +20,7 @@ from exthost.control.address import config_key, make_private_folder
 from exthost.control.client import ask
 from exthost.control.protocol import Request
 from exthost.discovery.configfile import read_config
-from exthost.errors import ExthostError, NotFound, UsageError
+from exthost.errors import ExthostError, NotFound, Refused, UsageError
 from exthost.process.state_dirs import log_file
 
 # How often to check whether the host has started.
@@ -55,7 +55,12 @@ def run(args: Args) -> int:
             stderr=file,
             start_new_session=True,
         )
-    host = _wait_until_open(path, process)
+    try:
+        host = _wait_until_open(path, process)
+    except KeyboardInterrupt:
+        say(f"the host still starts in the background, process {process.pid}; exthost down ends it")
+        process.returncode = 0
+        raise
     if host is None:
         sys.stderr.write(output.read_text("utf-8", "replace"))
         say(f"the host ended with exit code {process.returncode}; its output is in {output}")
@@ -95,7 +100,11 @@ def _run_arguments(args: Args, path: str) -> list[str]:
 
 def _output_file(path: str) -> Path:
     extension_log = Path(log_file(os.environ, config_key(path), "host"))
-    make_private_folder(extension_log.parent)
+    try:
+        make_private_folder(extension_log.parent)
+    except Refused as error:
+        error.help = "set EXTHOST_HOME to a folder of your own"  # logs have no other place
+        raise
     return extension_log.with_name("host.out")
 
 

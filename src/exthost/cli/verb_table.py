@@ -7,7 +7,7 @@ import argparse
 import inspect
 from typing import NamedTuple
 
-from exthost.cli.common import make_verb_parser
+from exthost.cli.verb_runner import make_verb_parser
 from exthost.cli.verbs import VERBS
 
 

@@ -106,7 +106,8 @@ def config_from_toml(
         raise _unreadable_error(origin, 0, "it is nested too deep") from error
     except ValueError as error:  # a TOMLDecodeError, or an integer of 5000 digits
         at = re.search(r"line (\d+)", str(error))
-        raise _unreadable_error(origin, int(at[1]) if at else 0, str(error)) from error
+        last_line = toml.rstrip().count("\n") + 1 if "end of document" in str(error) else 0
+        raise _unreadable_error(origin, int(at[1]) if at else last_line, str(error)) from error
     if not document.keys() <= _SECTIONS.keys():
         for package in find.iter_packages():
             sections = [name for name in package.json_sections if name in document]
@@ -393,6 +394,6 @@ def _unreadable_error(origin: str, line: int, why: str) -> ConfigError:
     return ConfigError(
         UNREADABLE,
         f"{where}: not valid TOML: {why}",
-        help="correct the line named; https://toml.io shows the notation",
+        help=f"correct {'the line named' if line else 'it'}; https://toml.io shows the notation",
         evidence=Evidence(path=origin, line=line),
     )

@@ -113,13 +113,18 @@ def read_config(source: str | Path | Mapping[str, Any]) -> Config:
     try:
         data = read_config_bytes(path)
     except OSError as error:
-        raise ConfigError(
-            "X0101",
-            f"the config {path} cannot be read: {error.strerror}",
-            help="name it with --config, or write exthost.toml; see the README for a first one",
-            evidence=Evidence(path=str(path)),
-        ) from None
+        raise config_read_error(path, error.strerror or str(error)) from None
     return parse_config(path, data)
+
+
+def config_read_error(path: Path, reason: str) -> ConfigError:
+    """Return the error of a config file that cannot be read for this reason."""
+    return ConfigError(
+        "X0101",
+        f"the config {path} cannot be read: {reason}",
+        help="name it with --config, or write exthost.toml; see the README for a first one",
+        evidence=Evidence(path=str(path)),
+    )
 
 
 def read_config_bytes(path: Path) -> bytes:

@@ -1,5 +1,6 @@
 """Finds the extension at a path: a manifest, or a folder with a manifest or an `exthost.toml`."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -60,5 +61,5 @@ def _only_one(specs: Sequence[Spec], path: Path) -> Spec:
     raise UsageError(
         "X1316",
         f"{path} holds several extensions: {names}" if specs else f"{path} holds no extension",
-        help=f"name one, with --config {path / DEFAULT_CONFIG}",
+        help=f"name one, with --config {shlex.quote(str(path / DEFAULT_CONFIG))}",
     )

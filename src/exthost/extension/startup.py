@@ -33,6 +33,7 @@ from exthost.offer import NO_OFFER, Offer, Tool
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
 from exthost.process.host_environ import host_environ
+from exthost.process.spawn_errors import deleted_folder_error
 from exthost.session.handshake import run_initial_steps, shake_hands, start_timeout_error
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
@@ -263,9 +264,9 @@ class Start:
                 extension=starter.spec.id,
                 help="raise limits.start if it is merely slow to start",
             ) from None
-        except Exception as error:  # no working directory, an exception in a dialect's code, …
+        except Exception as error:  # an exception in a dialect's code, …
             _log.exception("%s could not be started", starter.spec.id)
-            raise SpawnFailed(
+            raise deleted_folder_error(error, starter.spec) or SpawnFailed(
                 "X0406",
                 f"it could not be started: {error!r}",
                 extension=starter.spec.id,

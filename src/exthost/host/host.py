@@ -24,7 +24,7 @@ from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import HostApi
 from exthost.host.background import BackgroundServices, TraceTarget
-from exthost.host.configured_extensions import ConfiguredExtensions, ReloadOutcome
+from exthost.host.config_reload import ConfigReloader, ReloadOutcome
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
@@ -102,7 +102,7 @@ class Host:
             traffic=self.traffic,
             engines=self._engines,
         )
-        self._configured = ConfiguredExtensions(self._extensions, self._factory, self._api)
+        self._config_reloader = ConfigReloader(self._extensions, self._factory, self._api)
         self._finder = ToolFinder(self.registry, self._extensions)
         self.hooks = Hooks(self._by_id.values, confirm, policy=self.config.hooks, bus=self.events)
         self._runner = ToolRunner(self._finder, self.hooks, self._by_id, self.call_tool)
@@ -212,7 +212,7 @@ class Host:
         await self._services.stop_watch()
         self.config, self.hooks.policy = config, config.hooks
         try:
-            return await self._configured.reload(discovered.specs)
+            return await self._config_reloader.reload(discovered.specs)
         finally:
             self._services.start_watch(watch, config)
 
@@ -362,7 +362,7 @@ class Host:
             await self._services.open(self, self.config)
             watch = await self._services.make_watch(self.config)
             discovered = await asyncio.to_thread(find_extensions, self.config)
-            started = await self._configured.open(discovered.specs)
+            started = await self._config_reloader.open(discovered.specs)
             self.diagnostics = (*discovered.diagnostics, *start_diagnostics(started))
             if self._is_strict:
                 raise_first_problem(discovered.diagnostics, started)

@@ -1,6 +1,7 @@
 """Creates listening sockets for HTTP, and computes their URLs and the Host headers they accept."""
 
 import contextlib
+import errno
 import ipaddress
 import socket
 
@@ -19,11 +20,12 @@ def listen(host: str, port: int) -> socket.socket:
         # An IPv6 address is (address, port, flow info, scope id); create_server takes two of them.
         return socket.create_server(address[:2], family=family)
     except (OSError, OverflowError, UnicodeError) as error:
-        raise UsageError(
-            "X1365",
-            f"cannot listen on {host} port {port}: {error}",
-            help="choose another port, or 0 for any that is free",
-        ) from None
+        help = "choose another port, or 0 for any that is free"
+        is_host_wrong = getattr(error, "errno", None) == errno.EADDRNOTAVAIL
+        if is_host_wrong or isinstance(error, (socket.gaierror, UnicodeError)):
+            help = "choose an address of this machine; 127.0.0.1 is the default"
+        message = f"cannot listen on {host} port {port}: {error}"
+        raise UsageError("X1365", message, help=help) from None
 
 
 def listener_url(listener: socket.socket, host: str, path: str) -> str:

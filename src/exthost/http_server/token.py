@@ -118,10 +118,14 @@ def _read_file(path: Path) -> tuple[str, ...]:
     """Return the tokens in the file. Raises ConfigError."""
     try:
         # Non-blocking: otherwise opening a pipe without a writer would wait for ever.
-        with os.fdopen(os.open(path, _READ_FLAGS)) as file:
-            status = os.fstat(file.fileno())
+        fd = os.open(path, _READ_FLAGS)
+        try:
+            status = os.fstat(fd)
             is_plain = stat.S_ISREG(status.st_mode)
-            text = file.read(_MAX_FILE_BYTES + 1) if is_plain else ""
+            data = os.read(fd, _MAX_FILE_BYTES + 1) if is_plain else b""
+        finally:
+            os.close(fd)
+        text = data.decode()
     except (OSError, ValueError) as error:
         raise _unusable_token_error(path, f"it cannot be read: {error}") from None
     if not is_plain or len(text) > _MAX_FILE_BYTES:

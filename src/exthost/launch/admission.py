@@ -23,6 +23,7 @@ from exthost.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process import sandbox_probe
 from exthost.process.file_view import ViewRequest, compute_view, system_view, toml_key
 from exthost.process.visible_paths import is_below
+from exthost.process.working_folder import deleted_working_folder
 from exthost.sandbox.strict import View
 from exthost.spec import Pins, Spec
 
@@ -70,7 +71,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
         extension=spec.id,
         argv=plan.argv,
         command=spec.argv[0],
-        cwd=spec.cwd or str(Path.cwd()),
+        cwd=_working_folder(spec),
         folders=_operator_folders(spec),
         granted=policy.filesystem,
         network=policy.network,
@@ -163,7 +164,7 @@ def _check_not_writable(spec: Spec, plan: LaunchPlan, view: View) -> None:
     pins = spec.sha256
     if pins.program if isinstance(pins, Pins) else pins:
         return
-    files = program_files(plan.argv, spec.cwd or str(Path.cwd()))
+    files = program_files(plan.argv, _working_folder(spec))
     # With write access to a symlink or to its target the extension can change what is executed.
     for path in (*files, *map(os.path.realpath, files)):
         folder = next((writable for writable in view.writable if is_below(path, writable)), "")
@@ -176,6 +177,21 @@ def _check_not_writable(spec: Spec, plan: LaunchPlan, view: View) -> None:
                 help=f'pin it: {table}sha256 = "{file_digest(files[-1])}"; or move it elsewhere',
                 evidence=Evidence(path=path, key="permissions.filesystem"),
             )
+
+
+def _working_folder(spec: Spec) -> str:
+    """Return the folder in which the extension runs. Raises Refused if that is the host's own
+    working folder, and it has been deleted."""
+    try:
+        return spec.cwd or str(Path.cwd())
+    except FileNotFoundError:
+        folder = deleted_working_folder()
+        raise Refused(
+            "X0398",
+            f"its working folder {folder}, in which the host was started, has been deleted",
+            extension=spec.id,
+            help="start the host in a folder that exists, or set `cwd`",
+        ) from None
 
 
 def _operator_folders(spec: Spec) -> tuple[str, ...]:
@@ -192,7 +208,7 @@ def _operator_folders(spec: Spec) -> tuple[str, ...]:
 
 def _command_paths(spec: Spec, plan: LaunchPlan) -> tuple[str, ...]:
     """Return the folders that the operator named, and the files that the command line names."""
-    cwd = spec.cwd or str(Path.cwd())
+    cwd = _working_folder(spec)
     paths = (os.path.join(cwd, argument) for argument in plan.argv)  # noqa: PTH118
     files = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113
     return (*_operator_folders(spec), *files)

@@ -9,6 +9,7 @@ In reading order:
     init_channel     the pipes to the first process of a namespace (`sandbox/init.c`)
     program_check    checks a program before a wrapper executes it
     small_files      reads the beginning of a file that is not trusted
+    working_folder   whether the host's own working folder has been deleted
     memory_file      files in memory, without a path
     stdin_writer     a non-blocking writer to the child's stdin
     stdout_reader    reads the child's stdout and cuts it into frames

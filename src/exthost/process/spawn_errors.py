@@ -5,14 +5,17 @@ interpreter or its working folder. So this module also looks at the files of the
 """
 
 import errno
+import shlex
 from pathlib import Path
 
 from exthost.errors import Evidence, SpawnFailed
 from exthost.launch_plan import LaunchPlan
 from exthost.process.program_check import check_program
 from exthost.process.small_files import FIRST_LINE_BYTES, read_start
+from exthost.process.working_folder import deleted_working_folder
+from exthost.spec import Spec
 
-__all__ = ["find_spawn_error", "spawn_error"]
+__all__ = ["deleted_folder_error", "find_spawn_error", "spawn_error"]
 
 
 def find_spawn_error(plan: LaunchPlan, extension: str = "") -> SpawnFailed | None:
@@ -23,6 +26,21 @@ def find_spawn_error(plan: LaunchPlan, extension: str = "") -> SpawnFailed | Non
     except OSError as error:
         return spawn_error(error, plan, extension)
     return None
+
+
+def deleted_folder_error(error: Exception, spec: Spec) -> SpawnFailed | None:
+    """Return the SpawnFailed for an error whose cause is that the host's working folder has been
+    deleted; None if it has another cause. An extension without a `cwd` runs in that folder."""
+    deleted = deleted_working_folder() if spec.cwd is None else None
+    if deleted is None or not isinstance(error, FileNotFoundError):
+        return None
+    return SpawnFailed(
+        "X0402",
+        f"its working folder {deleted}, in which the host was started, has been deleted",
+        permanent=True,
+        extension=spec.id,
+        help="start the host in a folder that exists, or set `cwd`",
+    )
 
 
 def spawn_error(
@@ -74,7 +92,9 @@ def spawn_error(
         return failed("X0404", f"{program} is a folder", "name the program inside it")
     if number == errno.EACCES:
         return failed(
-            "X0404", f"{program} may not be executed", f"is it a program? try: chmod +x {program}"
+            "X0404",
+            f"{program} may not be executed",
+            f"is it a program? try: chmod +x {shlex.quote(str(program))}",
         )
     if number == errno.ENOEXEC and _has_byte_order_mark(program):
         return failed(
@@ -94,6 +114,12 @@ def spawn_error(
             "X0405",
             f"this machine has no room for another process: {error}",
             "stop other extensions, or raise the limit (ulimit -n, ulimit -u)",
+        )
+    if number in (errno.EFBIG, errno.ENOSPC):
+        return failed(
+            "X0405",
+            f"the host may not write a file that the start needs: {error}",
+            "raise the limit of file sizes (ulimit -f), or free memory and disk space",
         )
     return failed("X0406", f"it could not be started: {error}", "see the error of the system")
 

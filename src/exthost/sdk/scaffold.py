@@ -10,6 +10,7 @@ that is written from the handlers that the program registers. Otherwise the fold
 
 import os
 import re
+import shutil
 from collections.abc import Mapping
 
 from exthost.sdk.dialects import DIALECT_NAMES
@@ -206,14 +207,24 @@ def create(
 ) -> list[str]:
     """Write a new extension into a folder, which must not exist yet. Return the paths of its files.
     The name of the folder becomes the name of the extension. Raises UsageError."""
+    if not folder:
+        raise UsageError("the name of the extension is empty")
     name = os.path.basename(os.path.abspath(folder))  # noqa: PTH100, PTH119
     files = project_files(name, dialect, template)
     if language != "python":
         if template != "tool":
             raise UsageError(f"in {language} there is the template tool, and no {template}")
         files = language_files(name, dialect, language)
-    if os.path.exists(folder):  # noqa: PTH110
+    if os.path.lexists(folder):
         raise UsageError(f"{folder} is there already")
+    try:
+        return _write_files(folder, files)
+    except OSError:  # what is incomplete would be in the way of the next attempt
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _write_files(folder: str, files: Mapping[str, str]) -> list[str]:
     paths = []
     for name, text in files.items():
         path = os.path.join(folder, name)  # noqa: PTH118

@@ -18,7 +18,7 @@ from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
 from exthost.spec import Spec
 
-__all__ = ["ConfiguredExtensions", "ReloadOutcome"]
+__all__ = ["ConfigReloader", "ReloadOutcome"]
 
 
 class ReloadOutcome(NamedTuple):
@@ -31,8 +31,9 @@ class ReloadOutcome(NamedTuple):
     failed: tuple[ExthostError, ...] = ()
 
 
-class ConfiguredExtensions:
-    """The extensions that the config of one host lists, as it was last loaded."""
+class ConfigReloader:
+    """Loads the extensions that the config of one host lists. It keeps their specs, with which the
+    next reload compares the new ones."""
 
     def __init__(self, extensions: ExtensionSet, factory: ExtensionFactory, api: HostApi) -> None:
         self._extensions = extensions
