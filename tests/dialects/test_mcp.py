@@ -98,6 +98,38 @@ async def test_an_older_server_gets_no_envelope_after_the_handshake() -> None:
     assert list(heard[-1]["params"]["_meta"]) == ["progressToken"]
 
 
+@shows("mcp-era-07")
+async def test_a_server_of_the_older_era_is_not_sent_discovery_again_at_a_restart(
+    tmp_path: Path,
+) -> None:
+    # The servers of some packages write pages to stderr when they refuse it.
+    log = tmp_path / "heard"
+    async with child({"heard": str(log)}) as ext:
+        before = methods_in(log)
+        await ext.restart()
+        after = methods_in(log)[len(before) :]
+        assert ext.offer.extra["era"] == "handshake"
+    assert before[:2] == ["server/discover", "initialize"]
+    assert after[:2] == ["initialize", "notifications/initialized"]
+    assert "server/discover" not in after
+
+
+@shows("mcp-era-07")
+async def test_a_server_that_is_of_the_newer_era_since_its_last_start_is_discovered(
+    tmp_path: Path,
+) -> None:
+    told = tmp_path / "told"
+    told.write_text(json.dumps({"era": "handshake"}))
+    script = f'exec "$0" -S -E "$1" "$(cat "{told}")"'
+    program = ["sh", "-c", script, *command({})[:1], command({})[-2]]
+    async with exthost.connect(program, dialect="mcp", name="child") as ext:
+        assert ext.offer.extra["era"] == "handshake"
+        told.write_text(json.dumps({"era": "stateless"}))  # it was updated
+        await ext.restart()
+        assert ext.offer.extra["era"] == "stateless"
+        assert said(await ext.call_tool("echo", {"a": 1})) == {"a": 1}
+
+
 @shows("mcp-era-03")
 async def test_a_server_that_dies_of_discovery_is_started_once_more_and_asked_the_old_way() -> None:
     bus = Bus()
@@ -133,6 +165,10 @@ async def silent_about_discovery(clock: Clock, heard: Path) -> tuple[list[str], 
     await clock.advance(1)  # half of the limit
     offer = await meeting
     return [json.loads(line)["method"] for line in lines(heard)], offer
+
+
+def methods_in(path: Path) -> list[str]:
+    return [json.loads(line)["method"] for line in lines(path)]
 
 
 def lines(path: Path) -> list[str]:

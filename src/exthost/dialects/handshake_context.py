@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from exthost.empty_mapping import empty_mapping
+from exthost.offer import NO_OFFER, Offer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,7 @@ class HandshakeContext:
     manifest      the manifest as the dialect parsed it; None without a manifest
     wire_id       the id that the extension uses for itself in its messages
     handles       the methods for which the host has handlers
+    last_offer    the offer of the extension's last start; empty at the first one
     """
 
     extension: str
@@ -32,3 +34,4 @@ class HandshakeContext:
     manifest: Any = None
     wire_id: str = ""
     handles: frozenset[str] = frozenset()
+    last_offer: Offer = NO_OFFER

@@ -8,6 +8,7 @@ left. A start knows neither the restart policy nor other processes of the same e
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 from exthost.dialects.base import Dialect
@@ -61,8 +62,8 @@ class Starter:
     admission        the result of the checks before the start; None until `admit` was called
     argv             the command line of the last start, or of the next one
     tools_digest     the digest of the first offer's tools if they are pinned, else ""
-    uses_fallback    whether the dialect's usual handshake made a process exit, so that its fallback
-                     handshake is used
+    uses_fallback    whether the usual handshake made a process exit, so that the fallback is used
+    last_offer       the offer of the last start that succeeded; empty before the first
     limits           the effective limits of time and size
     queue            the call queue of the extension
     on_tools_listed  called with the tools of a running process whenever they have changed
@@ -79,6 +80,7 @@ class Starter:
         "attend",
         "dialect",
         "handlers",
+        "last_offer",
         "limits",
         "on_new_process",
         "on_tools_listed",
@@ -120,6 +122,7 @@ class Starter:
         self.admission: Admission | None = None
         self.tools_digest = ""
         self.uses_fallback = False
+        self.last_offer = NO_OFFER
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = _ignore
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
         self._environ = environ
@@ -377,7 +380,8 @@ class Start:
         session.on_stale_offer = self.tool_refresh.request
         handshake_began_at = queue.loop.time()
         try:
-            self.offer = await shake_hands(session, launch.context, fallback=starter.uses_fallback)
+            context = replace(launch.context, last_offer=starter.last_offer)
+            self.offer = await shake_hands(session, context, fallback=starter.uses_fallback)
             tools_digest = check_tools(starter.spec, self.offer.tools, starter.tools_digest)
             if starter.vet is not None:
                 starter.vet(self.offer)
@@ -388,7 +392,7 @@ class Start:
             if isinstance(error, HandshakeFailed):
                 self._with_advice(error)
             raise
-        starter.tools_digest = tools_digest
+        starter.tools_digest, starter.last_offer = tools_digest, self.offer
         self.seconds = queue.loop.time() - handshake_began_at
         return session
 

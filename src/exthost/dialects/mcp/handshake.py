@@ -6,10 +6,10 @@ era, `initialize` and `notifications/initialized` open the session. A server tha
 uses the one of the first request.
 
 `options.era` chooses an era. By default, `initialize` is sent first if the host has handlers for
-requests of the server, because only the handshake era has such requests. Otherwise
-`server/discover` is sent first. If the server refuses `server/discover`, does not reply in time or
-exits, `initialize` is tried. If the server refuses an `initialize` that was sent first,
-`server/discover` is tried.
+requests of the server, because only the handshake era has such requests, and if the last process of
+the server was opened with it. Otherwise `server/discover` is sent first. If the server refuses
+`server/discover`, does not reply in time or exits, `initialize` is tried. If the server refuses an
+`initialize` that was sent first, `server/discover` is tried.
 """
 
 from types import MappingProxyType
@@ -56,7 +56,9 @@ _SERVER = f"{_PREFIX}serverInfo"
 def handshake(context: HandshakeContext) -> Handshake:
     """Open the session in the era of `options.era`, by default in one that the server supports."""
     era = context.options.get("era", "auto")
-    if era == "auto" and not context.handles.isdisjoint(_SERVER_REQUESTS):
+    if era == "auto" and (
+        not context.handles.isdisjoint(_SERVER_REQUESTS) or _had_handshake(context)
+    ):
         answer = yield from _initialize_or_discover(context)
     elif era == "handshake":
         answer = yield from _initialize(context, may_discover=False)
@@ -68,6 +70,13 @@ def handshake(context: HandshakeContext) -> Handshake:
         if answer is None:
             answer = yield from _initialize(context, may_discover=True)
     return (yield from _request_offer(answer))
+
+
+def _had_handshake(context: HandshakeContext) -> bool:
+    """Return whether the last process of the server was opened in the handshake era. Such a server
+    is not sent `server/discover` again: servers of the Python SDK 1.x write hundreds of lines to
+    stderr when they refuse it, and some servers do not reply to it at all."""
+    return context.last_offer.extra.get("era") == "handshake"
 
 
 def _initialize_or_discover(context: HandshakeContext) -> Any:
