@@ -10,6 +10,7 @@ import pytest
 from mcp import Client
 from pydantic import FileUrl
 
+from tests.extensions.driving import until
 from tests.gateway.running import ERAS, inside
 from tests.gateway.test_inside import client_of, text
 from tests.gateway.test_relayed_requests import heard, server
@@ -59,6 +60,39 @@ async def test_log_messages_and_updates_reach_those_that_want_them_and_nobody_el
         await notify(client, "notifications/resources/updated", {"uri": "a:b"})
         await other.send_ping()
         assert messages.empty() and not others
+
+
+async def test_a_log_message_comes_once_to_a_client_with_several_calls_in_progress() -> None:
+    logs: list[Any] = []
+    other_logs: list[Any] = []
+
+    async def on_log(params: types.LoggingMessageNotificationParams) -> None:
+        logs.append(params.data)
+
+    async def on_other_log(params: types.LoggingMessageNotificationParams) -> None:
+        other_logs.append(params.data)
+
+    async with (
+        inside({"extensions": [server("handshake")]}) as gateway,
+        client_of(gateway, logging_callback=on_log) as client,
+        client_of(gateway, logging_callback=on_other_log) as other,
+        asyncio.timeout(LONG_SECONDS),
+    ):
+        await client.list_tools()
+        await other.list_tools()
+        calls = [
+            asyncio.ensure_future(caller.call_tool("ext_server_hang", {}))
+            for caller in (client, client, other)
+        ]
+        await until(lambda: gateway.host["server"].stats.in_flight == 3)
+        await notify(client, "notifications/message", {"level": "error", "data": 1})
+        await notify(client, "notifications/message", {"level": "error", "data": 2})
+        await client.send_ping()
+        await other.send_ping()
+        assert logs == other_logs == [1, 2]
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -214,9 +214,14 @@ class Announcer:
             return
         level = message.params.level
         exchanges = self._exchanges.list_for(notice.extension)
-        for exchange in exchanges:
-            if self._wants_log(exchange, level):
-                _send_in_exchange(exchange, message)
+        # The message does not name its request, so each client gets it once, with its newest one.
+        recipients: dict[object, Exchange] = {
+            exchange.client_key: exchange
+            for exchange in exchanges
+            if self._wants_log(exchange, level)
+        }
+        for exchange in recipients.values():
+            _send_in_exchange(exchange, message)
         if not exchanges:
             for client in self._clients:
                 if is_at_least(level, client.level):
