@@ -14,7 +14,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from exthost.gateway import stdio
+from exthost.gateway import line_writer, stdio
 from tests.dialects.requirements import shows
 from tests.extensions.driving import until
 from tests.gateway.running import ROOT, command, environment, extension, inside, write_config
@@ -186,6 +186,30 @@ async def test_a_client_that_went_deaf_ends_the_session() -> None:
         peer.go_deaf()
         peer.say(lines(calling(1, "ext_text_shout", text="is anybody there?")))
         await ended(serving)
+
+
+@pytest.mark.both_loops
+async def test_a_client_that_is_gone_ends_the_session_though_a_call_is_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(line_writer, "CHECK_SECONDS", 0.02)
+    program = SLOW.replace('!= "capabilities"', '== "late"', 1).replace("0.2", "1000")
+    hung = extension("hung", "morphir", "-S", "-E", "-c", program, limits={"call": "10m"})
+    peer = Peer()
+    async with inside({"extensions": [hung]}) as gateway:
+        serving = asyncio.ensure_future(stdio.serve(gateway.server, peer.wire))
+        peer.say(lines(*HELLO))
+        await peer.next()
+        peer.say(lines(calling(1, "ext_hung_late")))
+        await until(lambda: gateway.host["hung"].stats.in_flight == 1)
+        peer.hang_up()
+        peer.go_deaf()
+        try:
+            await ended(serving)
+            assert gateway.host["hung"].stats.in_flight == 0
+        finally:
+            peer.close()
+            gateway.host.kill()
 
 
 LARGE = """

@@ -17,9 +17,13 @@ __all__ = ["LineWriter"]
 HIGH_WATER_BYTES = 64 * 1024
 
 
+# The pause between two checks of `watch_client`.
+CHECK_SECONDS = 1.0
+
+
 class LineWriter:
-    """The lines to one client, in order. `on_broken` is called if a write fails, because the client
-    has closed its end."""
+    """The lines to one client, in order. `on_broken` is called if the client has closed its end: if
+    a write fails, or `watch_client` notices it."""
 
     def __init__(self, fd: int, on_broken: Callable[[], object]) -> None:
         self._fd = fd
@@ -32,6 +36,7 @@ class LineWriter:
         self._is_flush_scheduled = False
         self._waiters: list[asyncio.Future[None]] = []
         self._is_watching = False
+        self._check_timer: asyncio.TimerHandle | None = None
         self.is_broken = False
 
     def write(self, line: bytes) -> None:
@@ -53,9 +58,21 @@ class LineWriter:
         while self._unwritten:
             await self._wait_for_progress()
 
+    def watch_client(self) -> None:
+        """Check from now on whether the client has closed its end, though nothing is written."""
+        if self.is_broken:
+            return
+        if any(events & (select.POLLERR | select.POLLHUP) for _, events in self._poll.poll(0)):
+            self.close()
+            self._on_broken()
+        else:
+            self._check_timer = self._loop.call_later(CHECK_SECONDS, self.watch_client)
+
     def close(self) -> None:
         """Drop the unwritten lines, and write nothing more."""
         self._unwatch()
+        if self._check_timer is not None:
+            self._check_timer.cancel()
         self.is_broken = True
         self._unwritten.clear()
         self._wake_waiters()

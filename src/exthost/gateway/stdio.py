@@ -7,7 +7,8 @@ loop reads and writes when the system reports that it will not block.
 
 A line that is not a message gets a JSON-RPC error. A line with a batch of messages, which the
 revision 2025-03-26 allows, gets a reply line for each request. At the end of stdin the requests in
-flight are still answered, each within the time limit of its call; then the server ends.
+flight are still answered, each within the time limit of its call, unless the client has closed
+stdout as well; then the server ends.
 """
 
 import asyncio
@@ -209,6 +210,7 @@ async def serve(server: McpServer, wire: ClaimedStdio) -> None:
                         await _pass_to_package(message, to_package, writer, pending_requests)
             finally:
                 lines.pause()
+            writer.watch_client()
             with suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_SECONDS):
                     await calls.wait_until_answered()
