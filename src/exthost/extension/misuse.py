@@ -33,13 +33,13 @@ def check_timeout(timeout: Any) -> float:
     )
 
 
-def check_name(name: Any) -> None:
-    """Raise UsageError if the name of a tool or a method is not a string."""
+def check_name(name: Any, owner: str = "a tool or a method") -> None:
+    """Raise UsageError if the name of a tool, a method or another `owner` is not a string."""
     if not isinstance(name, str):
         raise UsageError(
             "X1335",
-            f"the name of a tool or a method is a string, and not {name!r:.60}",
-            help="write the name in quotes; `exthost tools` lists the names of tools",
+            f"the name of {owner} is a string, and not {name!r:.60}",
+            help="write the name in quotes; `exthost list` and `exthost tools` list the names",
         )
 
 

@@ -21,7 +21,7 @@ from contextlib import nullcontext
 from exthost.dialects.calls import EventSink
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.extension.extension import Extension
-from exthost.extension.misuse import other_loop_error
+from exthost.extension.misuse import check_name, other_loop_error
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.registry import Registry
@@ -81,9 +81,10 @@ class ExtensionSet:
             raise not_open_error()
 
     def not_found_error(self, id: str) -> ExthostError:
-        """Return the error for an unknown id."""
+        """Return the error for an unknown id. Raises UsageError if it is not a string."""
         if not self.is_open and not self.by_id:
             return not_open_error()
+        check_name(id, "an extension")
         nearest_id = nearest(id, self.by_id)
         ids = ", ".join(list(self.by_id)[:_MAX_LISTED_IDS]) or "none"
         help = f"did you mean {nearest_id!r}?" if nearest_id else f"the extensions here are: {ids}"
@@ -125,6 +126,7 @@ class ExtensionSet:
         self._close_in_background(extension)
 
     def _pop(self, id: str) -> Extension:
+        check_name(id, "an extension")
         extension = self.by_id.pop(id, None)
         if extension is None:
             raise self.not_found_error(id)
