@@ -1,6 +1,7 @@
 """A host belongs to the event loop that opened it. In any other loop, nothing is sent."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 
 import exthost
 from exthost import errors
+from tests.extensions.driving import pid_of, until
+from tests.extensions.looking import gone
 from tests.host.test_host import config, entry
 
 Use = Callable[[exthost.Host], Coroutine[Any, Any, Any]]
@@ -51,6 +54,25 @@ async def test_in_another_loop_every_use_is_refused_and_changes_nothing() -> Non
         assert host["a"].stats.calls == 0 and list(host) == ["a", "lazy"]
         assert host["lazy"].state == "admitted"
         assert (await host.call_tool("ext_a_echo", {"n": 2})).data == {"n": 2}
+
+
+@pytest.mark.parametrize("runs_to_the_end", [True, False])
+def test_a_host_that_is_left_open_in_its_loop_warns_and_leaves_nothing(
+    runs_to_the_end: bool,
+) -> None:
+    async def leave_open() -> int:
+        host = await exthost.Host.from_config(config(entry("a"))).__aenter__()
+        return pid_of(host["a"])
+
+    with pytest.warns(ResourceWarning, match="without close"):
+        if runs_to_the_end:
+            pid = asyncio.run(leave_open())
+        else:  # its tasks are never cancelled
+            loop = asyncio.new_event_loop()
+            pid = loop.run_until_complete(leave_open())
+            loop.close()
+        gc.collect()
+    asyncio.run(until(lambda: gone(pid)))
 
 
 def test_after_the_end_of_its_loop_a_host_can_only_be_closed() -> None:

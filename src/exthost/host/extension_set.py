@@ -15,6 +15,8 @@ A retired extension is *leaving* until its last process has ended. Only `close` 
 """
 
 import asyncio
+import os
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 
@@ -46,12 +48,24 @@ class ExtensionSet:
     def __init__(self, registry: Registry, sinks: EventSinks) -> None:
         self.by_id: dict[str, Extension] = {}
         self.is_open = False
+        self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop that opened the host
         # Retired extensions, by the task that closes each of them.
         self._leaving: dict[asyncio.Task[None], Extension] = {}
         self._registry = registry
         self._sinks = sinks
         registry.set_extensions(self.by_id.values())
+
+    def __del__(self) -> None:
+        # The tasks of extensions refer to this object, so this comes after the end of the loop. The
+        # supervisors have then ended the processes.
+        if self.is_open and os.getpid() == self._pid:
+            warnings.warn(
+                "an open Host was dropped without close(): use it with `async with`",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
 
     def __iter__(self) -> Iterator[Extension]:
         return iter(tuple(self.by_id.values()))

@@ -7,7 +7,9 @@ The module does not depend on hosts or extensions.
 import asyncio
 import logging
 import os
+import sys
 import threading
+import warnings
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -26,29 +28,39 @@ LOOP_SECONDS = 5.0
 
 
 class LoopThread:
-    """An event loop and its thread. Other threads use it by `run`. Close it after use."""
+    """An event loop and its thread. Other threads use it by `run`. Close it after use.
+
+    The host and every extension, facet and stream of the blocking API refer to this object, and the
+    thread does not. So if a program drops all of them without `close`, this object is deleted: it
+    gives a ResourceWarning, as files do, and the thread ends in the background.
+
+    before_drop  ends what runs on the loop, in that case; None if there is nothing to end
+    """
 
     def __init__(self) -> None:
-        self.loop = new_event_loop()
+        self.before_drop: Callable[[], Coroutine[Any, Any, object]] | None = None
         self._pid = os.getpid()
-        self._thread = threading.Thread(target=self._run_loop, name="exthost loop", daemon=True)
+        self._is_open = False
+        self.loop = new_event_loop()
+        self._thread = threading.Thread(
+            target=_run_loop, args=(self.loop,), name="exthost loop", daemon=True
+        )
         self._thread.start()
+        self._is_open = True
 
-    def _run_loop(self) -> None:
-        """Run the loop until `close` stops it.
-
-        Event loops pass on a SystemExit or KeyboardInterrupt of a callback or task. Here it would
-        end only this thread, and every caller of another thread would wait for ever.
-        """
-        asyncio.set_event_loop(self.loop)
-        is_stopped = False
-        while not is_stopped:
-            try:
-                self.loop.run_forever()
-                is_stopped = True
-            except BaseException as error:
-                kind = type(error).__name__
-                _log.exception("a callback raised %s on the host's loop, which goes on", kind)
+    def __del__(self) -> None:
+        if not self._is_open or self.is_copy:
+            return
+        warnings.warn(
+            "an open SyncHost or sync_connect was dropped without close(), and its extensions "
+            "are ended: use it with `with`",
+            ResourceWarning,
+            stacklevel=2,
+            source=self,
+        )
+        # While the interpreter ends, threads do not run any more. The extensions end with it.
+        if not sys.is_finalizing():
+            asyncio.run_coroutine_threadsafe(_end(self.before_drop), self.loop)
 
     def run(self, make_coroutine: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Call `make_coroutine` on the thread of the loop, run the coroutine, and return its
@@ -89,10 +101,37 @@ class LoopThread:
         After Ctrl-C a start of an extension may still run. It is cancelled and awaited, so that it
         ends the processes that it has started.
         """
+        self._is_open = False
         asyncio.run_coroutine_threadsafe(_cancel_tasks(), self.loop)
         # Twice, because `_cancel_tasks` itself waits up to LOOP_SECONDS for the tasks.
         self._thread.join(2 * LOOP_SECONDS)
-        self.loop.close()
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until it is stopped, and close it.
+
+    Event loops pass on a SystemExit or KeyboardInterrupt of a callback or task. Here it would end
+    only this thread, and every caller of another thread would wait for ever.
+    """
+    asyncio.set_event_loop(loop)
+    is_stopped = False
+    while not is_stopped:
+        try:
+            loop.run_forever()
+            is_stopped = True
+        except BaseException as error:
+            kind = type(error).__name__
+            _log.exception("a callback raised %s on the host's loop, which goes on", kind)
+    loop.close()
+
+
+async def _end(before_drop: Callable[[], Coroutine[Any, Any, object]] | None) -> None:
+    """End what runs on the loop, and stop the loop."""
+    try:
+        if before_drop is not None:
+            await before_drop()
+    finally:
+        await _cancel_tasks()
 
 
 async def _cancel_tasks() -> None:

@@ -1,0 +1,66 @@
+"""The thread of the blocking API ends with the last object that uses it, also without `close`."""
+
+import asyncio
+import gc
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import exthost
+from exthost.sync.sync_extension import SyncExtension
+from tests.extensions.driving import until
+from tests.extensions.looking import gone
+from tests.host.test_host import TEXT, config, entry
+
+ROOT = Path(__file__).parents[2]
+LOOP_THREAD = "exthost loop"
+
+# A program that opens a host, keeps it, prints the process id of its extension and ends.
+LEAVES_OPEN = """
+import exthost
+from tests.host.test_host import config, entry
+host = exthost.SyncHost.from_config(config(entry("a"))).__enter__()
+print(host["a"].stats.pid)
+"""
+
+
+def open_host() -> SyncExtension:
+    return exthost.SyncHost.from_config(config(entry("a"))).__enter__()["a"]
+
+
+def open_connection() -> SyncExtension:
+    return exthost.sync_connect(
+        [sys.executable, "-S", "-E", TEXT], dialect="morphir", name="a"
+    ).__enter__()
+
+
+@pytest.mark.parametrize("open_one", [open_host, open_connection])
+def test_what_is_dropped_without_close_warns_and_ends(
+    open_one: Callable[[], SyncExtension],
+) -> None:
+    extension = open_one()
+    gc.collect()  # the extension alone keeps its processes
+    assert extension.call("echo", 1) == 1
+    pid = extension.stats.pid
+    assert pid is not None
+    thread = next(one for one in threading.enumerate() if one.name == LOOP_THREAD)
+    with pytest.warns(ResourceWarning, match=r"without close"):
+        del extension
+        gc.collect()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert gone(pid)
+
+
+def test_a_host_that_is_open_at_the_end_of_the_program_leaves_nothing() -> None:
+    command = [sys.executable, "-W", "always::ResourceWarning", "-c", LEAVES_OPEN]
+    ended = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "ResourceWarning" in ended.stderr and "without close" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    asyncio.run(until(lambda: gone(int(ended.stdout))))
