@@ -2,7 +2,9 @@
 
 import asyncio
 import gc
+import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +33,21 @@ USES: dict[str, Use] = {
     "reload": lambda host: host.reload(config(entry("b"))),
     "close": lambda host: host.close(),
 }
+
+
+def test_without_asyncio_opening_says_that_it_is_needed(tmp_path: Path) -> None:
+    """As under trio or curio, which resume the coroutine themselves."""
+    uses: dict[str, Any] = {
+        "Host": exthost.Host.from_config(config(entry("a"))),
+        "connect": exthost.connect([sys.executable], dialect="morphir"),
+        "connect without a dialect": exthost.connect([sys.executable]),
+        "attach": exthost.attach(tmp_path / "exthost.toml"),
+    }
+    for name, opened in uses.items():
+        with pytest.raises(errors.UsageError, match="asyncio") as caught:
+            opened.__aenter__().send(None)
+        assert caught.value.code == "X1336", name
+        assert "SyncHost" in caught.value.help
 
 
 def code_elsewhere(host: exthost.Host, use: Use) -> str:

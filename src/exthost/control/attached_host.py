@@ -25,7 +25,7 @@ from exthost.dialects.find import find_dialect
 from exthost.dialects.meanings import OnProgress, Progress
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, NotFound, UsageError
-from exthost.extension.misuse import check_name
+from exthost.extension.misuse import check_name, require_asyncio
 from exthost.names import nearest
 from exthost.offer import RegisteredTool
 from exthost.tool_result import ResultReader, ToolResult
@@ -63,6 +63,7 @@ class AttachedHost:
     async def __aenter__(self) -> Self:
         if self._client is not None:
             raise UsageError("X1311", "this host is open already")
+        require_asyncio()
         connected = connect_to_host(self._config, self._environ, _CONNECT_SECONDS)
         self._client = AsyncHostClient(connected)
         try:

@@ -23,7 +23,7 @@ from contextlib import nullcontext
 from exthost.dialects.calls import EventSink
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.extension.extension import Extension
-from exthost.extension.misuse import check_name, other_loop_error
+from exthost.extension.misuse import check_name, other_loop_error, require_asyncio
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.registry import Registry
@@ -76,9 +76,9 @@ class ExtensionSet:
         return tuple(self._leaving.values())
 
     def open(self) -> None:
-        """Record that the host is open, in the loop that runs."""
+        """Record that the host is open, in the loop that runs. Raises UsageError without one."""
+        self._loop = require_asyncio()
         self.is_open = True
-        self._loop = asyncio.get_running_loop()
 
     def check_loop(self, *, may_be_closed: bool = False) -> None:
         """Raise UsageError if another event loop runs than the one that opened the host.
