@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import exthost
+from exthost import errors
 from exthost.sync.sync_extension import SyncExtension
 from tests.extensions.driving import until
 from tests.extensions.looking import gone
@@ -64,3 +65,22 @@ def test_a_host_that_is_open_at_the_end_of_the_program_leaves_nothing() -> None:
     assert "ResourceWarning" in ended.stderr and "without close" in ended.stderr
     assert "Traceback" not in ended.stderr
     asyncio.run(until(lambda: gone(int(ended.stdout))))
+
+
+@pytest.mark.parametrize(
+    ("part", "replaced_by"),
+    [
+        ("_thread.start_new_thread", "gevent.thread"),
+        ("queue.SimpleQueue", "gevent._gevent_cqueue"),
+        ("subprocess.Popen", "eventlet.green.subprocess"),
+    ],
+)
+def test_with_greenlets_instead_of_threads_a_host_says_so_and_does_not_hang(
+    monkeypatch: pytest.MonkeyPatch, part: str, replaced_by: str
+) -> None:
+    monkeypatch.setattr(part, type("Replacement", (), {"__module__": replaced_by}))
+    with pytest.raises(errors.UsageError) as caught:
+        exthost.SyncHost.from_config(config(entry("a"))).__enter__()
+    assert caught.value.code == "X1337"
+    assert caught.value.message.startswith(replaced_by.partition(".")[0])
+    assert "gthread" in caught.value.help

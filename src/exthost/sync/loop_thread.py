@@ -4,9 +4,12 @@ Other threads pass a function that returns a coroutine, and wait for the result 
 The module does not depend on hosts or extensions.
 """
 
+import _thread
 import asyncio
 import logging
 import os
+import queue
+import subprocess
 import sys
 import threading
 import warnings
@@ -41,6 +44,7 @@ class LoopThread:
         self.before_drop: Callable[[], Coroutine[Any, Any, object]] | None = None
         self._pid = os.getpid()
         self._is_open = False
+        _require_threads()
         self.loop = new_event_loop()
         self._thread = threading.Thread(
             target=_run_loop, args=(self.loop,), name="exthost loop", daemon=True
@@ -105,6 +109,26 @@ class LoopThread:
         asyncio.run_coroutine_threadsafe(_cancel_tasks(), self.loop)
         # Twice, because `_cancel_tasks` itself waits up to LOOP_SECONDS for the tasks.
         self._thread.join(2 * LOOP_SECONDS)
+
+
+def _require_threads() -> None:
+    """Raise UsageError if gevent or eventlet has replaced what the loop's thread needs. A thread
+    would then be a greenlet, and the event loop would block all other greenlets for ever."""
+    needed: dict[str, Any] = {
+        "threading": _thread.start_new_thread,
+        "queue": queue.SimpleQueue,
+        "subprocess": subprocess.Popen,
+    }
+    for name, part in needed.items():
+        library = str(part.__module__).partition(".")[0]
+        if library in ("gevent", "eventlet"):
+            raise UsageError(
+                "X1337",
+                f"{library} has replaced the module {name} of Python (monkey patching), and the "
+                "blocking API needs real threads",
+                help="use a server with threads (gunicorn --worker-class gthread), or run the "
+                "extensions in another process: exthost gateway --http PORT",
+            )
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
