@@ -13,6 +13,8 @@ import pytest
 import exthost
 from exthost import errors
 from exthost.events import CallEnded, HostEvent
+from exthost.extension.call_queue import CallQueue
+from exthost.session.call import Call
 from exthost.sync.blocking_call import BlockingCall
 from tests.host.test_host import config, entry
 from tests.sync.test_sync_facets import when_it_waits
@@ -43,6 +45,23 @@ def test_any_exception_of_a_signal_handler_cancels_the_call(
             host["h"].call("keep", timeout=3600)
         thread.join()
         # The only place is free again, so the next call is sent.
+        assert host["h"].call("echo", 1, timeout=60) == 1
+        assert (host["h"].stats.cancelled, host["h"].stats.in_flight) == (1, 0)
+
+
+def test_a_signal_between_the_request_and_the_wait_cancels_the_call(
+    raised_by_signal: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = CallQueue.submit_threadsafe
+
+    def submit_and_interrupt(queue: CallQueue, call: Call) -> None:
+        submit(queue, call)
+        signal.raise_signal(signal.SIGUSR1)
+
+    with exthost.SyncHost.from_config(config(hostile(limits={"max_in_flight": 1}))) as host:
+        with monkeypatch.context() as patched, pytest.raises(raised_by_signal):
+            patched.setattr(CallQueue, "submit_threadsafe", submit_and_interrupt)
+            host["h"].call("keep", timeout=3600)
         assert host["h"].call("echo", 1, timeout=60) == 1
         assert (host["h"].stats.cancelled, host["h"].stats.in_flight) == (1, 0)
 
