@@ -4,6 +4,7 @@ import math
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -64,6 +65,29 @@ def test_a_signal_between_the_request_and_the_wait_cancels_the_call(
             host["h"].call("keep", timeout=3600)
         assert host["h"].call("echo", 1, timeout=60) == 1
         assert (host["h"].stats.cancelled, host["h"].stats.in_flight) == (1, 0)
+
+
+def test_a_request_of_the_loop_and_one_of_a_thread_have_different_ids() -> None:
+    with (
+        exthost.SyncHost.from_config(config(entry("a"))) as host,
+        ThreadPoolExecutor() as threads,
+    ):
+        requests = host.target["a"].queue.sessions[0].conversation.requests
+        encode = requests._encode_request
+        ids: list[Any] = []
+        answers: list[Future[Any]] = []
+
+        def encode_slowly(method: str, params: Any, id: Any) -> Any:
+            ids.append(id)
+            if not answers:  # the loop's own request: meanwhile a thread sends another one
+                answers.append(threads.submit(host["a"].call, "echo", 1, timeout=5))
+                wait(answers, timeout=0.3)
+            return encode(method, params, id)
+
+        requests._encode_request = encode_slowly
+        host["a"].check_health(timeout=5)
+        assert [answer.result() for answer in answers] == [1]
+        assert len(ids) == len(set(ids)) == 2
 
 
 def test_a_time_limit_may_be_longer_than_the_system_can_wait() -> None:

@@ -104,6 +104,13 @@ def test_a_host_that_is_not_open_says_so() -> None:
     with pytest.raises(errors.UsageError):
         host.call_tool("x")
     host.close()
+    with host:
+        pass
+    uses: list[Callable[[], Any]] = [lambda: host["x"], lambda: host.call_tool("x")]
+    for use in uses:
+        with pytest.raises(errors.UsageError) as caught:
+            use()
+        assert caught.value.code == "X1315" and "with `with`" in caught.value.help
 
 
 @pytest.mark.parametrize("name", [None, ["a"], {"a": 1}])

@@ -223,4 +223,6 @@ def _make_sink(extension: Extension) -> EventSink | None:
 
 def not_open_error() -> UsageError:
     """Return the error for a host that is not open."""
-    return UsageError("X1315", "this host is not open", help="use it with `async with`")
+    return UsageError(
+        "X1315", "this host is not open", help="use it with `async with`, a SyncHost with `with`"
+    )

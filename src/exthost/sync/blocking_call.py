@@ -16,7 +16,7 @@ from exthost.extension.call_queue import CallQueue
 from exthost.extension.extension import Extension
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
-from exthost.sync.loop_thread import LOOP_SECONDS, LoopThread, own_loop_error
+from exthost.sync.loop_thread import LOOP_SECONDS, LoopThread, not_open_error, own_loop_error
 from exthost.tool_result import ToolResult
 
 __all__ = ["BlockingCall", "call_tool"]
@@ -70,8 +70,12 @@ class BlockingCall(Call):
             return self.wait()
         except ExthostError:  # the call could not be sent, or has ended
             raise
-        except BaseException:  # of a signal handler: KeyboardInterrupt, SystemExit, a time limit …
-            queue.loop.call_soon_threadsafe(queue.cancel, self)
+        except BaseException as error:
+            if not queue.loop.is_closed():
+                # Of a signal handler: KeyboardInterrupt, SystemExit, a time limit …
+                queue.loop.call_soon_threadsafe(queue.cancel, self)
+            elif isinstance(error, RuntimeError):  # of the loop: another thread has closed the host
+                raise not_open_error() from None
             raise
 
     def wait(self) -> Any:

@@ -6,6 +6,7 @@ The module does not depend on hosts or extensions.
 
 import _thread
 import asyncio
+import inspect
 import logging
 import os
 import queue
@@ -14,6 +15,8 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from exthost.errors import UsageError
@@ -46,8 +49,9 @@ class LoopThread:
         self._is_open = False
         _require_threads()
         self.loop = new_event_loop()
+        self._futures: set[Future[Any]] = set()  # of the calls of `run` that wait
         self._thread = threading.Thread(
-            target=_run_loop, args=(self.loop,), name="exthost loop", daemon=True
+            target=_run_loop, args=(self.loop, self._futures), name="exthost loop", daemon=True
         )
         self._thread.start()
         self._is_open = True
@@ -73,18 +77,37 @@ class LoopThread:
             raise own_loop_error()
         if self.is_copy:
             raise used_after_fork_error()
-        if self.loop.is_closed():
+        if not self._is_open:
             raise not_open_error()
 
         async def run() -> T:
             return await make_coroutine()
 
-        future = asyncio.run_coroutine_threadsafe(run(), self.loop)
+        coroutine = run()
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        except RuntimeError:  # another thread has closed the loop since
+            coroutine.close()
+            raise not_open_error() from None
+        self._futures.add(future)
+        if self.loop.is_closed():  # the thread may have ended before the future was added
+            _fail(future)
         try:
             return future.result()
+        except CancelledError:
+            if self._is_open:
+                raise
+            raise not_open_error() from None  # another thread has closed the host
         except BaseException:  # such as KeyboardInterrupt: nobody waits for the result any more
             future.cancel()
             raise
+        finally:
+            self._futures.discard(future)
+            if (
+                self.loop.is_closed()
+                and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
+            ):
+                coroutine.close()  # it was never started, which would be a warning
 
     def run_plain(self, function: Callable[[], T]) -> T:
         """Call a plain function on the thread of the loop and return its result."""
@@ -131,8 +154,8 @@ def _require_threads() -> None:
             )
 
 
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop until it is stopped, and close it.
+def _run_loop(loop: asyncio.AbstractEventLoop, futures: "set[Future[Any]]") -> None:
+    """Run the loop until it is stopped, close it, and fail the futures that it has not completed.
 
     Event loops pass on a SystemExit or KeyboardInterrupt of a callback or task. Here it would end
     only this thread, and every caller of another thread would wait for ever.
@@ -147,6 +170,14 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
             kind = type(error).__name__
             _log.exception("a callback raised %s on the host's loop, which goes on", kind)
     loop.close()
+    for future in tuple(futures):
+        _fail(future)
+
+
+def _fail(future: "Future[Any]") -> None:
+    """Let the thread that waits for this future raise that the host is not open."""
+    with suppress(InvalidStateError):  # it is done
+        future.set_exception(not_open_error())
 
 
 async def _end(before_drop: Callable[[], Coroutine[Any, Any, object]] | None) -> None:
@@ -160,11 +191,12 @@ async def _end(before_drop: Callable[[], Coroutine[Any, Any, object]] | None) ->
 
 async def _cancel_tasks() -> None:
     """Cancel every other task, wait for them, and stop the loop."""
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks, timeout=LOOP_SECONDS)
+    while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in tasks:
+            task.cancel()
+        _, going_on = await asyncio.wait(tasks, timeout=LOOP_SECONDS)
+        if going_on:
+            break
     asyncio.get_running_loop().stop()
 
 
