@@ -17,7 +17,7 @@ from exthost.discovery.configfile import read_named_manifest
 from exthost.errors import UsageError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
-from exthost.extension.misuse import OpenedByWith, already_open_error
+from exthost.extension.misuse import OpenedByWith, already_open_error, require_asyncio
 from exthost.extension.startup import Spawn
 from exthost.host.api.host_api import HostApi
 from exthost.launch_plan import LaunchPlan
@@ -113,6 +113,7 @@ class Connection(OpenedByWith):
     async def __aenter__(self) -> Extension:
         if self._extension is not None:
             raise already_open_error()
+        require_asyncio()
         try:
             self._extension = await self._create()
             return await self._extension.start()

@@ -25,7 +25,7 @@ from exthost.dialects import find
 from exthost.errors import NO_EVIDENCE, HandshakeFailed
 from exthost.events import Bus
 from exthost.extension.extension import Extension
-from exthost.extension.misuse import OpenedByWith, already_open_error
+from exthost.extension.misuse import OpenedByWith, already_open_error, require_asyncio
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
 from exthost.trace.traffic import Traffic
@@ -89,6 +89,7 @@ class DetectedConnection(OpenedByWith):
     async def __aenter__(self) -> Extension:
         if self._connection is not None:
             raise already_open_error()
+        require_asyncio()
         candidates = detection_order(Path(self._spec.argv[0]).name)
         ends_at = time.monotonic() + self._seconds
         for factor in (1, _SECOND_ROUND_FACTOR):

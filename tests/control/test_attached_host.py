@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,25 @@ async def test_the_error_of_a_tool_has_the_advice_and_evidence_of_the_host(
             assert failed.value.code == "X0702"
             assert failed.value.help == "grant it permissions.network"
             assert failed.value.evidence.argv == session.diagnostics.evidence().argv
+
+
+@pytest.mark.parametrize("name", [None, 5, ["text"]])
+async def test_a_name_that_is_no_string_is_told(tmp_path: Path, name: Any) -> None:
+    path = tmp_path / "exthost.toml"
+    path.write_text(toml_entry("text", TEXT))
+    async with Host.from_config(path, control=True), exthost.attach(path) as attached:
+        uses: list[Callable[[], Any]] = [
+            lambda: attached["text"].call(name),
+            lambda: attached["text"].call_tool(name),
+            lambda: attached["text"].stream(name).__aenter__(),
+            lambda: attached.call_tool(name),
+            lambda: attached.find_tool(name),
+            lambda: attached[name],
+        ]
+        for use in uses:
+            with pytest.raises(errors.UsageError, match="is a string, and not") as caught:
+                await asyncio.wait_for(use(), 120)
+            assert caught.value.code == "X1335"
 
 
 def test_a_host_on_uvloop_is_attached_to_from_uvloop(tmp_path: Path) -> None:

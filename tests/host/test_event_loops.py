@@ -1,13 +1,18 @@
 """A host belongs to the event loop that opened it. In any other loop, nothing is sent."""
 
 import asyncio
+import gc
+import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import exthost
 from exthost import errors
+from tests.extensions.driving import pid_of, until
+from tests.extensions.looking import gone
 from tests.host.test_host import config, entry
 
 Use = Callable[[exthost.Host], Coroutine[Any, Any, Any]]
@@ -28,6 +33,21 @@ USES: dict[str, Use] = {
     "reload": lambda host: host.reload(config(entry("b"))),
     "close": lambda host: host.close(),
 }
+
+
+def test_without_asyncio_opening_says_that_it_is_needed(tmp_path: Path) -> None:
+    """As under trio or curio, which resume the coroutine themselves."""
+    uses: dict[str, Any] = {
+        "Host": exthost.Host.from_config(config(entry("a"))),
+        "connect": exthost.connect([sys.executable], dialect="morphir"),
+        "connect without a dialect": exthost.connect([sys.executable]),
+        "attach": exthost.attach(tmp_path / "exthost.toml"),
+    }
+    for name, opened in uses.items():
+        with pytest.raises(errors.UsageError, match="asyncio") as caught:
+            opened.__aenter__().send(None)
+        assert caught.value.code == "X1336", name
+        assert "SyncHost" in caught.value.help
 
 
 def code_elsewhere(host: exthost.Host, use: Use) -> str:
@@ -51,6 +71,25 @@ async def test_in_another_loop_every_use_is_refused_and_changes_nothing() -> Non
         assert host["a"].stats.calls == 0 and list(host) == ["a", "lazy"]
         assert host["lazy"].state == "admitted"
         assert (await host.call_tool("ext_a_echo", {"n": 2})).data == {"n": 2}
+
+
+@pytest.mark.parametrize("runs_to_the_end", [True, False])
+def test_a_host_that_is_left_open_in_its_loop_warns_and_leaves_nothing(
+    runs_to_the_end: bool,
+) -> None:
+    async def leave_open() -> int:
+        host = await exthost.Host.from_config(config(entry("a"))).__aenter__()
+        return pid_of(host["a"])
+
+    with pytest.warns(ResourceWarning, match="without close"):
+        if runs_to_the_end:
+            pid = asyncio.run(leave_open())
+        else:  # its tasks are never cancelled
+            loop = asyncio.new_event_loop()
+            pid = loop.run_until_complete(leave_open())
+            loop.close()
+        gc.collect()
+    asyncio.run(until(lambda: gone(pid)))
 
 
 def test_after_the_end_of_its_loop_a_host_can_only_be_closed() -> None:

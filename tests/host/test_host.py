@@ -259,19 +259,25 @@ async def test_a_host_that_is_not_open_says_so(when: str) -> None:
     assert caught.value.code == "X1315"
 
 
-async def test_a_name_that_is_no_string_is_told() -> None:
+@pytest.mark.parametrize("name", [None, 5, b"a", ["a"], {"a": 1}])
+async def test_a_name_that_is_no_string_is_told(name: Any) -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
-        name: Any
-        for name in (None, 5):
-            for use in (
-                host["a"].call(name),
-                host["a"].call_tool(name),
-                host.call_tool(name),
-                host.run_tool(name),
-            ):
-                with pytest.raises(errors.UsageError) as caught:
-                    await asyncio.wait_for(use, 120)
-                assert caught.value.code == "X1335"
+        uses: list[Callable[[], Any]] = [
+            lambda: host["a"].call(name),
+            lambda: host["a"].call_tool(name),
+            lambda: host["a"].stream(name),
+            lambda: host.call_tool(name),
+            lambda: host.run_tool(name),
+            lambda: host.find_tool(name),
+            lambda: host.complete(name, []),
+            lambda: host.unload(name),
+            lambda: host[name],
+        ]
+        for use in uses:
+            with pytest.raises(errors.UsageError, match="is a string, and not") as caught:
+                await asyncio.wait_for(use(), 120)
+            assert caught.value.code == "X1335"
+        assert host["a"].state == "ready"
 
 
 @pytest.mark.parametrize("make", [exthost.Host, exthost.SyncHost])

@@ -4,6 +4,7 @@ import math
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -13,6 +14,8 @@ import pytest
 import exthost
 from exthost import errors
 from exthost.events import CallEnded, HostEvent
+from exthost.extension.call_queue import CallQueue
+from exthost.session.call import Call
 from exthost.sync.blocking_call import BlockingCall
 from tests.host.test_host import config, entry
 from tests.sync.test_sync_facets import when_it_waits
@@ -45,6 +48,46 @@ def test_any_exception_of_a_signal_handler_cancels_the_call(
         # The only place is free again, so the next call is sent.
         assert host["h"].call("echo", 1, timeout=60) == 1
         assert (host["h"].stats.cancelled, host["h"].stats.in_flight) == (1, 0)
+
+
+def test_a_signal_between_the_request_and_the_wait_cancels_the_call(
+    raised_by_signal: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = CallQueue.submit_threadsafe
+
+    def submit_and_interrupt(queue: CallQueue, call: Call) -> None:
+        submit(queue, call)
+        signal.raise_signal(signal.SIGUSR1)
+
+    with exthost.SyncHost.from_config(config(hostile(limits={"max_in_flight": 1}))) as host:
+        with monkeypatch.context() as patched, pytest.raises(raised_by_signal):
+            patched.setattr(CallQueue, "submit_threadsafe", submit_and_interrupt)
+            host["h"].call("keep", timeout=3600)
+        assert host["h"].call("echo", 1, timeout=60) == 1
+        assert (host["h"].stats.cancelled, host["h"].stats.in_flight) == (1, 0)
+
+
+def test_a_request_of_the_loop_and_one_of_a_thread_have_different_ids() -> None:
+    with (
+        exthost.SyncHost.from_config(config(entry("a"))) as host,
+        ThreadPoolExecutor() as threads,
+    ):
+        requests = host.target["a"].queue.sessions[0].conversation.requests
+        encode = requests._encode_request
+        ids: list[Any] = []
+        answers: list[Future[Any]] = []
+
+        def encode_slowly(method: str, params: Any, id: Any) -> Any:
+            ids.append(id)
+            if not answers:  # the loop's own request: meanwhile a thread sends another one
+                answers.append(threads.submit(host["a"].call, "echo", 1, timeout=5))
+                wait(answers, timeout=0.3)
+            return encode(method, params, id)
+
+        requests._encode_request = encode_slowly
+        host["a"].check_health(timeout=5)
+        assert [answer.result() for answer in answers] == [1]
+        assert len(ids) == len(set(ids)) == 2
 
 
 def test_a_time_limit_may_be_longer_than_the_system_can_wait() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,32 @@ def test_a_host_that_is_not_open_says_so() -> None:
     with pytest.raises(errors.UsageError):
         host.call_tool("x")
     host.close()
+    with host:
+        pass
+    uses: list[Callable[[], Any]] = [lambda: host["x"], lambda: host.call_tool("x")]
+    for use in uses:
+        with pytest.raises(errors.UsageError) as caught:
+            use()
+        assert caught.value.code == "X1315" and "with `with`" in caught.value.help
+
+
+@pytest.mark.parametrize("name", [None, ["a"], {"a": 1}])
+def test_a_name_that_is_no_string_is_told(name: Any) -> None:
+    with exthost.SyncHost.from_config(config(entry("a"))) as host:
+        uses: list[Callable[[], Any]] = [
+            lambda: host["a"].call(name),
+            lambda: host["a"].call_tool(name),
+            lambda: host["a"].stream(name),
+            lambda: host.call_tool(name),
+            lambda: host.run_tool(name),
+            lambda: host.find_tool(name),
+            lambda: host.unload(name),
+            lambda: host[name],
+        ]
+        for use in uses:
+            with pytest.raises(errors.UsageError, match="is a string, and not") as caught:
+                use()
+            assert caught.value.code == "X1335"
 
 
 def test_a_large_message_crosses_between_threads() -> None:

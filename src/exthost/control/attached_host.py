@@ -25,6 +25,7 @@ from exthost.dialects.find import find_dialect
 from exthost.dialects.meanings import OnProgress, Progress
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, NotFound, UsageError
+from exthost.extension.misuse import check_name, require_asyncio
 from exthost.names import nearest
 from exthost.offer import RegisteredTool
 from exthost.tool_result import ResultReader, ToolResult
@@ -62,6 +63,7 @@ class AttachedHost:
     async def __aenter__(self) -> Self:
         if self._client is not None:
             raise UsageError("X1311", "this host is open already")
+        require_asyncio()
         connected = connect_to_host(self._config, self._environ, _CONNECT_SECONDS)
         self._client = AsyncHostClient(connected)
         try:
@@ -100,6 +102,7 @@ class AttachedHost:
     # -- extensions --------------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> "AttachedExtension":
+        check_name(name, "an extension")
         if name in self._rows:
             return AttachedExtension(self, name)
         nearest_id = nearest(name, self._rows)
@@ -165,6 +168,7 @@ class AttachedHost:
     async def find_tool(self, name: str, *, capability: str = "") -> tuple[str, str]:
         """Return the id of a tool's extension, and the tool's own name. The host starts extensions
         if that is needed to find the tool."""
+        check_name(name)
         tool = self._tools.get(name)
         if tool is not None and not capability:
             return tool.extension, tool.tool
@@ -184,6 +188,7 @@ class AttachedHost:
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool by its registered name, by `extension:tool`, or by its own name if only one
         extension has such a tool. The parameters are those of `Host.call_tool`."""
+        check_name(name)
         tool = self._tools.get(name)
         if tool is None:
             return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
@@ -207,6 +212,7 @@ class AttachedHost:
         check: bool,
     ) -> ToolResult:
         """Call a tool of an extension by the tool's own name."""
+        check_name(name)
         params = {"tool": name, "arguments": arguments}
         if timeout is not None:
             params["timeout"] = timeout
@@ -266,6 +272,7 @@ class AttachedExtension:
         self, method: str, params: Any = None, *, timeout: float | None = None, wait: bool = True
     ) -> Any:
         """Call a method of the dialect, and return its result as data."""
+        check_name(method)
         request = {"method": method, "arguments": params, "timeout": timeout, "wait": wait}
         return (await self._host.ask("call", self.id, params=request))["raw"]
 
@@ -291,6 +298,7 @@ class AttachedExtension:
     ) -> AsyncIterator[AttachedStream]:
         """Call a method that replies with a stream of events. Each event is data: `{"type": …,
         "data": …}`."""
+        check_name(method)
         request = {"method": method, "arguments": params, "timeout": timeout, "stream": True}
         stream = AttachedStream()
         stream.start(self._host.ask("call", self.id, params=request, on_event=stream.push))

@@ -81,14 +81,14 @@ class CallQueue:
         self._single: Session | None = None  # the session that gets all calls, without a pool
         self._choice = ProcessChoice(self.sessions, self._report_busy) if is_pool else None
         self._live_sessions: list[Session] = []  # every session that may have calls in flight
-        self.waiting: OrderedDict[Call, None] = _NO_CALLS
+        # Two threads must not create it at the same time, so a shared queue has it from the start.
+        self.waiting: OrderedDict[Call, None] = OrderedDict() if is_shared else _NO_CALLS
         self.wakes = WakeBatch(loop)
         self.outcomes = CallOutcomes(extension, bus, self.now, self.wakes)
         self._is_pumping = False
         self.deadlines = Deadlines(loop, self.now, self._open_calls, self.expire)
         self.is_forked = False  # this process is a copy of the one that started the extension
-        # Not None while the queue is closed, because no process will come: makes the error of a
-        # call.
+        # Makes the errors of calls while the queue is closed, because no process will come.
         self.make_closed_error: ErrorFactory | None = None
         # Called when a call waits and no process is ready.
         self.on_needed: Callable[[], None] | None = None

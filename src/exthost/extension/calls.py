@@ -156,7 +156,10 @@ class Calls:
         if not wait:
             self.require_session(name)
         status = self._status
-        tool = status.tools.get(name)
+        try:
+            tool = status.tools.get(name)
+        except TypeError:  # it has no hash, so it is no string: `tool` raises the error
+            tool = self.tool(name)
         wait_began_at = None
         if tool is None or not status.offer_is_known:
             if self.may_offer_more:
@@ -361,7 +364,10 @@ class Calls:
         and arguments must not be sent unchecked. Some dialects take their tools from manifests.
         """
         status = self._status
-        return status.tools.get(name) if status.offer_is_known else None
+        try:
+            return status.tools.get(name) if status.offer_is_known else None
+        except TypeError:  # a list or another value without a hash, which is no name
+            return None
 
     @property
     def may_have_hooks(self) -> bool:

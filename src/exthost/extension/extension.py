@@ -23,7 +23,7 @@ from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
 from exthost.extension.facets import attach_facets, find_facet
 from exthost.extension.lifecycle import Health, State, health_in, lists_tools
-from exthost.extension.misuse import check_loop, check_timeout
+from exthost.extension.misuse import check_loop, check_name, check_timeout
 from exthost.extension.startup import Spawn, Starter
 from exthost.extension.stats import Counts, Stats, Totals, build_stats
 from exthost.extension.status import Status
@@ -204,6 +204,7 @@ class Extension(FacetAttributes):
 
         `timeout` limits the whole stream, up to its last event.
         """
+        check_name(method)
         limit = self.calls.factory.time_limit_for(method)
         stream_limit = None if timeout is None else check_timeout(timeout)
         return make_stream(self.queue, self.dialect, method, params, limit, stream_limit)

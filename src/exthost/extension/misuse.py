@@ -1,6 +1,6 @@
 """Errors for mistakes of callers: a timeout that is not a number, a name that is no string, a use
-in another event loop, an object that is opened twice, and an `await` of an object that is opened
-with `async with`.
+in another event loop or without asyncio, an object that is opened twice, and an `await` of an
+object that is opened with `async with`.
 
 Without these checks the caller would get an error of asyncio that does not name the mistake, or no
 error at all.
@@ -33,13 +33,13 @@ def check_timeout(timeout: Any) -> float:
     )
 
 
-def check_name(name: Any) -> None:
-    """Raise UsageError if the name of a tool or a method is not a string."""
+def check_name(name: Any, owner: str = "a tool or a method") -> None:
+    """Raise UsageError if the name of a tool, a method or another `owner` is not a string."""
     if not isinstance(name, str):
         raise UsageError(
             "X1335",
-            f"the name of a tool or a method is a string, and not {name!r:.60}",
-            help="write the name in quotes; `exthost tools` lists the names of tools",
+            f"the name of {owner} is a string, and not {name!r:.60}",
+            help="write the name in quotes; `exthost list` and `exthost tools` list the names",
         )
 
 
@@ -72,6 +72,20 @@ def other_loop_error(extension: str = "") -> UsageError:
         extension=extension,
         help="use SyncHost, from any thread; or asyncio.run_coroutine_threadsafe(…, that_loop)",
     )
+
+
+def require_asyncio() -> asyncio.AbstractEventLoop:
+    """Return the event loop that runs here. Raises UsageError if asyncio does not run this task,
+    but for example trio does."""
+    loop = asyncio._get_running_loop()
+    if loop is None:
+        raise UsageError(
+            "X1336",
+            "this needs asyncio, and no event loop of asyncio runs here",
+            help="run it with asyncio.run; without asyncio (trio, curio, plain threads) use "
+            "SyncHost or sync_connect, from a worker thread",
+        )
+    return loop
 
 
 def already_open_error() -> UsageError:

@@ -15,13 +15,15 @@ A retired extension is *leaving* until its last process has ended. Only `close` 
 """
 
 import asyncio
+import os
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 
 from exthost.dialects.calls import EventSink
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.extension.extension import Extension
-from exthost.extension.misuse import other_loop_error
+from exthost.extension.misuse import check_name, other_loop_error, require_asyncio
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.registry import Registry
@@ -46,12 +48,24 @@ class ExtensionSet:
     def __init__(self, registry: Registry, sinks: EventSinks) -> None:
         self.by_id: dict[str, Extension] = {}
         self.is_open = False
+        self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop that opened the host
         # Retired extensions, by the task that closes each of them.
         self._leaving: dict[asyncio.Task[None], Extension] = {}
         self._registry = registry
         self._sinks = sinks
         registry.set_extensions(self.by_id.values())
+
+    def __del__(self) -> None:
+        # The tasks of extensions refer to this object, so this comes after the end of the loop. The
+        # supervisors have then ended the processes.
+        if self.is_open and os.getpid() == self._pid:
+            warnings.warn(
+                "an open Host was dropped without close(): use it with `async with`",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
 
     def __iter__(self) -> Iterator[Extension]:
         return iter(tuple(self.by_id.values()))
@@ -62,9 +76,9 @@ class ExtensionSet:
         return tuple(self._leaving.values())
 
     def open(self) -> None:
-        """Record that the host is open, in the loop that runs."""
+        """Record that the host is open, in the loop that runs. Raises UsageError without one."""
+        self._loop = require_asyncio()
         self.is_open = True
-        self._loop = asyncio.get_running_loop()
 
     def check_loop(self, *, may_be_closed: bool = False) -> None:
         """Raise UsageError if another event loop runs than the one that opened the host.
@@ -81,9 +95,10 @@ class ExtensionSet:
             raise not_open_error()
 
     def not_found_error(self, id: str) -> ExthostError:
-        """Return the error for an unknown id."""
+        """Return the error for an unknown id. Raises UsageError if it is not a string."""
         if not self.is_open and not self.by_id:
             return not_open_error()
+        check_name(id, "an extension")
         nearest_id = nearest(id, self.by_id)
         ids = ", ".join(list(self.by_id)[:_MAX_LISTED_IDS]) or "none"
         help = f"did you mean {nearest_id!r}?" if nearest_id else f"the extensions here are: {ids}"
@@ -125,6 +140,7 @@ class ExtensionSet:
         self._close_in_background(extension)
 
     def _pop(self, id: str) -> Extension:
+        check_name(id, "an extension")
         extension = self.by_id.pop(id, None)
         if extension is None:
             raise self.not_found_error(id)
@@ -207,4 +223,6 @@ def _make_sink(extension: Extension) -> EventSink | None:
 
 def not_open_error() -> UsageError:
     """Return the error for a host that is not open."""
-    return UsageError("X1315", "this host is not open", help="use it with `async with`")
+    return UsageError(
+        "X1315", "this host is not open", help="use it with `async with`, a SyncHost with `with`"
+    )

@@ -22,6 +22,7 @@ from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
+from exthost.extension.misuse import check_name
 from exthost.host.api.host_api import HostApi
 from exthost.host.background import BackgroundServices, TraceTarget
 from exthost.host.config_reload import ConfigReloader, ReloadOutcome
@@ -137,7 +138,7 @@ class Host:
     def __getitem__(self, name: str) -> Extension:
         try:
             return self._by_id[name]
-        except KeyError:
+        except (KeyError, TypeError):  # unknown, or a list or another value without a hash
             raise self._extensions.not_found_error(name) from None
 
     def __contains__(self, name: object) -> bool:
@@ -258,27 +259,18 @@ class Host:
         the tool did not run to its end (no such tool, no process, timeout), the error is raised in
         both cases.
         """
-        tool = self.registry.fresh_tools.get(name)
+        try:
+            tool = self.registry.fresh_tools.get(name)
+        except TypeError:  # it has no hash, so it is no string: `find_tool` raises the error
+            tool = None
         if tool is None:
             return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
         calls = self._by_id[tool.extension].calls
         return calls.call_tool(tool.tool, arguments, timeout, context, wait, on_progress, check)
 
-    async def _find_and_call(
-        self,
-        name: str,
-        arguments: Any,
-        timeout: float | None,
-        context: Mapping[str, Any],
-        wait: bool,
-        on_progress: OnProgress | None,
-        check: bool,
-    ) -> ToolResult:
+    async def _find_and_call(self, name: str, *arguments: Any) -> ToolResult:
         tool = await self.find_tool(name)
-        calls = self._by_id[tool.extension].calls
-        return await calls.call_tool(
-            tool.tool, arguments, timeout, context, wait, on_progress, check
-        )
+        return await self._by_id[tool.extension].calls.call_tool(tool.tool, *arguments)
 
     async def run_tool(
         self,
@@ -338,6 +330,7 @@ class Host:
         most `rounds` rounds, and the model gets at most `max_tool_output` bytes of each result.
         `options` go to the facet of the extension that is a `ModelProvider`.
         """
+        check_name(model, "a model")
         extension = self[model.partition(":")[0]]
         if extension.is_silent:
             await extension.start()

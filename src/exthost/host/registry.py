@@ -87,7 +87,10 @@ class Registry:
         """Return the tool of this registered name, or None. Other forms of a name need `find`."""
         if self._stale:
             self._get_tools()
-        return self._tools.get(name)
+        try:
+            return self._tools.get(name)
+        except TypeError:  # a list or another value without a hash, which is no name
+            return None
 
     def find(self, name: str, *, capability: str = "") -> RegisteredTool:
         """Return the tool with this name, in any of the three forms, of an extension with this

@@ -5,6 +5,7 @@ frame (the framed bytes of one message), an error is raised and the request is n
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from exthost.dialects.codec import Codec
@@ -17,6 +18,10 @@ from exthost.wire.framing import Framing
 
 # A payload larger than this is not joined with the rest of its frame, to save a copy.
 _JOIN_BYTES = 64 * 1024
+
+Guard = AbstractContextManager[object]
+"""Is entered to number a request, since another thread may call `send` at the same time. The caller
+of `send` enters it itself."""
 
 
 class RequestTable:
@@ -33,6 +38,7 @@ class RequestTable:
         "_codec",
         "_encode_request",
         "_framing",
+        "_guard",
         "_join_bytes",
         "_suffix",
         "next_id",
@@ -41,13 +47,16 @@ class RequestTable:
         "subscriptions",
     )
 
-    def __init__(self, codec: Codec, framing: Framing, max_message: int, first_id: int) -> None:
+    def __init__(
+        self, codec: Codec, framing: Framing, max_message: int, first_id: int, guard: Guard
+    ) -> None:
         self._codec = codec
         self._framing = framing
         self._encode_request = codec.request
         self._suffix = framing.suffix
         self._join_bytes = min(_JOIN_BYTES, max_message)
         self.next_id = first_id
+        self._guard = guard
         self.on_sent: Callable[[Frame, str, Call | None], None] | None = None
         self.pending: dict[Any, Call] = {}
         self.subscriptions: dict[Any, Subscribe] | None = None
@@ -74,17 +83,18 @@ class RequestTable:
     def send_step(self, call: Call, method: str, params: Any, id: Id | None) -> Frame:
         """Return the frame of a further request of a call. `id` is an id that the dialect chose;
         None means the next id."""
-        request_id = self.next_id if id is None else id
-        payload = self._encode_request(method, params, request_id)
-        frame = (
-            self._framing.wrap(payload)
-            if len(payload) <= self._join_bytes
-            else self._split_frame(payload)
-        )
-        if id is None:
-            self.next_id += 1
-        call.id = request_id
-        self.pending[request_id] = call
+        with self._guard:
+            request_id = self.next_id if id is None else id
+            payload = self._encode_request(method, params, request_id)
+            frame = (
+                self._framing.wrap(payload)
+                if len(payload) <= self._join_bytes
+                else self._split_frame(payload)
+            )
+            if id is None:
+                self.next_id += 1
+            call.id = request_id
+            self.pending[request_id] = call
         if self.on_sent is not None:
             self.on_sent(frame, method, call)
         return frame
@@ -107,9 +117,11 @@ class RequestTable:
 
     def subscribe(self, subscription: Subscribe) -> tuple[Id, Frame]:
         """Number and keep a request that stays open; return its id and its frame."""
-        request, id = subscription.request, self.next_id
-        frame = self._framing.wrap(self._encode_request(request.method, request.params, id))
-        self.next_id = id + 1
+        request = subscription.request
+        with self._guard:
+            id = self.next_id
+            frame = self._framing.wrap(self._encode_request(request.method, request.params, id))
+            self.next_id = id + 1
         if self.subscriptions is None:
             self.subscriptions = {}
         self.subscriptions[id] = subscription
@@ -120,8 +132,9 @@ class RequestTable:
     def keep_without_request(self, call: Call) -> Any:
         """Keep a call that waits for the host or for a notification, and not for a reply. Return
         its id, a tuple, which no child can send."""
-        id: Any = (self.next_id,)
-        self.next_id += 1
+        with self._guard:
+            id: Any = (self.next_id,)
+            self.next_id += 1
         call.id = id
         self.pending[id] = call
         return id

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost.dialects.meanings import OnProgress
-from exthost.errors import CallFailed, UsageError
+from exthost.errors import CallFailed, ExthostError, UsageError
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.extension import Extension
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
-from exthost.sync.loop_thread import LOOP_SECONDS, LoopThread, own_loop_error
+from exthost.sync.loop_thread import LOOP_SECONDS, LoopThread, not_open_error, own_loop_error
 from exthost.tool_result import ToolResult
 
 __all__ = ["BlockingCall", "call_tool"]
@@ -62,28 +62,35 @@ class BlockingCall(Call):
     def run(self) -> Any:
         """Submit the call and wait for it. Raises UsageError on the thread of the loop, which would
         wait for itself."""
-        if _get_running_loop() is self._queue.loop:
+        queue = self._queue
+        if _get_running_loop() is queue.loop:
             raise own_loop_error()
-        self._queue.submit_threadsafe(self)
-        return self.wait()
+        try:
+            queue.submit_threadsafe(self)
+            return self.wait()
+        except ExthostError:  # the call could not be sent, or has ended
+            raise
+        except BaseException as error:
+            if not queue.loop.is_closed():
+                # Of a signal handler: KeyboardInterrupt, SystemExit, a time limit …
+                queue.loop.call_soon_threadsafe(queue.cancel, self)
+            elif isinstance(error, RuntimeError):  # of the loop: another thread has closed the host
+                raise not_open_error() from None
+            raise
 
     def wait(self) -> Any:
         """Sleep until the call ends, and return its value or raise its error. At its deadline, make
         the event loop end it."""
         queue = self._queue
-        try:
+        seconds = self.deadline - queue.now()
+        while not self._lock.acquire(True, min(max(seconds, 0.0), threading.TIMEOUT_MAX)):
             seconds = self.deadline - queue.now()
-            while not self._lock.acquire(True, min(max(seconds, 0.0), threading.TIMEOUT_MAX)):
-                seconds = self.deadline - queue.now()
-                if seconds > 0.0:
-                    continue  # progress has extended the deadline, or a lock cannot wait so long
-                queue.loop.call_soon_threadsafe(queue.expire, self)
-                if not self._lock.acquire(timeout=LOOP_SECONDS):
-                    raise UsageError("X1313", "the host's loop does not answer: it is blocked")
-                break
-        except BaseException:  # of a signal handler: KeyboardInterrupt, SystemExit, a time limit …
-            queue.loop.call_soon_threadsafe(queue.cancel, self)
-            raise
+            if seconds > 0.0:
+                continue  # progress has extended the deadline, or a lock cannot wait so long
+            queue.loop.call_soon_threadsafe(queue.expire, self)
+            if not self._lock.acquire(timeout=LOOP_SECONDS):
+                raise UsageError("X1313", "the host's loop does not answer: it is blocked")
+            break
         if self._error is not None:
             raise self._error
         return self._value

@@ -45,6 +45,7 @@ class SyncConnection:
         except BaseException:
             loop_thread.close()
             raise
+        loop_thread.before_drop = self._connection.__aexit__
         self._loop_thread = loop_thread
         return SyncExtension(extension, loop_thread)
 

@@ -101,10 +101,11 @@ class SyncHost:
             return await host.__aenter__()
 
         try:
-            self._host = loop_thread.run(enter)
+            host = self._host = loop_thread.run(enter)
         except BaseException:
             loop_thread.close()
             raise
+        loop_thread.before_drop = host.close
         self._loop_thread = loop_thread
         return self
 
