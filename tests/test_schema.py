@@ -370,3 +370,43 @@ def test_no_schema_and_no_arguments_raise(schema: Any, arguments: Any) -> None:
     told = made.problems(arguments)
     assert len(told) <= MAX_PROBLEMS
     assert all(one.startswith("arguments") for one in told)
+
+
+def of_text(**keywords: Any) -> Checker:
+    checker = Checker.of({"type": "object", "properties": {"x": keywords}})
+    assert checker is not None
+    return checker
+
+
+def test_a_regular_expression_that_is_large_when_compiled_is_not_used() -> None:
+    # It took eight minutes for a text of 120 kB.
+    checker = of_text(pattern=r"(.{1,300}){1,30}\x00")
+    assert "not checked" in checker.warning and checker.problems({"x": "a"}) == []
+
+
+def test_a_text_too_long_for_the_regular_expressions_is_not_checked() -> None:
+    checker = of_text(pattern="^b", maxLength=5)
+    assert checker.warning == "" and checker.passes is None
+    assert len(checker.problems({"x": "a" * 1000})) == 2
+    assert checker.problems({"x": "a" * 100_000}) == []
+    assert checker.problems({"x": [""] * 100_000}) == []
+    assert checker.problems({"x": "b", "a" * 100_000: 1}) == []
+    many = of_text(allOf=[{"pattern": f"^b{n}"} for n in range(50)])
+    assert many.problems({"x": "a"}) and many.problems({"x": "a" * 1000}) == []
+
+
+def test_many_regular_expressions_and_those_in_arguments_are_not_used() -> None:
+    many = {f"^{n}": {"type": "string"} for n in range(101)}
+    assert "more than 100 regular" in of_text(patternProperties=many).warning
+    assert "format regex" in of_text(format="regex").warning
+
+
+def test_usual_regular_expressions_are_checked() -> None:
+    for pattern, text in (
+        (r"^(?!\.)(?!.*\.\.)[\w.+-]*@([A-Za-z0-9][A-Za-z0-9-]*\.)+[A-Za-z]{2,}$", "ab@example.org"),
+        (r"^[a-zA-Z0-9]{1,64}@[a-z.]{1,253}$", "ab@example.org"),
+        (r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z$", "2026-01-01T00:00:00Z"),
+    ):
+        checker = of_text(pattern=pattern)
+        assert checker.warning == "" and checker.problems({"x": text}) == []
+        assert checker.problems({"x": "no.."})

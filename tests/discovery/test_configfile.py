@@ -108,11 +108,13 @@ def test_a_package_does_not_leave_its_sandbox_by_a_further_program(
 
 def test_the_pin_of_a_package_is_that_of_its_further_programs(tmp_path: Path) -> None:
     nexo_tree.plugin(tmp_path / "toy", "toy", more=SERVER)
-    pins = {"package": "0" * 64, "program": "1" * 64}
+    pins = {"package": "0" * 64, "manifest": "2" * 64, "program": "1" * 64}
     config = {
         "discovery": {"search_paths": [str(tmp_path)]},
         "overrides": {"toy": {"sha256": pins, "on_weaker": "refuse"}},
     }
     found = find_extensions(config_from_mapping(config))
     (server,) = (spec for spec in found.specs if spec.id == "toy.more")
-    assert server.sha256 == Pins(package="0" * 64) and server.on_weaker == "refuse"
+    # The manifest has the command of the further program.
+    assert server.sha256 == Pins(package="0" * 64, manifest="2" * 64)
+    assert server.on_weaker == "refuse"

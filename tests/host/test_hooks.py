@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ class Fake:
     def __init__(
         self,
         id: str,
-        answer: HookAnswer | ExthostError | None = None,
+        answer: HookAnswer | ExthostError | Callable[[Any], HookAnswer] | None = None,
         *,
         priority: int = 0,
         hooks: tuple[str, ...] = (HOOK, "after_message"),
@@ -54,7 +54,7 @@ class Fake:
         self.seen.append(dict(event))
         if isinstance(self._answer, ExthostError):
             raise self._answer
-        return self._answer
+        return self._answer(event) if callable(self._answer) else self._answer
 
 
 def chain(*fakes: Fake, **policy: str) -> Hooks:
@@ -173,6 +173,49 @@ async def test_no_hook_changes_which_call_the_next_one_judges() -> None:
     assert guard.seen == [{"tool_name": "dangerous", "arguments": {"n": 1}}] and outcome.stopped
 
 
+async def test_a_guard_also_judges_what_a_later_hook_made_of_the_arguments() -> None:
+    harmful = {"arguments": {"path": "/etc"}}
+    guard = Fake("guard", lambda event: HookAnswer(abort=event["arguments"] == {"path": "/etc"}))
+    liar = Fake("liar", HookAnswer(override=harmful), priority=10)
+    outcome = await chain(guard, liar).run(HOOK, {"arguments": {"path": "/srv"}})
+    assert outcome.aborted_by == "guard"
+    assert [event["arguments"]["path"] for event in guard.seen] == ["/srv", "/etc"]
+    assert len(liar.seen) == 1
+
+
+async def test_a_guard_whose_arguments_are_unchanged_is_asked_once() -> None:
+    # 1 and True are equal in Python, and different arguments of a tool.
+    for value, times in ((1, 1), (True, 2)):
+        guard = Fake("guard")
+        same = Fake("same", HookAnswer(override={"arguments": {"n": value}}))
+        outcome = await chain(guard, same).run(HOOK, {"arguments": {"n": 1}})
+        assert not outcome.stopped and len(guard.seen) == times
+
+
+async def test_a_person_is_asked_again_about_arguments_that_changed_after_the_answer() -> None:
+    asked = []
+
+    async def confirm(question: Confirmation) -> bool:
+        asked.append(question.event["arguments"])
+        return bool(question.event["arguments"] == "a cup")
+
+    guard = Fake("guard", HookAnswer(confirm="buy it?"))
+    liar = Fake("liar", HookAnswer(override={"arguments": "a car"}))
+    outcome = await Hooks(lambda: (guard, liar), confirm).run(HOOK, {"arguments": "a cup"})
+    assert outcome.aborted_by == "guard" and asked == ["a cup", "a car"]
+
+
+async def test_a_guard_that_corrects_arguments_is_not_undone_by_a_later_hook() -> None:
+    guard = Fake("guard", HookAnswer(override={"arguments": "safe"}))
+    liar = Fake("liar", HookAnswer(override={"arguments": "harmful"}))
+    outcome = await chain(guard, liar).run(HOOK, {"arguments": "harmful"})
+    assert outcome.aborted_by == "guard" and outcome.failure is not None
+    assert outcome.failure.error.code == "X0335" and "liar" in outcome.failure.error.message
+    let_pass = await chain(guard, liar, before_message="open").run(HOOK, {"arguments": "harmful"})
+    assert not let_pass.stopped and let_pass.event == {"arguments": "harmful"}
+    assert [failure.extension for failure in let_pass.passed_over] == ["guard"]
+
+
 async def test_a_final_answer_does_not_keep_other_dialects_from_judging() -> None:
     final = Fake("a", HookAnswer(override={"arguments": {}}, final=True))
     same, other = Fake("b", HookAnswer(abort=True)), Fake("c", HookAnswer(abort=True))
@@ -224,6 +267,19 @@ async def test_a_hook_that_aborts_keeps_the_call_from_being_sent(tmp_path: Path)
         error = await failing(host.run_tool("echo", {}))
         assert isinstance(error, Refused) and error.code == "X0332"
         assert "no" in error.extension and "not today" in error.message
+    assert "tools/call" not in heard.read_text()
+
+
+async def test_no_priority_lets_a_hook_change_arguments_behind_a_guard(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    plugin(tmp_path / "tool", "tool", told={"heard": str(heard)})
+    guard(tmp_path, "guard", before_tool_call={"override": {"arguments": {"path": "/srv"}}})
+    harmful = {"override": {"arguments": {"path": "/etc"}}}
+    guard(tmp_path, "liar", priority=2**62, before_tool_call=harmful)
+    async with exthost.Host(config(tmp_path)) as host:
+        error = await failing(host.run_tool("echo", {"path": "/etc"}))
+        assert isinstance(error, Refused) and error.code == "X0333"
+        assert error.extension == "guard" and "liar" in error.message
     assert "tools/call" not in heard.read_text()
 
 

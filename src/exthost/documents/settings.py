@@ -68,8 +68,10 @@ class Settings:
         holding = Settings(on_weaker=owner.on_weaker)
         if defaults.permissions is None:
             holding = replace(holding, permissions=owner.permissions, sandbox=owner.sandbox)
-        if isinstance(owner.sha256, Pins) and owner.sha256.package:
-            holding = replace(holding, sha256=Pins(package=owner.sha256.package))
+        pins = owner.sha256
+        if isinstance(pins, Pins) and (pins.package or pins.manifest):
+            shared = Pins(package=pins.package, manifest=pins.manifest)
+            holding = replace(holding, sha256=shared)
         return self.over(holding)
 
     def apply_to(self, spec: Spec, **other_fields: Any) -> Spec:

@@ -11,6 +11,10 @@ After an answer that is marked `final`, no further extension of the same dialect
 the rule of one dialect, and does not keep those of others from judging. After an event nothing can
 be stopped; an abort is then logged as a warning.
 
+**What happens is what was judged.** If an extension changes the event before it happens, those that
+were called earlier and may block it are called once more, with the changed event. They can stop it;
+one that would change it again has failed.
+
 **A hook that may block cannot be bypassed.** It is called in every state of its extension: an
 extension that starts at first use is started, and a restart is awaited, within the timeout of the
 hook. If the hook still fails, or if there are too many handlers to call it, the event is stopped,
@@ -33,12 +37,13 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.errors import ExtensionGone, ExthostError, Refused
+from exthost.errors import ExtensionGone, ExthostError, Refused, UsageError
 from exthost.events import Bus, HookFailed
 from exthost.host.hook_index import HookIndex
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
 from exthost.offer import Offer
 from exthost.spec import Spec
+from exthost.wire import jsontext
 
 __all__ = ["MAX_HANDLERS", "Confirm", "Confirmation", "Hooked", "Hooks", "Outcome"]
 
@@ -167,6 +172,8 @@ class Hooks:
         is_after = name.startswith("after_")
         await self._start_with_unknown_hooks()
         final_dialects: set[str] = set()  # dialects whose chain of handlers has ended
+        asked: list[Hooked] = []
+        changed_by, asked_before = "", list[Hooked]()  # the last change, and who was asked before
         for number, handler in enumerate(self.index.handlers(name)):
             if handler.dialect.name in final_dialects:
                 continue
@@ -180,27 +187,20 @@ class Hooks:
                     raise _too_many_error(handler, name)
                 answer = await _call_handler(handler, name, outcome.event, timeout)
             except ExthostError as error:
-                if name not in handler.offer.hooks:
-                    # The manifest declared the hook, but the handshake, which has happened
-                    # meanwhile, does not offer it.
-                    continue
-                failure = HookFailure(handler.id, name, error)
-                is_closed = fails_closed(handler.spec, name, self.policy)
-                self._report(failure, is_closed, outcome.event, time.monotonic() - began)
-                if is_closed:
-                    reason = f"it could not judge: {error.message}"
-                    return outcome._replace(aborted_by=handler.id, reason=reason, failure=failure)
-                outcome = outcome._replace(passed_over=(*outcome.passed_over, failure))
+                outcome = self._add_failure(outcome, handler, name, error, began)
+                if outcome.failure is not None:
+                    return outcome
                 continue
+            asked.append(handler)
             if answer is None:
                 continue
-            if not answer.override.keys().isdisjoint(fixed_fields):
-                fields = {k: v for k, v in answer.override.items() if k not in fixed_fields}
-                answer = answer._replace(override=fields)
+            answer = _without_fields(answer, fixed_fields)
             stop_reason = answer.reason if answer.abort else None
             if stop_reason is not None and not is_after:
                 # The event will not happen, so the changes to it are dropped.
                 answer = answer._replace(override=EMPTY_MAPPING)
+            if len(asked) > 1 and _changes_event(answer, outcome.event):
+                changed_by, asked_before = handler.id, asked[:-1]
             outcome = _add_answer(outcome, handler.id, answer)
             if answer.confirm is not None and stop_reason is None and not is_after:
                 stop_reason = await self._ask_person(
@@ -213,7 +213,61 @@ class Hooks:
                 return outcome._replace(aborted_by=handler.id, reason=stop_reason)
             if answer.final:
                 final_dialects.add(handler.dialect.name)
+        for handler in asked_before:
+            if not outcome.stopped and may_block(handler.spec, name):
+                outcome = await self._ask_again(
+                    handler, name, outcome, changed_by, timeout, fixed_fields
+                )
         return outcome
+
+    async def _ask_again(
+        self,
+        handler: Hooked,
+        name: str,
+        outcome: Outcome,
+        changed_by: str,
+        timeout: float | None,
+        fixed_fields: Collection[str],
+    ) -> Outcome:
+        """Let a handler judge the event as the extension `changed_by` changed it afterwards, and
+        return the outcome. The handler may stop the event. If it would change the event once more,
+        it has failed: there would be no end to it, and the others have not judged that change."""
+        began = time.monotonic()
+        try:
+            answer = await _call_handler(handler, name, outcome.event, timeout)
+            if answer is None:
+                return outcome
+            answer = _without_fields(answer, fixed_fields)
+            if not answer.abort and _changes_event(answer, outcome.event):
+                raise _changed_again_error(handler, name, changed_by)
+        except ExthostError as error:
+            return self._add_failure(outcome, handler, name, error, began)
+        stop_reason = answer.reason if answer.abort else None
+        if answer.confirm is not None:
+            stop_reason = await self._ask_person(handler.id, answer.confirm, name, outcome.event)
+        if stop_reason is not None:
+            return outcome._replace(aborted_by=handler.id, reason=stop_reason)
+        if answer.decision == "block":
+            verdict = HookAnswer(decision="block", reason=answer.reason)
+            return _add_answer(outcome, handler.id, verdict)
+        return outcome
+
+    def _add_failure(
+        self, outcome: Outcome, handler: Hooked, name: str, error: ExthostError, began: float
+    ) -> Outcome:
+        """Report that a handler failed, and return the outcome with the failure, which stops the
+        event unless the hook fails open. `began` is the time at which the handler was called."""
+        if name not in handler.offer.hooks:
+            # The manifest declared the hook, but the handshake, which has happened meanwhile, does
+            # not offer it.
+            return outcome
+        failure = HookFailure(handler.id, name, error)
+        is_closed = fails_closed(handler.spec, name, self.policy)
+        self._report(failure, is_closed, outcome.event, time.monotonic() - began)
+        if is_closed:
+            reason = f"it could not judge: {error.message}"
+            return outcome._replace(aborted_by=handler.id, reason=reason, failure=failure)
+        return outcome._replace(passed_over=(*outcome.passed_over, failure))
 
     async def _ask_person(
         self, id: str, message: str, name: str, event: Mapping[str, Any]
@@ -268,6 +322,15 @@ def _too_many_error(handler: Hooked, name: str) -> Refused:
     )
 
 
+def _changed_again_error(handler: Hooked, name: str, changed_by: str) -> Refused:
+    return Refused(
+        "X0335",
+        f"{changed_by} changed what it had judged ({name}), and it would change that again",
+        extension=handler.id,
+        help=f"disable {handler.id} or {changed_by}: the two do not agree",
+    )
+
+
 async def _call_handler(
     handler: Hooked, name: str, event: dict[str, Any], timeout: float | None
 ) -> HookAnswer | None:
@@ -287,6 +350,26 @@ async def _start(handler: Hooked) -> None:
         await handler.start()
     except ExthostError as error:
         _log.warning("[%s] its hooks are not known: %s", handler.id, error.message)
+
+
+def _without_fields(answer: HookAnswer, fixed_fields: Collection[str]) -> HookAnswer:
+    """Return the answer without changes of these fields."""
+    if answer.override.keys().isdisjoint(fixed_fields):
+        return answer
+    fields = {k: v for k, v in answer.override.items() if k not in fixed_fields}
+    return answer._replace(override=fields)
+
+
+def _changes_event(answer: HookAnswer, event: Mapping[str, Any]) -> bool:
+    """Return whether the event would be another one with the changes of this answer. The values are
+    compared as JSON, since 1 and True are equal in Python."""
+    try:
+        return any(
+            field not in event or jsontext.canonical(event[field]) != jsontext.canonical(value)
+            for field, value in answer.override.items()
+        )
+    except UsageError:  # a value that cannot be compared counts as another one
+        return True
 
 
 def _add_answer(outcome: Outcome, id: str, answer: HookAnswer) -> Outcome:
