@@ -205,15 +205,23 @@ async def test_a_person_is_asked_again_about_arguments_that_changed_after_the_an
     assert outcome.aborted_by == "guard" and asked == ["a cup", "a car"]
 
 
-async def test_a_guard_that_corrects_arguments_is_not_undone_by_a_later_hook() -> None:
+async def test_a_guard_that_would_correct_what_a_later_hook_changed_stops_it() -> None:
     guard = Fake("guard", HookAnswer(override={"arguments": "safe"}))
     liar = Fake("liar", HookAnswer(override={"arguments": "harmful"}))
-    outcome = await chain(guard, liar).run(HOOK, {"arguments": "harmful"})
+    outcome = await chain(guard, liar).run(HOOK, {"arguments": "safe"})
     assert outcome.aborted_by == "guard" and outcome.failure is not None
     assert outcome.failure.error.code == "X0335" and "liar" in outcome.failure.error.message
-    let_pass = await chain(guard, liar, before_message="open").run(HOOK, {"arguments": "harmful"})
+    let_pass = await chain(guard, liar, before_message="open").run(HOOK, {"arguments": "safe"})
     assert not let_pass.stopped and let_pass.event == {"arguments": "harmful"}
     assert [failure.extension for failure in let_pass.passed_over] == ["guard"]
+
+
+async def test_hooks_that_change_the_event_in_turn_are_asked_once() -> None:
+    first = Fake("a", lambda event: HookAnswer(override={"text": f"a({event['text']})"}))
+    second = Fake("b", lambda event: HookAnswer(override={"text": f"b({event['text']})"}))
+    outcome = await chain(first, second).run(HOOK, {"text": "x"})
+    assert outcome.event == {"text": "b(a(x))"} and not outcome.stopped
+    assert [len(fake.seen) for fake in (first, second)] == [1, 1]
 
 
 async def test_a_final_answer_does_not_keep_other_dialects_from_judging() -> None:
@@ -277,7 +285,7 @@ async def test_no_priority_lets_a_hook_change_arguments_behind_a_guard(tmp_path:
     harmful = {"override": {"arguments": {"path": "/etc"}}}
     guard(tmp_path, "liar", priority=2**62, before_tool_call=harmful)
     async with exthost.Host(config(tmp_path)) as host:
-        error = await failing(host.run_tool("echo", {"path": "/etc"}))
+        error = await failing(host.run_tool("echo", {"path": "/srv"}))
         assert isinstance(error, Refused) and error.code == "X0333"
         assert error.extension == "guard" and "liar" in error.message
     assert "tools/call" not in heard.read_text()

@@ -278,14 +278,14 @@ class Start:
 
     async def _start_process(self, first_id: int | None) -> Session:
         starter = self._starter
-        if starter.dialect.fallback is None or starter.uses_fallback:
-            return await self._spawn_and_shake_hands(first_id)
+        may_fall_back = starter.dialect.fallback is not None and not starter.uses_fallback
         try:
             return await self._spawn_and_shake_hands(first_id)
         except HandshakeFailed as error:
             # The fallback handshake is for programs that exit when they read the usual one. A
             # program that exited without reading it had another reason.
-            if not (error.process_ended and error.has_read) or self.was_killed:
+            did_exit = error.process_ended and error.has_read and not self.was_killed
+            if not may_fall_back or not did_exit:
                 raise
         starter.uses_fallback = True
         try:

@@ -12,8 +12,8 @@ the rule of one dialect, and does not keep those of others from judging. After a
 be stopped; an abort is then logged as a warning.
 
 **What happens is what was judged.** If an extension changes the event before it happens, those that
-were called earlier and may block it are called once more, with the changed event. They can stop it;
-one that would change it again has failed.
+were called earlier, may block it and had changed nothing are called once more, with the changed
+event. They can stop it; one that would change it now has failed.
 
 **A hook that may block cannot be bypassed.** It is called in every state of its extension: an
 extension that starts at first use is started, and a restart is awaited, within the timeout of the
@@ -172,8 +172,8 @@ class Hooks:
         is_after = name.startswith("after_")
         await self._start_with_unknown_hooks()
         final_dialects: set[str] = set()  # dialects whose chain of handlers has ended
-        asked: list[Hooked] = []
-        changed_by, asked_before = "", list[Hooked]()  # the last change, and who was asked before
+        judges: list[Hooked] = []  # those that were called and changed nothing
+        changed_by, to_ask_again = "", list[Hooked]()  # the last change, and who judged before it
         for number, handler in enumerate(self.index.handlers(name)):
             if handler.dialect.name in final_dialects:
                 continue
@@ -191,16 +191,18 @@ class Hooks:
                 if outcome.failure is not None:
                     return outcome
                 continue
-            asked.append(handler)
             if answer is None:
+                judges.append(handler)
                 continue
             answer = _without_fields(answer, fixed_fields)
             stop_reason = answer.reason if answer.abort else None
             if stop_reason is not None and not is_after:
                 # The event will not happen, so the changes to it are dropped.
                 answer = answer._replace(override=EMPTY_MAPPING)
-            if len(asked) > 1 and _changes_event(answer, outcome.event):
-                changed_by, asked_before = handler.id, asked[:-1]
+            if _changes_event(answer, outcome.event):
+                changed_by, to_ask_again = handler.id, judges.copy()
+            else:
+                judges.append(handler)
             outcome = _add_answer(outcome, handler.id, answer)
             if answer.confirm is not None and stop_reason is None and not is_after:
                 stop_reason = await self._ask_person(
@@ -213,7 +215,7 @@ class Hooks:
                 return outcome._replace(aborted_by=handler.id, reason=stop_reason)
             if answer.final:
                 final_dialects.add(handler.dialect.name)
-        for handler in asked_before:
+        for handler in to_ask_again:
             if not outcome.stopped and may_block(handler.spec, name):
                 outcome = await self._ask_again(
                     handler, name, outcome, changed_by, timeout, fixed_fields
@@ -230,8 +232,8 @@ class Hooks:
         fixed_fields: Collection[str],
     ) -> Outcome:
         """Let a handler judge the event as the extension `changed_by` changed it afterwards, and
-        return the outcome. The handler may stop the event. If it would change the event once more,
-        it has failed: there would be no end to it, and the others have not judged that change."""
+        return the outcome. The handler may stop the event. If it would change the event, it has
+        failed: the others have not judged that change, and there would be no end to it."""
         began = time.monotonic()
         try:
             answer = await _call_handler(handler, name, outcome.event, timeout)
@@ -243,7 +245,7 @@ class Hooks:
         except ExthostError as error:
             return self._add_failure(outcome, handler, name, error, began)
         stop_reason = answer.reason if answer.abort else None
-        if answer.confirm is not None:
+        if answer.confirm is not None and stop_reason is None:
             stop_reason = await self._ask_person(handler.id, answer.confirm, name, outcome.event)
         if stop_reason is not None:
             return outcome._replace(aborted_by=handler.id, reason=stop_reason)

@@ -18,7 +18,6 @@ The rules of this module:
 
 import logging
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 from exthost.dialects.base import Dialect
@@ -47,14 +46,12 @@ from exthost.session.effects import (
 from exthost.session.operations import Operations
 from exthost.session.phase import PHASES, Phase
 from exthost.session.replies import DELIVER, GeneratorReply, Switch
-from exthost.session.requests import Guard, RequestTable
+from exthost.session.requests import RequestTable
 from exthost.session.stream_queue import StreamQueue
 from exthost.session.stream_table import StreamTable
 from exthost.wire.framing import Broken, Bytes, Framing, Item, Skipped
 
 _log = logging.getLogger("exthost.session")
-
-_NO_GUARD = nullcontext()
 
 # How much of a stray line (output that is not a message) is searched for an id. Limited, because a
 # child may write very many such lines.
@@ -81,10 +78,7 @@ class Conversation:
         "send",
     )
 
-    def __init__(
-        self, dialect: Dialect, max_message: int, first_id: int | None = None,
-        guard: Guard = _NO_GUARD,
-    ) -> None:  # fmt: skip
+    def __init__(self, dialect: Dialect, max_message: int, first_id: int | None = None) -> None:
         initial_id = dialect.traits.first_id if first_id is None else first_id
         self.dialect = dialect
         self.phase = Phase.HANDSHAKE
@@ -97,7 +91,7 @@ class Conversation:
         self._is_positional = dialect.traits.positional
         self._max_message = max_message
         self._read_up_to = initial_id  # a read can only have replies to ids below this one
-        self.requests = RequestTable(self._codec, self.framing, max_message, initial_id, guard)
+        self.requests = RequestTable(self._codec, self.framing, max_message, initial_id)
         self.send = self.requests.send
         self.pending = self.requests.pending
         self._operations = Operations(dialect, self.requests)
@@ -132,7 +126,8 @@ class Conversation:
         else:
             self._stream_table.open(stream)  # first, because an event may come before the reply
             try:
-                effects.append(WriteFrame(self.send(call)))
+                with self.requests.guard:
+                    effects.append(WriteFrame(self.send(call)))
             except ExthostError:
                 self._stream_table.close(stream)
                 raise

@@ -5,7 +5,7 @@ frame (the framed bytes of one message), an error is raised and the request is n
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from exthost.dialects.codec import Codec
@@ -19,9 +19,7 @@ from exthost.wire.framing import Framing
 # A payload larger than this is not joined with the rest of its frame, to save a copy.
 _JOIN_BYTES = 64 * 1024
 
-Guard = AbstractContextManager[object]
-"""Is entered to number a request, since another thread may call `send` at the same time. The caller
-of `send` enters it itself."""
+_NO_GUARD = nullcontext()
 
 
 class RequestTable:
@@ -30,6 +28,8 @@ class RequestTable:
     pending        the calls, by the id of the request in flight, oldest first
     subscriptions  the requests that stay open, by id; None if none was sent
     next_id        the id of the next request
+    guard          entered while a request is numbered, because another thread may call `send` at
+                   the same time; the caller of `send` enters it itself
     on_sent        called with a frame, its method and its call before the frame is written, except
                    for the frames of `send`, which the observer replaces; None without an observer
     """
@@ -38,25 +38,23 @@ class RequestTable:
         "_codec",
         "_encode_request",
         "_framing",
-        "_guard",
         "_join_bytes",
         "_suffix",
+        "guard",
         "next_id",
         "on_sent",
         "pending",
         "subscriptions",
     )
 
-    def __init__(
-        self, codec: Codec, framing: Framing, max_message: int, first_id: int, guard: Guard
-    ) -> None:
+    def __init__(self, codec: Codec, framing: Framing, max_message: int, first_id: int) -> None:
         self._codec = codec
         self._framing = framing
         self._encode_request = codec.request
         self._suffix = framing.suffix
         self._join_bytes = min(_JOIN_BYTES, max_message)
         self.next_id = first_id
-        self._guard = guard
+        self.guard: AbstractContextManager[object] = _NO_GUARD
         self.on_sent: Callable[[Frame, str, Call | None], None] | None = None
         self.pending: dict[Any, Call] = {}
         self.subscriptions: dict[Any, Subscribe] | None = None
@@ -83,7 +81,7 @@ class RequestTable:
     def send_step(self, call: Call, method: str, params: Any, id: Id | None) -> Frame:
         """Return the frame of a further request of a call. `id` is an id that the dialect chose;
         None means the next id."""
-        with self._guard:
+        with self.guard:
             request_id = self.next_id if id is None else id
             payload = self._encode_request(method, params, request_id)
             frame = (
@@ -118,7 +116,7 @@ class RequestTable:
     def subscribe(self, subscription: Subscribe) -> tuple[Id, Frame]:
         """Number and keep a request that stays open; return its id and its frame."""
         request = subscription.request
-        with self._guard:
+        with self.guard:
             id = self.next_id
             frame = self._framing.wrap(self._encode_request(request.method, request.params, id))
             self.next_id = id + 1
@@ -132,7 +130,7 @@ class RequestTable:
     def keep_without_request(self, call: Call) -> Any:
         """Keep a call that waits for the host or for a notification, and not for a reply. Return
         its id, a tuple, which no child can send."""
-        with self._guard:
+        with self.guard:
             id: Any = (self.next_id,)
             self.next_id += 1
         call.id = id

@@ -87,8 +87,8 @@ class Session:
         self.is_batched = False  # more calls follow in this iteration: write them together
         self.lost_calls = 0  # how many calls were in flight when it ended
         self.ended: asyncio.Future[None] = loop.create_future()
-        self.lock = threading.Lock()
-        self.conversation = Conversation(dialect, limits.max_message, first_id, self.lock)
+        self.conversation = Conversation(dialect, limits.max_message, first_id)
+        self.lock = self.conversation.requests.guard = threading.Lock()
         self.diagnostics = Diagnostics(owner.extension, child, owner.bus, loop, dialect.traits)
         self._owner = owner
         self._stop_seconds = stop_seconds
