@@ -282,8 +282,7 @@ class Start:
         try:
             return await self._spawn_and_shake_hands(first_id)
         except HandshakeFailed as error:
-            # The fallback handshake is for programs that exit when they read the usual one. A
-            # program that exited without reading it had another reason.
+            # The fallback is for programs that exit because they have read the usual handshake.
             did_exit = error.process_ended and error.has_read and not self.was_killed
             if not may_fall_back or not did_exit:
                 raise
