@@ -302,7 +302,7 @@ async def test_a_sink_that_does_not_read_is_told_no_more_and_reported(
             while not failures:
                 await clock.advance(1)
                 await asyncio.sleep(0.01)
-            assert "read nothing for 2 s" in failures[0].reason
+            assert "still full after 2 s" in failures[0].reason
         finally:
             os.kill(pid, signal.SIGCONT)
 
