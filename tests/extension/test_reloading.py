@@ -187,7 +187,8 @@ async def test_the_old_one_dies_while_the_fresh_one_starts_and_calls_wait_for_th
         ends = await asyncio.gather(*calls, return_exceptions=True)
         assert ext.state == "ready" and ext.stats.pid != dead
         assert all(end == n or isinstance(end, ExthostError) for n, end in enumerate(ends))
-        assert ext.stats.crashes == 1 and ext.health == "running"  # counted, and forgiven
+        # Counted and forgiven; or, if the fresh one took over before, the end of a retired process.
+        assert ext.stats.crashes <= 1 and ext.health == "running"
         ledger.settle(ext)
     assert follows_the_table(ledger.states)
 
