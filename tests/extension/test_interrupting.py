@@ -96,6 +96,6 @@ def test_ctrl_c_while_a_blocking_host_starts_leaves_one_traceback_and_nothing_el
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=150)
     assert process.returncode == -signal.SIGINT
-    assert stderr.count("Traceback") == 1 and stderr.rstrip().endswith("KeyboardInterrupt")
+    assert stderr.count("Traceback") == 1 and stderr.rstrip().endswith("KeyboardInterrupt"), stderr
     for noise in ("Task was destroyed", "never retrieved", "SpawnFailed", "Exception ignored"):
         assert noise not in stderr

@@ -48,6 +48,7 @@ class ExtensionSet:
     def __init__(self, registry: Registry, sinks: EventSinks) -> None:
         self.by_id: dict[str, Extension] = {}
         self.is_open = False
+        self._is_closing = False
         self._pid = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop that opened the host
         # Retired extensions, by the task that closes each of them.
@@ -59,7 +60,7 @@ class ExtensionSet:
     def __del__(self) -> None:
         # The tasks of extensions refer to this object, so this comes after the end of the loop. The
         # supervisors have then ended the processes.
-        if self.is_open and os.getpid() == self._pid:
+        if self.is_open and not self._is_closing and os.getpid() == self._pid:
             warnings.warn(
                 "an open Host was dropped without close(): use it with `async with`",
                 ResourceWarning,
@@ -78,7 +79,7 @@ class ExtensionSet:
     def open(self) -> None:
         """Record that the host is open, in the loop that runs. Raises UsageError without one."""
         self._loop = require_asyncio()
-        self.is_open = True
+        self.is_open, self._is_closing = True, False
 
     def check_loop(self, *, may_be_closed: bool = False) -> None:
         """Raise UsageError if another event loop runs than the one that opened the host.
@@ -204,6 +205,7 @@ class ExtensionSet:
         With `drain`, calls in flight have `limits.stop` seconds to finish; without it, they fail
         now.
         """
+        self._is_closing = True  # also if Ctrl-C interrupts what follows
         closing = [ext.drain() if drain else ext.close() for ext in self._all_with_processes()]
         await asyncio.gather(*closing, return_exceptions=True)
         self.by_id.clear()
