@@ -73,7 +73,7 @@ class _Parser(argparse.ArgumentParser):
         ]
 
     def _refuse_missing(self, names: list[str]) -> None:
-        """Raise UsageError if arguments of these names are missing; an empty list is none."""
+        """Raise UsageError that names these missing arguments. Do nothing if there are none."""
         if not names:
             return
         verb = "is" if len(names) == 1 else "are"

@@ -241,7 +241,7 @@ class Hooks:
                 return outcome
             answer = _without_fields(answer, fixed_fields)
             if not answer.abort and _changes_event(answer, outcome.event):
-                raise _changed_again_error(handler, name, changed_by)
+                raise _disagreement_error(handler, name, changed_by)
         except ExthostError as error:
             return self._add_failure(outcome, handler, name, error, began)
         stop_reason = answer.reason if answer.abort else None
@@ -324,10 +324,10 @@ def _too_many_error(handler: Hooked, name: str) -> Refused:
     )
 
 
-def _changed_again_error(handler: Hooked, name: str, changed_by: str) -> Refused:
+def _disagreement_error(handler: Hooked, name: str, changed_by: str) -> Refused:
     return Refused(
         "X0335",
-        f"{changed_by} changed what it had judged ({name}), and it would change that again",
+        f"{changed_by} changed what it had accepted ({name}), and it would change that now",
         extension=handler.id,
         help=f"disable {handler.id} or {changed_by}: the two do not agree",
     )
