@@ -4,6 +4,7 @@ import asyncio
 import gc
 import sys
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +113,19 @@ async def test_a_connection_is_open_once_at_a_time(dialect: str | None) -> None:
                 await connection.__aenter__()
             assert caught.value.code == "X1311"
             assert await extension.call("echo", n) == n
+
+
+@pytest.mark.parametrize("name", ["call", "call_tool", "call_tool by another name"])
+def test_a_loop_may_continue_on_another_thread(name: str) -> None:
+    async def open_host() -> exthost.Host:
+        return await exthost.Host.from_config(config(entry("a"))).__aenter__()
+
+    loop = asyncio.new_event_loop()
+    host = loop.run_until_complete(open_host())
+    try:
+        with ThreadPoolExecutor(1) as other_thread:
+            work = asyncio.wait_for(USES[name](host), 60)
+            other_thread.submit(loop.run_until_complete, work).result(60)
+    finally:
+        loop.run_until_complete(host.close())
+        loop.close()

@@ -6,8 +6,8 @@ busy, the queue tells the supervisor, which starts one.
 """
 
 import asyncio
-from asyncio import _get_running_loop
 from collections.abc import Mapping
+from threading import get_ident
 from typing import Any
 
 from exthost.dialects.base import Dialect
@@ -24,7 +24,7 @@ from exthost.events import Bus
 from exthost.extension.call_factory import CallFactory
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.lifecycle import State
-from exthost.extension.misuse import check_loop, check_name, check_timeout, wrong_loop_error
+from exthost.extension.misuse import check_loop, check_name, check_timeout
 from exthost.extension.policy import effective_pool_size
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
@@ -87,7 +87,8 @@ class Calls:
     their arguments; the blocking API uses it, too."""
 
     __slots__ = (
-        "_dialect", "_queue", "_spec", "_status", "_supervisor", "factory", "result_reader",
+        "_dialect", "_queue", "_spec", "_status", "_supervisor", "_thread", "factory",
+        "result_reader",
     )  # fmt: skip
 
     def __init__(
@@ -105,6 +106,7 @@ class Calls:
         self.result_reader = dialect.result_reader
         self._status = status
         self._supervisor = supervisor
+        self._thread = get_ident()  # of the loop
         self.factory = CallFactory(spec, dialect, limits)
 
     async def call(
@@ -121,9 +123,10 @@ class Calls:
         an error at once if no process is ready. `on_progress` is called with each progress report.
         """
         queue = self._queue
-        # Compared here and not in `check_loop`, which would take longer on the path of each call.
-        if _get_running_loop() is not queue.loop:
-            raise wrong_loop_error(queue)
+        # A thread runs one loop at a time. `check_loop` asks asyncio, which takes longer: in Python
+        # 3.11 asyncio makes a system call.
+        if get_ident() != self._thread or not queue.loop.is_running():
+            check_loop(queue)
         if not wait:
             self.require_session(method)
         wire_method, wire_params, handler, limit = self.factory.for_method(method, params, timeout)
@@ -151,8 +154,8 @@ class Calls:
         result is returned. The other parameters are the same as in `call`.
         """
         queue = self._queue
-        if _get_running_loop() is not queue.loop:
-            raise wrong_loop_error(queue)
+        if get_ident() != self._thread or not queue.loop.is_running():  # as in `call`
+            check_loop(queue)
         if not wait:
             self.require_session(name)
         status = self._status
