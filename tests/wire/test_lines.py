@@ -95,3 +95,12 @@ def test_a_line_of_128_mb_over_a_cap_of_1_mib_is_let_go_in_flat_memory(first: by
 
 def test_a_read_of_nothing_but_newlines_is_nothing() -> None:
     assert whole(Lines(100), b"\n" * READ_BYTES) == Played([], None)
+
+
+@given(st.lists(st.sampled_from([b"a", b"\n", b"bc\n", b"x" * 20])))
+def test_it_knows_whether_the_next_byte_begins_a_line(parts: list[bytes]) -> None:
+    lines = Lines(8)
+    for part in parts:
+        lines.feed(part)
+    data = b"".join(parts)
+    assert lines.is_at_line_start == (b"\n" in data and data.endswith(b"\n"))

@@ -6,6 +6,7 @@ Calls that the host makes for itself (`internal`) are neither counted nor publis
 """
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,9 @@ UNSUCCESSFUL_OUTCOMES = ("error", "timeout", "cancelled", "gone")
 # Shared by all extensions whose calls all had results, to save memory. It stays empty.
 _NONE_UNSUCCESSFUL: Counter[str] = Counter()
 
+# Held by a thread that counts, and is not the loop's thread.
+_THREAD_LOCK = threading.Lock()
+
 # Makes an event from a tuple of its fields, in half the time that calling its class takes.
 _new_event: Callable[..., Any] = tuple.__new__
 
@@ -38,7 +42,6 @@ _OUTCOMES = {
 class CallOutcomes:
     """The counts of one extension.
 
-    results          the number of calls that ended with a result
     unsuccessful     the numbers of calls that ended otherwise, by outcome
     error_replies    the number of calls whose reply was an error, or a result that is marked as an
                      error; `unsuccessful["error"]` includes them
@@ -54,11 +57,12 @@ class CallOutcomes:
         "_listeners",
         "_now",
         "_reader",
+        "_results",
+        "_thread_results",
         "_wakes",
         "error_replies",
         "on_error_result",
         "on_result",
-        "results",
         "unsuccessful",
     )
 
@@ -70,7 +74,8 @@ class CallOutcomes:
         self._listeners = bus.kinds  # empty most of the time, so this is the cheapest test
         self._now = now
         self._wakes = wakes
-        self.results = 0
+        self._results = 0  # counted on the loop's thread
+        self._thread_results = 0  # counted on other threads
         self.unsuccessful = _NONE_UNSUCCESSFUL
         self.error_replies = 0
         self._reader: ResultReader | None = None
@@ -78,6 +83,11 @@ class CallOutcomes:
         self.on_result: Callable[[], None] | None = None
         # If this is set, `on_result` is not called for a result that is marked as an error.
         self.on_error_result: Callable[[ExthostError], None] | None = None
+
+    @property
+    def results(self) -> int:
+        """The number of calls that ended with a result."""
+        return self._results + self._thread_results
 
     def read_results_with(self, reader: ResultReader) -> None:
         """Use the dialect's reader to recognise the results that are marked as errors."""
@@ -127,7 +137,7 @@ class CallOutcomes:
                 error_results = [*error_results, (call, value)]
         if is_first and wakes.ended and not wakes.is_held:
             wakes.schedule()
-        self.results += results
+        self._results += results
         if error_results:
             results -= self._count_failed(error_results)
         if self._listeners and CallEnded in self._listeners:
@@ -140,10 +150,27 @@ class CallOutcomes:
                 if self.on_result is not None:
                     self.on_result()
 
+    def complete_on_thread(self, call: Call, value: Any) -> bool:
+        """Do the same as `complete` for one call, on the thread of its caller, which needs no wake.
+        Return False if this needs the loop's thread: the result is marked as an error, somebody
+        listens, the breaker is half-open, or the call has ended."""
+        is_error = self._is_error
+        if (
+            CallEnded in self._listeners
+            or self.on_result is not None
+            or (is_error is not None and is_error(value))
+            or call.session.pending.pop(call.id, None) is not call
+        ):
+            return False
+        with _THREAD_LOCK:
+            self._thread_results += 1
+        call.ended = True
+        return True
+
     def _count_failed(self, error_results: Completions) -> int:
         """Move results that are marked as errors from the results to the errors. Return how many of
         them the breaker counts as failures."""
-        self.results -= len(error_results)
+        self._results -= len(error_results)
         self.error_replies += len(error_results)
         self._add_unsuccessful("error", len(error_results))
         if self.on_error_result is None:

@@ -41,8 +41,8 @@ class CallQueue:
 
     __slots__ = (
         "__weakref__", "_choice", "_configured_max", "_holds", "_is_pumping", "_listeners",
-        "_live_sessions", "_max_unless_held", "_single", "bus", "deadlines", "extension",
-        "is_forked", "is_pool", "is_serial", "is_shared", "loop", "make_closed_error",
+        "_live_sessions", "_max_unless_held", "_single", "bus", "complete_on_thread", "deadlines",
+        "extension", "is_forked", "is_pool", "is_serial", "is_shared", "loop", "make_closed_error",
         "max_in_flight", "now", "on_busy", "on_failure", "on_needed", "on_session_ended",
         "outcomes", "retry_once", "sessions", "waiting", "wakes",
     )  # fmt: skip
@@ -85,6 +85,7 @@ class CallQueue:
         self.waiting: OrderedDict[Call, None] = OrderedDict() if is_shared else _NO_CALLS
         self.wakes = WakeBatch(loop)
         self.outcomes = CallOutcomes(extension, bus, self.now, self.wakes)
+        self.complete_on_thread = self.outcomes.complete_on_thread
         self._is_pumping = False
         self.deadlines = Deadlines(loop, self.now, self._open_calls, self.expire)
         self.is_forked = False  # this process is a copy of the one that started the extension
@@ -367,8 +368,7 @@ class CallQueue:
         self._reject(call, error)
 
     def acknowledged(self, call: Call) -> None:
-        """Watch the new deadline of a stream that the extension has accepted. An accepted stream no
-        longer counts as a call in flight, so another call may be sent."""
+        """Watch the new deadline of an accepted stream, which does not count as in flight."""
         self.watch_deadline(call)
         self._record_end_and_pump(call.session)
 

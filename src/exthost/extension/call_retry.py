@@ -25,7 +25,7 @@ def final_error(extension: str, call: Call, error: ExthostError) -> ExthostError
     stderr lines) of the process, and the message of the first error if the call was sent twice."""
     error.extension = error.extension or extension
     if call.session is not None:
-        error = call.session.with_evidence(error)
+        error = call.session.diagnostics.with_evidence(error)
         if isinstance(error, CallFailed):
             call.session.diagnostics.add_advice(error)
     if call.first_error is not None and not isinstance(error, CallFailed):

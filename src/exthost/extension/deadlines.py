@@ -53,7 +53,7 @@ class Deadlines:
         now = self._now()
         calls = self._open_calls()
         limit = now + _CLOCK_RESOLUTION_SECONDS
-        due_calls = [call for call in calls if call.deadline <= limit]
+        due_calls = [call for call in calls if call.deadline <= limit and not call.has_own_timer]
         for call in sorted(due_calls, key=lambda call: call.deadline):
             self._expire(call)
         # A call that has ended may still be in flight, because the consumer of its stream left

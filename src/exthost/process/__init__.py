@@ -13,6 +13,7 @@ In reading order:
     memory_file      files in memory, without a path
     stdin_writer     a non-blocking writer to the child's stdin
     stdout_reader    reads the child's stdout and cuts it into frames
+    stdout_loan      lets other threads read the child's stdout for a while
     large_reads      buffers for large messages
     stderr_tail      the last lines of the child's stderr
     after_fork       takes pipes and processes away from a forked copy of the host

@@ -7,6 +7,9 @@ frame. Reading can be paused: the pipe then fills, and the process blocks (back-
 but they take time of the event loop. A read with many of these unawaited lines is a flood: its
 frames are passed on in slices of a small fraction of a millisecond, with pauses in which the event
 loop serves other extensions.
+
+**Loans.** The event loop can lend the pipe to other threads (`stdout_loan.py`). It does not watch
+the pipe until it takes it back.
 """
 
 import asyncio
@@ -16,6 +19,7 @@ from os import read
 from time import perf_counter
 
 from exthost.process.large_reads import allocate_message, read_large, widen
+from exthost.process.stdout_loan import CAN_LEND, StdoutLoan
 from exthost.wire.framing import READ_BYTES, Framing, Item
 
 # How long the memory of a large message is kept, so that the next message can use it.
@@ -39,6 +43,9 @@ _SLICE_PAUSE_SECONDS = 0.001
 # The size of a read during a flood.
 _FLOOD_READ_BYTES = 4096
 
+# How long to wait for a thread that reads, at the end of a loan, and then until the next attempt.
+_LOAN_SECONDS = 0.002
+
 # `_pending` of all readers whose output is not a flood. This list is never changed.
 _NO_ITEMS: list[Item] = []
 
@@ -61,6 +68,8 @@ class StdoutReader:
         "is_closed",
         "is_flooded",
         "is_reading",
+        "loan",
+        "may_lend",
         "on_items",
         "unawaited_lines",
     )
@@ -89,10 +98,14 @@ class StdoutReader:
         self._pending = _NO_ITEMS  # frames of a flood, still to be passed on
         self._slice_timer: asyncio.TimerHandle | None = None
         self._slices = 0  # since the last pause
+        self.loan: StdoutLoan | None = None  # while it is lent; `is_reading` is False then
+        self.may_lend = CAN_LEND
 
     def resume(self) -> None:
-        """Start reading, or continue after `pause`."""
-        if not self.is_reading and not self.is_closed:
+        """Start reading, or continue after `pause` or a loan."""
+        if self.loan is not None:
+            self.take_back()
+        elif not self.is_reading and not self.is_closed:
             self.is_reading = True
             if self._pending:
                 self._slice_timer = self._loop.call_later(0, self._pass_on_slice)
@@ -102,6 +115,9 @@ class StdoutReader:
     def finish(self) -> None:
         """Read the rest without slices, after the process has exited. The pipe holds little, and
         nothing is added any more."""
+        if self.loan is not None and not self._end_loan():
+            self._loop.call_later(_LOAN_SECONDS, self.finish)
+            return
         self._stop_slices()
         items, self._pending = self._pending, _NO_ITEMS
         self.is_flooded = False
@@ -119,9 +135,53 @@ class StdoutReader:
 
     def close(self) -> None:
         """Stop reading for good, and drop the frames that were not passed on."""
+        loan, self.loan = self.loan, None
+        if loan is not None:
+            loan.end()
         self.pause()
         self._pending = _NO_ITEMS
         self.is_closed = True
+
+    def lend(self) -> StdoutLoan | None:
+        """Let other threads read the pipe. Return None if that is not possible now."""
+        is_plain = self.is_reading and not self.is_flooded and self._framing.is_at_line_start
+        if is_plain and self.may_lend:
+            self.is_reading = False
+            self._loop.remove_reader(self._fd)
+            self.loan = StdoutLoan(self._fd)
+        return self.loan
+
+    def take_back(self) -> None:
+        """End the loan, if there is one, and read again as soon as no other thread does."""
+        if self.loan is not None and not self.loan.is_taken_back:
+            self.loan.end()
+            # Later, because a task may call this, and it must not resume other tasks.
+            self._loop.call_soon(self._resume_after_loan)
+
+    def _resume_after_loan(self) -> None:
+        if self.loan is not None and not self._end_loan():
+            self._loop.call_later(_LOAN_SECONDS, self._resume_after_loan)
+
+    def _end_loan(self) -> bool:
+        """End the loan, read again, and pass on what was read and not handled. Return False if a
+        thread still reads."""
+        assert self.loan is not None
+        self.loan.end()
+        returned = self.loan.take_data(_LOAN_SECONDS)
+        if returned is None:
+            return False
+        self.loan = None
+        self.resume()
+        items = [item for data in returned for item in self._framing.feed(data)]
+        self.on_items(items)  # even if there are none: a thread may have read the last reply
+        return True
+
+    def pass_to(self, on_items: Callable[[list[Item]], None], *, may_lend: bool) -> None:
+        """Pass all further frames to this function. `may_lend`: it need not see every frame, so
+        other threads may read some."""
+        self.on_items, self.may_lend = on_items, may_lend and CAN_LEND
+        if not may_lend:
+            self.take_back()
 
     def _stop_slices(self) -> None:
         if self._slice_timer is not None:

@@ -10,7 +10,6 @@ One task awaits a call, once, on the loop's thread. Every other use needs a real
 """
 
 import asyncio
-import os
 from _thread import LockType
 from collections.abc import Callable, Generator
 from contextvars import Context
@@ -18,9 +17,6 @@ from typing import Any, Protocol, TypeAlias
 
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
-
-# A no-op on systems that lack it.
-sched_yield: Callable[[], None] = getattr(os, "sched_yield", lambda: None)
 
 Done: TypeAlias = "asyncio.Future[None]"
 """A future of asyncio that has a result."""
@@ -78,9 +74,6 @@ class WakeBatch:
         locks, self.locks = self.locks, ()
         for lock in locks:
             lock.release()
-        # Let these threads send their next calls now: the child then works on them while the loop's
-        # thread finishes its own work after the read.
-        sched_yield()
 
 
 class Queue(Protocol):

@@ -48,6 +48,11 @@ class Call:
         self.started_at = now  # when the call was accepted
         self.deadline = now + timeout
 
+    @property
+    def has_own_timer(self) -> bool:
+        """Whether the caller itself ends the call at its deadline, by `expire` of the queue."""
+        return False
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.method} id={self.id} ended={self.ended}>"
 

@@ -22,6 +22,7 @@ class CallOwner(Protocol):
     bus        the bus on which events are published
     loop, now  the event loop, and its clock
     is_shared  whether calls are submitted from several threads
+    is_pool    whether there may be several processes
     wakes      the calls that have ended and whose callers are not resumed yet
     """
 
@@ -30,6 +31,7 @@ class CallOwner(Protocol):
     loop: asyncio.AbstractEventLoop
     now: Callable[[], float]
     is_shared: bool
+    is_pool: bool
     wakes: WakeBatch
 
     @property
@@ -38,6 +40,13 @@ class CallOwner(Protocol):
 
     def complete(self, completions: Completions) -> None:
         """Deliver the values of these calls, which have got their replies."""
+
+    def complete_on_thread(self, call: Call, value: Any) -> bool:
+        """Complete this call on its caller's thread, with this value. Return False if only
+        `complete` may do that, on the loop's thread."""
+
+    def pump(self) -> None:
+        """Send waiting calls while there is room."""
 
     def fail(self, call: Call, error: ExthostError) -> None:
         """End this call with an error."""

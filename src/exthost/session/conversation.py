@@ -64,7 +64,6 @@ class Conversation:
     __slots__ = (
         "_codec",
         "_is_positional",
-        "_max_message",
         "_operations",
         "_read_up_to",
         "_streams",
@@ -72,6 +71,7 @@ class Conversation:
         "decode_replies",
         "dialect",
         "framing",
+        "max_message",
         "pending",
         "phase",
         "requests",
@@ -89,7 +89,7 @@ class Conversation:
         self.decode_replies: Callable[[list[Any]], list[Any] | None] | None
         self.decode_replies = getattr(self._codec, "decode_replies", None)
         self._is_positional = dialect.traits.positional
-        self._max_message = max_message
+        self.max_message = max_message
         self._read_up_to = initial_id  # a read can only have replies to ids below this one
         self.requests = RequestTable(self._codec, self.framing, max_message, initial_id)
         self.send = self.requests.send
@@ -295,7 +295,7 @@ class Conversation:
         if skipped.why != "too long":
             effects.append(Stray(skipped.head, skipped.why))
             return
-        why = f"it sent a message longer than the limit of {self._max_message:,} bytes"
+        why = f"it sent a message longer than the limit of {self.max_message:,} bytes"
         effects.append(Count("messages over the size limit", why))
         id = self._codec.reply_id_in_prefix(skipped.head)
         call = self.pending.pop(id, None) if id is not None else None

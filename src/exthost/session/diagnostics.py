@@ -18,11 +18,11 @@ from dataclasses import replace
 from typing import Any
 
 from exthost.dialects.base import Traits
-from exthost.errors import CallFailed, Evidence
+from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation
 from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child_process import ChildProcess
 from exthost.process.stderr_tail import StderrTail
-from exthost.session.failures import SHOWN_BYTES
+from exthost.session.failures import SHOWN_BYTES, add_evidence
 from exthost.wire import jsontext
 from exthost.wire.framing import READ_BYTES
 
@@ -165,6 +165,13 @@ class Diagnostics:
                 return
             self._feed(data)
             bytes_left -= len(data)
+
+    def with_evidence(self, error: ExthostError) -> ExthostError:
+        """Return the error. A protocol violation without evidence about the child gets it."""
+        if isinstance(error, ProtocolViolation) and not error.evidence.argv:
+            self.drain_stderr()
+            add_evidence(error, self)
+        return error
 
     def close(self) -> None:
         """Read the rest of stderr, and stop watching it, because the child has exited."""

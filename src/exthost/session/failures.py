@@ -126,7 +126,7 @@ class Violated(NamedTuple):
     violation: ProtocolViolation
 
     def error(self, facts: ChildFacts, method: str) -> ExthostError:
-        return copy_error(with_evidence(self.violation, facts))
+        return copy_error(add_evidence(self.violation, facts))
 
 
 class NotUnderstood(NamedTuple):
@@ -135,7 +135,7 @@ class NotUnderstood(NamedTuple):
     exception: Exception
 
     def error(self, facts: ChildFacts, method: str) -> ExthostError:
-        return with_evidence(not_understood_error(self.exception), facts)
+        return add_evidence(not_understood_error(self.exception), facts)
 
 
 EndCause: TypeAlias = (
@@ -247,7 +247,7 @@ def failed_twice_error(first_error: ExthostError, second_error: ExthostError) ->
     return error
 
 
-def with_evidence(error: ExthostError, facts: ChildFacts) -> ExthostError:
+def add_evidence(error: ExthostError, facts: ChildFacts) -> ExthostError:
     """Add the evidence about the child (command line, exit status, last stderr lines) to an error
     that was made without it."""
     if not error.evidence.argv:

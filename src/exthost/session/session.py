@@ -20,7 +20,7 @@ from functools import partial
 from threading import get_ident
 
 from exthost.dialects.base import Dialect
-from exthost.errors import ExthostError, ProtocolViolation
+from exthost.errors import ExthostError
 from exthost.messages import Message, Notification
 from exthost.offer import Offer
 from exthost.process.child_process import ChildProcess
@@ -29,6 +29,7 @@ from exthost.process.stdout_reader import StdoutReader
 from exthost.session import failures
 from exthost.session.call import Call
 from exthost.session.call_owner import CallOwner
+from exthost.session.caller_reading import make_caller_reading
 from exthost.session.conversation import Conversation
 from exthost.session.diagnostics import Diagnostics
 from exthost.session.effect_performer import EffectPerformer
@@ -54,10 +55,10 @@ class Session:
 
     __slots__ = (
         "_close_task", "_idle_waiter", "_is_shared", "_owner", "_performer", "_reader",
-        "_reads_before_sending", "_send", "_stop_seconds", "_writer", "cause", "conversation",
-        "diagnostics", "dialect", "ended", "handlers", "internal", "is_batched", "lifetime",
-        "limits", "lock", "loop", "lost_calls", "on_stale_offer", "pending", "retired", "thread",
-        "wire_id",
+        "_reads_before_sending", "_send", "_stop_seconds", "_writer", "caller_reading", "cause",
+        "conversation", "diagnostics", "dialect", "ended", "handlers", "internal", "is_batched",
+        "lifetime", "limits", "lock", "loop", "lost_calls", "on_stale_offer", "pending", "retired",
+        "thread", "wire_id",
     )  # fmt: skip
 
     def __init__(
@@ -115,6 +116,7 @@ class Session:
             on_items=self._on_items,
             on_end=self._on_end_of_output,
         )
+        self.caller_reading = make_caller_reading(self._reader, self.conversation, owner)
         self.lifetime = ProcessLifetime(
             child,
             self._writer,
@@ -149,24 +151,19 @@ class Session:
     def observe(self, observer: MessageObserver) -> Callable[[], None]:
         """Let an observer see each message; return a function that ends the observation."""
         observation = Observation(self.conversation, observer, self._on_items)
-        self._send, self._reader.on_items = observation.send, observation.on_items
+        self._send = observation.send
+        self._reader.pass_to(observation.on_items, may_lend=False)
 
         def end() -> None:
             observation.end()
-            self._send, self._reader.on_items = self.conversation.send, self._on_items
+            self._send = self.conversation.send
+            self._reader.pass_to(self._on_items, may_lend=True)
 
         return end
 
     def resume_reading(self) -> None:
         """Resume reading the child's output, if reading was paused."""
         self._reader.resume()
-
-    def with_evidence(self, error: ExthostError) -> ExthostError:
-        """Return the error. A protocol violation without evidence about the child gets it."""
-        if isinstance(error, ProtocolViolation) and not error.evidence.argv:
-            self.diagnostics.drain_stderr()
-            failures.with_evidence(error, self.diagnostics)
-        return error
 
     @property
     def first_output(self) -> bytes:
@@ -203,8 +200,10 @@ class Session:
                 self._writer.gather(frame)
             else:
                 self._write_frame(frame)
-        if not self._reader.is_reading:  # paused for a slow stream; this call needs its reply
-            self.loop.call_soon_threadsafe(self._reader.resume)
+        reader = self._reader
+        # Paused for a slow stream, or lent to blocking callers. This call needs its reply.
+        if not reader.is_reading and (reader.loan is None or get_ident() == self.thread):
+            self.loop.call_soon_threadsafe(reader.resume)
 
     def write(self, frame: Frame) -> None:
         """Write a frame that the conversation encoded, together with others as in `start`."""
@@ -316,6 +315,7 @@ class Session:
     async def until_idle(self) -> None:
         """Wait until nothing is in flight, or the session has ended. The owner must send no further
         call through it."""
+        self._reader.take_back()
         while not (self.ended.done() or self.is_idle):
             if self._idle_waiter is None:
                 self._idle_waiter = self.loop.create_future()

@@ -23,7 +23,7 @@ from exthost.errors import UsageError
 from exthost.event_loop import new_event_loop
 from exthost.session.failures import used_after_fork_error
 
-__all__ = ["LOOP_SECONDS", "LoopThread", "not_open_error", "own_loop_error"]
+__all__ = ["LOOP_SECONDS", "LoopThread", "not_open_error"]
 
 _log = logging.getLogger("exthost.sync")
 
@@ -73,8 +73,7 @@ class LoopThread:
     def run(self, make_coroutine: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Call `make_coroutine` on the thread of the loop, run the coroutine, and return its
         result. Raises UsageError if it is called from that thread, or after `close`."""
-        if threading.current_thread() is self._thread:
-            raise own_loop_error()
+        self.refuse_own_thread()
         if self.is_copy:
             raise used_after_fork_error()
         if not self._is_open:
@@ -108,6 +107,11 @@ class LoopThread:
                 and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
             ):
                 coroutine.close()  # it was never started, which would be a warning
+
+    def refuse_own_thread(self) -> None:
+        """Raise UsageError on the thread of the loop, which would wait for itself."""
+        if threading.get_ident() == self._thread.ident:
+            raise _own_loop_error()
 
     def run_plain(self, function: Callable[[], T]) -> T:
         """Call a plain function on the thread of the loop and return its result."""
@@ -200,7 +204,7 @@ async def _cancel_tasks() -> None:
     asyncio.get_running_loop().stop()
 
 
-def own_loop_error() -> UsageError:
+def _own_loop_error() -> UsageError:
     """Return the error for a blocking call on the thread of the loop, such as from a listener."""
     return UsageError(
         "X1314",

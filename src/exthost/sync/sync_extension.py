@@ -87,6 +87,7 @@ class SyncExtension(SyncFacetAttributes):
         if not wait:
             call = extension.call
             return self.loop_thread.run(lambda: call(method, params, timeout=timeout, wait=False))
+        self.loop_thread.refuse_own_thread()
         queue, factory = extension.queue, extension.calls.factory
         wire_method, wire_params, handler, limit = factory.for_method(method, params, timeout)
         return BlockingCall(wire_method, wire_params, handler, limit, queue).run()

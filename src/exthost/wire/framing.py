@@ -74,6 +74,7 @@ class NoReadBuffer:
     __slots__ = ()
 
     suffix = None
+    is_at_line_start = False
 
     def read_buffer(self, allocate: Callable[[int], Memory]) -> memoryview | None:
         return None
@@ -100,6 +101,11 @@ class Framing(Protocol):
     @property
     def suffix(self) -> bytes | None:
         """The bytes that follow each payload, if a frame is only the payload and these bytes."""
+
+    @property
+    def is_at_line_start(self) -> bool:
+        """Whether frames are lines, and the next byte is the first of a line, but not of the very
+        first line."""
 
     def feed(self, data: Bytes) -> list[Item]:
         """Take the bytes of one read; return the frames that they complete."""

@@ -54,6 +54,11 @@ class Lines:
         self._used = 0  # bytes of an incomplete line in the read buffer; 0 if there is none
         self.read_size = READ_BYTES
 
+    @property
+    def is_at_line_start(self) -> bool:
+        is_midway = self._partial_line is not None or self._is_discarding or self._used > 0
+        return not (is_midway or self._is_first_line)
+
     def feed(self, data: Bytes) -> list[Item]:
         if type(data) is not bytes:
             return self._feed_large(data)

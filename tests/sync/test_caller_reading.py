@@ -1,0 +1,318 @@
+"""Blocking callers that read their replies themselves, from a pipe that the event loop has lent."""
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost import errors
+from exthost.events import CallEnded, CallStarted, LogLine
+from exthost.process.stdout_loan import CAN_LEND, StdoutLoan
+from exthost.process.stdout_reader import StdoutReader
+from exthost.session import caller_reading
+from exthost.session.call import Call
+from exthost.sync.sync_extension import SyncExtension
+from exthost.trace.record import TraceRecord
+from tests.host.test_host import config
+from tests.sync.test_sync_facets import when_it_waits
+from tests.sync.test_sync_host import hostile
+
+pytestmark = pytest.mark.skipif(not CAN_LEND, reason="this system has no eventfd")
+
+SECONDS = 60.0
+
+
+def reader_of(ext: SyncExtension) -> StdoutReader:
+    """Return the reader of the only process of this extension."""
+    [session] = ext.target.queue.sessions
+    return session._reader
+
+
+def lend(ext: SyncExtension) -> StdoutLoan:
+    """Call until the caller reads its replies itself; return the loan."""
+    for n in range(10_000):
+        assert ext.call("echo", n, timeout=SECONDS) == n
+        loan = reader_of(ext).loan
+        if loan is not None and loan.reads:
+            return loan
+    raise AssertionError("the pipe was not lent")
+
+
+@contextmanager
+def opened(**settings: Any) -> Iterator[tuple[exthost.SyncHost, SyncExtension]]:
+    with exthost.SyncHost.from_config(config(hostile(**settings))) as host:
+        yield host, host["h"]
+
+
+@pytest.fixture
+def always_lent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop lends the pipe after each call that it handles itself."""
+    monkeypatch.setattr(caller_reading, "_FIRST_CALLS", 1)
+    monkeypatch.setattr(caller_reading, "_MAX_CALLS", 1)
+
+
+@pytest.fixture
+def never_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop does not take the pipe back because nobody reads."""
+    monkeypatch.setattr(caller_reading, "_UNUSED_SECONDS", 3600.0)
+
+
+def test_after_a_few_calls_the_caller_reads_and_every_call_is_counted(never_unused: None) -> None:
+    with opened() as (_, ext):
+        before = lend(ext).reads
+        for n in range(200):
+            assert ext.call("echo", {"n": n}, timeout=SECONDS) == {"n": n}
+            assert ext.call_tool("echo", {"n": n}, timeout=SECONDS).data == {"n": n}
+        loan = reader_of(ext).loan
+        assert loan is not None and loan.reads == before + 400
+        stats = ext.stats
+        assert stats.calls == stats.result and stats.in_flight == 0
+        assert stats.result >= 400 + before
+
+
+def test_without_calls_the_event_loop_takes_the_pipe_back() -> None:
+    with opened() as (_, ext):
+        lend(ext)
+        wait_until(lambda: reader_of(ext).is_reading)
+        assert reader_of(ext).loan is None
+        assert ext.call("echo", 1, timeout=SECONDS) == 1
+
+
+def wait_until(is_done: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not is_done():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("threads", [2, 8])
+def test_calls_of_many_threads_get_their_own_results(threads: int, always_lent: None) -> None:
+    calls = 300
+    with opened() as (_, ext), ThreadPoolExecutor(threads) as pool:
+
+        def work(thread: int) -> int:
+            for n in range(calls):
+                if n % 7 == thread % 7:  # one at a time, so that the pipe is lent
+                    time.sleep(0.001)
+                assert ext.call("echo", [thread, n], timeout=SECONDS) == [thread, n]
+            return calls
+
+        assert sum(pool.map(work, range(threads))) == threads * calls
+        stats = ext.stats
+        assert (stats.result, stats.calls, stats.in_flight) == (threads * calls, threads * calls, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("twice", None),
+        ("old_id", None),
+        ("unknown_id", None),
+        ("odd_ids", None),
+        ("garbage", None),
+        ("loris", "slow"),
+        ("log", {"level": "info", "message": "hello"}),
+        ("notices", {"thousands": 1}),
+        ("huge", {"bytes": 300_000}),
+        ("huge_noise", {"bytes": 300_000}),
+    ],
+)
+def test_other_output_is_handled_by_the_event_loop(
+    method: str, params: Any, always_lent: None
+) -> None:
+    with opened() as (_, ext):
+        usual = ext.call(method, params, timeout=SECONDS)  # read by the event loop
+        for _ in range(10):
+            lend(ext)
+            assert ext.call(method, params, timeout=SECONDS) == usual
+            assert ext.call("echo", 2, timeout=SECONDS) == 2
+        assert ext.stats.result == ext.stats.calls
+
+
+def test_no_log_message_is_lost_and_they_keep_their_order(always_lent: None) -> None:
+    with opened() as (host, ext):
+        seen: list[str] = []
+        host.events.subscribe(LogLine, lambda event: seen.append(event.text))
+        for n in range(200):
+            ext.call("log", {"level": "info", "message": f"line {n}"}, timeout=SECONDS)
+            assert ext.call("echo", n, timeout=SECONDS) == n
+        host.flush_events()
+        wait_until(lambda: len(seen) >= 200)
+        assert seen == [f"line {n}" for n in range(200)]
+
+
+def test_an_error_reply_is_raised_and_counted() -> None:
+    with opened() as (_, ext):
+        lend(ext)
+        with pytest.raises(errors.CallFailed, match="no, thanks"):
+            ext.call("refuse", {"text": "no, thanks"}, timeout=SECONDS)
+        assert ext.stats.error == 1
+        assert ext.call("echo", 1, timeout=SECONDS) == 1
+
+
+@pytest.mark.parametrize("method", ["leave", "killed", "half", "close_stdout", "half_and_live"])
+def test_a_process_that_ends_during_the_read_ends_the_call(method: str) -> None:
+    with opened(restart={"strategy": "immediate"}) as (_, ext):
+        lend(ext)
+        with pytest.raises(errors.ExtensionGone):
+            ext.call(method, {"code": 3, "signal": 9}, timeout=SECONDS)
+        assert ext.call("echo", 1, timeout=SECONDS) == 1
+        assert (ext.stats.gone, ext.stats.in_flight) == (1, 0)
+
+
+def test_a_reply_that_is_too_late_does_not_disturb_the_next_call() -> None:
+    with opened() as (_, ext):
+        for _ in range(3):
+            lend(ext)
+            with pytest.raises(errors.CallTimeout):
+                ext.call("keep", timeout=0.05)
+            assert ext.call("release", timeout=SECONDS) == 1
+            assert ext.call("echo", 1, timeout=SECONDS) == 1
+        assert ext.stats.timeout == 3 and ext.stats.in_flight == 0
+
+
+def test_a_subscriber_sees_every_later_call(never_unused: None) -> None:
+    with opened() as (host, ext):
+        lend(ext)
+        seen: Counter[str] = Counter()
+        ends = [
+            host.events.subscribe(kind, lambda event: seen.update([type(event).__name__]))
+            for kind in (CallStarted, CallEnded)
+        ]
+        for n in range(20):
+            assert ext.call("echo", n, timeout=SECONDS) == n
+        host.flush_events()
+        assert seen == {"CallStarted": 20, "CallEnded": 20}
+        for end in ends:
+            end()
+
+
+def test_a_trace_sees_every_later_message(never_unused: None) -> None:
+    with opened() as (host, ext):
+        lend(ext)
+        records: list[TraceRecord] = []
+        end = host.traffic.subscribe(records.append)
+        for n in range(20):
+            assert ext.call("echo", n, timeout=SECONDS) == n
+        host.flush_events()
+        end()
+        frames = Counter(record.direction for record in records)
+        assert frames == {"sent": 20, "received": 20}
+        lend(ext)
+
+
+def test_an_exception_of_a_signal_handler_leaves_a_working_host(never_unused: None) -> None:
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with opened() as (_, ext):
+            for _ in range(3):
+                loan = lend(ext)
+                send = partial(os.kill, os.getpid(), signal.SIGUSR1)
+                thread = when_it_waits(send, StdoutLoan.read.__name__)
+                with pytest.raises(Interrupted):
+                    ext.call("keep", timeout=3600)
+                thread.join()
+                assert not loan.is_in_use()
+                assert ext.call("echo", 1, timeout=SECONDS) == 1
+            assert (ext.stats.cancelled, ext.stats.in_flight) == (3, 0)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_signal_handler_may_call_while_its_thread_reads(never_unused: None) -> None:
+    results: list[Any] = []
+    with opened() as (_, ext):
+
+        def call(number: int, frame: FrameType | None) -> None:
+            results.append(ext.call("echo", "nested", timeout=SECONDS))
+            results.append(ext.call("release", timeout=SECONDS))
+
+        before = signal.signal(signal.SIGUSR1, call)
+        try:
+            for _ in range(3):
+                lend(ext)
+                send = partial(os.kill, os.getpid(), signal.SIGUSR1)
+                thread = when_it_waits(send, StdoutLoan.read.__name__)
+                ext.call("keep", timeout=SECONDS)  # the handler makes the child reply to it
+                thread.join()
+                assert results[-2] == "nested"
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        assert ext.stats.result == ext.stats.calls
+
+
+def test_another_thread_may_close_the_host_during_a_read(never_unused: None) -> None:
+    with opened() as (host, ext):
+        lend(ext)
+        thread = when_it_waits(host.close, StdoutLoan.read.__name__)
+        with pytest.raises(errors.ExthostError):
+            ext.call("keep", timeout=3600)
+        thread.join()
+
+
+def test_a_restart_and_a_check_by_the_event_loop_take_the_pipe_back(never_unused: None) -> None:
+    with opened(lifetime="plain") as (_, ext):
+        lend(ext)
+        assert ext.check_health(timeout=SECONDS) is not None
+        lend(ext)
+        pids = {ext.call("pid", timeout=SECONDS)}
+        ext.restart()
+        pids.add(ext.call("pid", timeout=SECONDS))
+        assert len(pids) == 2
+        lend(ext)
+
+
+def test_who_waits_for_the_last_call_is_woken_if_a_thread_ends_it(never_unused: None) -> None:
+    with opened() as (_, ext), ThreadPoolExecutor(2) as pool:
+        lend(ext)
+        queue = ext.target.queue
+        [session] = queue.sessions
+        complete = queue.complete_on_thread
+
+        def complete_late(call: Call, value: Any) -> bool:
+            wait_until(lambda: session._idle_waiter is not None)
+            return complete(call, value)
+
+        queue.complete_on_thread = complete_late
+        call = pool.submit(ext.call, "echo", 7, timeout=SECONDS)
+        wait_until(lambda: len(session.pending) == 1)
+        pool.submit(ext.loop_thread.run, session.until_idle).result(SECONDS)
+        assert call.result(SECONDS) == 7
+
+
+def test_a_pool_does_not_lend() -> None:
+    with opened(pool={"min": 1, "max": 2}) as (_, ext):
+        for n in range(50):
+            assert ext.call("echo", n, timeout=SECONDS) == n
+        assert all(session.caller_reading is None for session in ext.target.queue.sessions)
+
+
+def count_descriptors() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def test_descriptors_are_closed_after_loans(always_lent: None) -> None:
+    with opened() as (_, ext):
+        lend(ext)
+        ext.check_health(timeout=SECONDS)
+        before = count_descriptors()
+        for _ in range(20):
+            lend(ext)
+            ext.check_health(timeout=SECONDS)
+        wait_until(lambda: count_descriptors() <= before + 1)
