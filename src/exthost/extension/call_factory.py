@@ -36,12 +36,9 @@ CallParts: TypeAlias = tuple[str, Any, ReplyHandler, float]
 """The method, the params, the handler of the reply and the timeout in seconds. A plain tuple,
 because each call makes such a tuple, and a named tuple takes ten times as long to make."""
 
-# A tool, the full check of its arguments (None: every value is valid), and a quick check, which may
-# raise (None: this schema has no quick check).
-_PreparedTool: TypeAlias = tuple[Tool, Checker | None, Callable[[Any], bool] | None]
-
-# Shared by all extensions whose tools were never called, to save memory. It stays empty.
-_NO_TOOLS: dict[str, _PreparedTool] = {}
+PreparedTool: TypeAlias = tuple[Tool, str, Callable[[Any], bool] | None, Checker | None]
+"""A tool that is ready to be called: the tool, its name, a quick check of its arguments, which may
+raise (None: this schema has none), and the full check (None: every value is valid)."""
 
 
 class CallFactory:
@@ -55,7 +52,6 @@ class CallFactory:
         "_limits_each_request",
         "_method_limits",
         "_methods",
-        "_prepared_tools",
         "_spec",
         "_tool_handler",
         "_tool_is_method",
@@ -74,7 +70,6 @@ class CallFactory:
         self._limits_each_request = dialect.traits.positional
         self._methods = dialect.methods
         self._has_only_known_methods = dialect.closed
-        self._prepared_tools = _NO_TOOLS  # by the name of the tool
         self._call_tool = dialect.operations.get("call_tool")
         self._tool_handler = _make_shared_handler(self._call_tool)
         self._tool_request = (
@@ -122,17 +117,17 @@ class CallFactory:
         return self._for_operation(operation, display_name or name, params, limit, timeout is None)
 
     def for_tool(
-        self, tool: Tool, arguments: Any, timeout: float | None, context: Mapping[str, Any]
+        self,
+        prepared: PreparedTool,
+        arguments: Any,
+        timeout: float | None,
+        context: Mapping[str, Any],
     ) -> CallParts:
         """Return the parts of a call of a tool. Raises UsageError if the arguments do not fit its
         schema."""
-        name = tool.name
-        prepared = self._prepared_tools.get(name)
-        if prepared is None or prepared[0] is not tool:  # a later offer replaced it
-            prepared = self._prepare(tool)
+        tool, name, quick_check, checker = prepared
         if arguments is None:
             arguments = {}
-        _, checker, quick_check = prepared
         try:
             is_valid = quick_check is not None and quick_check(arguments)
         except KeyboardInterrupt:
@@ -187,16 +182,12 @@ class CallFactory:
         handler = GeneratorReply(operation(params), limits_each_request=limits_each)
         return name, params, handler, limit
 
-    def _prepare(self, tool: Tool) -> _PreparedTool:
-        """Make the checks of a tool's arguments, and keep them for later calls."""
+    def prepare(self, tool: Tool) -> PreparedTool:
+        """Make the checks of a tool's arguments."""
         checker = Checker.of(tool.input_schema)
         if checker is not None and checker.warning:
             _log.warning("[%s] %s: %s", self._spec.id, tool.name, checker.warning)
-        quick_check = None if checker is None else checker.passes
-        if self._prepared_tools is _NO_TOOLS:
-            self._prepared_tools = {}
-        prepared = self._prepared_tools[tool.name] = (tool, checker, quick_check)
-        return prepared
+        return tool, tool.name, None if checker is None else checker.passes, checker
 
     def _bad_arguments_error(self, tool: Tool, problems: list[str]) -> UsageError:
         return UsageError(

@@ -21,7 +21,7 @@ from exthost.errors import (
     NotFound,
 )
 from exthost.events import Bus
-from exthost.extension.call_factory import CallFactory
+from exthost.extension.call_factory import CallFactory, PreparedTool
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.lifecycle import State
 from exthost.extension.misuse import check_loop, check_name, check_timeout
@@ -158,19 +158,23 @@ class Calls:
             check_loop(queue)
         if not wait:
             self.require_session(name)
-        status = self._status
         try:
-            tool = status.tools.get(name)
-        except TypeError:  # it has no hash, so it is no string: `tool` raises the error
-            tool = self.tool(name)
+            prepared = self._status.prepared_tools.get(name)
+        except TypeError:  # it has no hash, so it is no string: `check_name` raises the error
+            prepared = None
         wait_began_at = None
-        if tool is None or not status.offer_is_known:
+        if prepared is None:
+            check_name(name)
+            prepared = self.prepare_announced_tool(name)
+        if prepared is None:
             if self.may_offer_more:
                 # Only a start makes the offer known. The call would cause a start anyway.
                 wait_began_at = queue.now()
                 await self._wait_for_start(name, timeout)
-            tool = self.tool(name)
-        method, params, handler, limit = self.factory.for_tool(tool, arguments, timeout, context)
+            prepared = self.factory.prepare(self.tool(name))
+        method, params, handler, limit = self.factory.for_tool(
+            prepared, arguments, timeout, context
+        )
         call = AwaitableCall(method, params, handler, limit, queue)
         if wait_began_at is not None:  # one time limit for the start and the call
             call.started_at, call.deadline = wait_began_at, wait_began_at + limit
@@ -203,10 +207,10 @@ class Calls:
         Return None if no process is ready or the tool is not known yet; the caller then uses
         `call_tool`, which waits. Raises the error that keeps the call from being sent.
         """
-        tool = self.find_announced_tool(name)
-        if tool is None or not self._queue.sessions:
+        prepared = self.prepare_announced_tool(name)
+        if prepared is None or not self._queue.sessions:
             return None
-        parts = self.factory.for_tool(tool, arguments, timeout, context)
+        parts = self.factory.for_tool(prepared, arguments, timeout, context)
         call = CallbackCall(*parts, self._queue, on_end)
         call.context = context
         self._queue.submit(call)
@@ -360,17 +364,23 @@ class Calls:
             raise self._supervisor.not_running_error(name)
         return sessions[0]
 
-    def find_announced_tool(self, name: str) -> Tool | None:
-        """Return the tool of this name if its schema is known, or None.
+    def prepare_announced_tool(self, name: str) -> PreparedTool | None:
+        """Return the tool of this name, ready to be called, if its schema is known. Otherwise
+        return None.
 
         In most dialects the extension must have announced the tool: a manifest may lack its schema,
         and arguments must not be sent unchecked. Some dialects take their tools from manifests.
         """
-        status = self._status
+        # First, because the loop's thread may replace both while another thread is here.
+        prepared_tools = self._status.prepared_tools
         try:
-            return status.tools.get(name) if status.offer_is_known else None
+            prepared = prepared_tools.get(name)
+            tool = self._status.tools.get(name)
         except TypeError:  # a list or another value without a hash, which is no name
             return None
+        if prepared is None and tool is not None and self._status.offer_is_known:
+            prepared = prepared_tools[name] = self.factory.prepare(tool)
+        return prepared
 
     @property
     def may_have_hooks(self) -> bool:

@@ -368,7 +368,7 @@ class Extension(FacetAttributes):
     def knows(self, tool: str) -> bool:
         """Return whether this tool and its schema are known: the extension has announced it, or the
         dialect takes its tools from manifests."""
-        return self.calls.find_announced_tool(tool) is not None
+        return self._status.offer_is_known and tool in self._status.tools
 
     @property
     def is_silent(self) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from exthost.errors import ExthostError
 from exthost.events import Bus, OfferChanged, StateChanged
+from exthost.extension.call_factory import PreparedTool
 from exthost.extension.lifecycle import INITIAL_STATE, Event, Health, State, step
 from exthost.offer import Offer, Tool
 from exthost.spec import Spec
@@ -41,6 +42,8 @@ class Status:
     state              the present state of the life-cycle table
     offer              the last handshake's result; before a handshake, what the manifest declares
     tools              the tools of the offer, by name
+    prepared_tools     those of them that were called, with the checks of their arguments; see
+                       `Calls.prepare_announced_tool`
     cause              the error that keeps the extension from being ready, or None
     offer_is_known     whether `tools` are final: the extension announced them, or its dialect takes
                        tools from the manifest
@@ -59,6 +62,7 @@ class Status:
         "handshake_seconds",
         "offer",
         "offer_is_known",
+        "prepared_tools",
         "publishes_changes",
         "ready_at",
         "reported_health",
@@ -82,6 +86,7 @@ class Status:
         self.state = INITIAL_STATE
         self.offer = Offer(tools=spec.tools, version=spec.version, hooks=spec.declared_hooks)
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in spec.tools}
+        self.prepared_tools: dict[str, PreparedTool] = {}
         self.cause: ExthostError | None = None
         self.offer_is_known = offer_is_known
         self.ready_at: float | None = None
@@ -108,6 +113,7 @@ class Status:
         old_tools = self.tools
         self.offer, self.offer_is_known = offer, True
         self.tools = {tool.name: tool for tool in offer.tools}
+        self.prepared_tools = {}
         self._notify_host()
         for warning in offer.warnings:
             _log.warning("[%s] %s", self._id, warning)

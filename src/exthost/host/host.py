@@ -260,13 +260,15 @@ class Host:
         both cases.
         """
         try:
-            tool = self.registry.fresh_tools.get(name)
+            owner = self.registry.fresh_owners.get(name)
         except TypeError:  # it has no hash, so it is no string: `find_tool` raises the error
-            tool = None
-        if tool is None:
+            owner = None
+        if owner is None:
             return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
-        calls = self._by_id[tool.extension].calls
-        return calls.call_tool(tool.tool, arguments, timeout, context, wait, on_progress, check)
+        extension: Extension = owner[0]
+        return extension.calls.call_tool(
+            owner[1], arguments, timeout, context, wait, on_progress, check
+        )
 
     async def _find_and_call(self, name: str, *arguments: Any) -> ToolResult:
         tool = await self.find_tool(name)

@@ -19,7 +19,7 @@ except that it logs warnings.
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from exthost.errors import NotFound
 from exthost.names import capability_fits, nearest, prefixed_description, registered_name
@@ -55,10 +55,10 @@ class Registry:
         self._stale = True  # whether the tables are to be rebuilt at the next look-up
         # The tables of the last rebuild. `_get_tools` and `tools` rebuild them first if needed.
         self._tools: dict[str, RegisteredTool] = {}  # by registered name
-        # The same dict as `_tools` while the tables are up to date, and empty while they are stale.
-        # `Host.call_tool` looks here first, because this needs no check and no function call. If
-        # the name is missing, it uses `find`, which rebuilds stale tables.
-        self.fresh_tools: Mapping[str, RegisteredTool] = {}
+        # The owner of each tool and the tool's own name, by registered name; empty while the tables
+        # are stale. `Host.call_tool` looks here first, because this needs no check and no function
+        # call. If the name is missing, it uses `find`, which rebuilds stale tables.
+        self.fresh_owners: Mapping[str, tuple[Any, str]] = {}
         self._by_own_name: dict[str, list[RegisteredTool]] = {}
         # Each warning is logged once. `RegisteredTools` adds its warnings to the same set.
         self.logged_warnings: set[str] = set()
@@ -68,13 +68,13 @@ class Registry:
         """Use the tools of these extensions, in this order. `extensions` is iterated again at each
         rebuild, so a view such as `dict.values()` stays up to date."""
         self._extensions = extensions
-        self._stale, self.fresh_tools = True, {}
+        self._stale, self.fresh_owners = True, {}
 
     def mark_stale(self) -> None:
         """Make the next look-up rebuild the tables, and call `on_change`. Call this when the offer
         (the tools, hooks and capabilities) or the state of an extension has changed, or when an
         extension was added, replaced or removed."""
-        self._stale, self.fresh_tools = True, {}
+        self._stale, self.fresh_owners = True, {}
         if self._on_change is not None:
             self._on_change()
 
@@ -127,6 +127,7 @@ class Registry:
     def _rebuild(self) -> None:
         tools: dict[str, RegisteredTool] = {}
         by_own_name: dict[str, list[RegisteredTool]] = {}
+        owners: dict[str, tuple[ToolOwner, str]] = {}
         warnings = []
         # A copy: a thread of `SyncHost` may rebuild while the event loop adds an extension.
         for extension in list(self._extensions):
@@ -135,6 +136,7 @@ class Registry:
             for tool in extension.tools.values():
                 registered = _register(extension, tool)
                 holder = tools.setdefault(registered.name, registered)
+                owners.setdefault(registered.name, (extension, tool.name))
                 by_own_name.setdefault(tool.name, []).append(registered)
                 if holder is not registered:
                     warnings.append(
@@ -142,7 +144,7 @@ class Registry:
                         f"so {registered.extension}:{registered.tool} is not listed under it"
                     )
         self._tools, self._by_own_name = tools, by_own_name
-        self.fresh_tools = tools
+        self.fresh_owners = owners
         self.warnings = tuple(warnings)
         for warning in warnings:
             if warning not in self.logged_warnings:

@@ -122,7 +122,7 @@ def call_tool(
     """Call a tool of this extension by its own name; see `Extension.call_tool`."""
     loop_thread.refuse_own_thread()
     calls = extension.calls
-    tool = calls.find_announced_tool(name)
+    tool = calls.prepare_announced_tool(name)
     if tool is None or on_progress is not None or not wait:
         # The rare cases run as a coroutine. An unknown tool is one of them: it may be known after a
         # start of the extension, or does not exist.
