@@ -1,5 +1,6 @@
 """Blocking callers that read their replies themselves, from a pipe that the event loop has lent."""
 
+import errno
 import os
 import signal
 import time
@@ -179,6 +180,26 @@ def test_a_reply_that_is_too_late_does_not_disturb_the_next_call() -> None:
             assert ext.call("release", timeout=SECONDS) == 1
             assert ext.call("echo", 1, timeout=SECONDS) == 1
         assert ext.stats.timeout == 3 and ext.stats.in_flight == 0
+
+
+@pytest.mark.parametrize("timeout", [0, 1e-6, -1.0])
+def test_a_time_limit_that_is_over_ends_the_call(timeout: float, never_unused: None) -> None:
+    with opened() as (_, ext):
+        lend(ext)
+        with pytest.raises(errors.CallTimeout):
+            ext.call("keep", timeout=timeout)
+        assert ext.call("echo", 1, timeout=SECONDS) == 1
+
+
+def test_without_a_free_descriptor_the_event_loop_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def eventfd(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with opened() as (_, ext):
+        monkeypatch.setattr(os, "eventfd", eventfd)
+        for n in range(20):
+            assert ext.call("echo", n, timeout=SECONDS) == n
+        assert reader_of(ext).is_reading and reader_of(ext).loan is None
 
 
 def test_a_subscriber_sees_every_later_call(never_unused: None) -> None:

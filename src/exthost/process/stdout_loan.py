@@ -16,7 +16,7 @@ from exthost.wire.framing import READ_BYTES
 CAN_LEND = hasattr(os, "eventfd") and hasattr(select, "poll")
 """Whether this system has what a loan needs. Otherwise the event loop does all the reading."""
 
-# The longest time of one poll, in seconds. A thread that waits longer polls again.
+# The longest time that a thread waits for data, in seconds, because `poll` takes no longer time.
 _MAX_POLL_SECONDS = 60.0 * 60 * 24
 
 
@@ -33,7 +33,8 @@ class StdoutLoan:
         "_arguments", "_lock", "_poll", "_wake_fd", "data", "is_over", "is_taken_back", "reads",
     )  # fmt: skip
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, wake_fd: int) -> None:
+        """`wake_fd` is an eventfd, which the loan closes."""
         self.data: list[bytes] = []
         self.is_over = False
         self.is_taken_back = False
@@ -41,7 +42,7 @@ class StdoutLoan:
         # Held by the thread that reads. This kind of lock knows the thread.
         self._lock: Any = threading.RLock()
         self._arguments: tuple[tuple[int, ...], tuple[int, ...]] = ((fd,), (READ_BYTES,))
-        self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._wake_fd = wake_fd
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
         self._poll.register(self._wake_fd, select.POLLIN)
@@ -64,7 +65,8 @@ class StdoutLoan:
     def read(self, seconds: float) -> bytes | None:
         """Wait for data, and return what came in one read. Return None if none came in this time,
         if the pipe has ended, or if the loan is over."""
-        if not self._poll.poll(min(seconds, _MAX_POLL_SECONDS) * 1000) or self.is_over:
+        milliseconds = max(0.0, min(seconds, _MAX_POLL_SECONDS)) * 1000
+        if not self._poll.poll(milliseconds) or self.is_over:
             return None
         try:
             # `extend` stores the data in the same step in which it is read: no signal handler can

@@ -43,8 +43,10 @@ _SLICE_PAUSE_SECONDS = 0.001
 # The size of a read during a flood.
 _FLOOD_READ_BYTES = 4096
 
-# How long to wait for a thread that reads, at the end of a loan, and then until the next attempt.
-_LOAN_SECONDS = 0.002
+# At the end of a loan, how long to wait for a thread that reads, and then until the next attempt. A
+# thread needs more than a few microseconds only if it runs a signal handler.
+_STOP_SECONDS = 0.002
+_RETRY_SECONDS = 0.05
 
 # `_pending` of all readers whose output is not a flood. This list is never changed.
 _NO_ITEMS: list[Item] = []
@@ -116,7 +118,7 @@ class StdoutReader:
         """Read the rest without slices, after the process has exited. The pipe holds little, and
         nothing is added any more."""
         if self.loan is not None and not self._end_loan():
-            self._loop.call_later(_LOAN_SECONDS, self.finish)
+            self._loop.call_later(_RETRY_SECONDS, self.finish)
             return
         self._stop_slices()
         items, self._pending = self._pending, _NO_ITEMS
@@ -145,10 +147,15 @@ class StdoutReader:
     def lend(self) -> StdoutLoan | None:
         """Let other threads read the pipe. Return None if that is not possible now."""
         is_plain = self.is_reading and not self.is_flooded and self._framing.is_at_line_start
-        if is_plain and self.may_lend:
-            self.is_reading = False
-            self._loop.remove_reader(self._fd)
-            self.loan = StdoutLoan(self._fd)
+        if not is_plain or not self.may_lend:
+            return None
+        try:
+            wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        except OSError:  # too many open files
+            return None
+        self.is_reading = False
+        self._loop.remove_reader(self._fd)
+        self.loan = StdoutLoan(self._fd, wake_fd)
         return self.loan
 
     def take_back(self) -> None:
@@ -160,14 +167,14 @@ class StdoutReader:
 
     def _resume_after_loan(self) -> None:
         if self.loan is not None and not self._end_loan():
-            self._loop.call_later(_LOAN_SECONDS, self._resume_after_loan)
+            self._loop.call_later(_RETRY_SECONDS, self._resume_after_loan)
 
     def _end_loan(self) -> bool:
         """End the loan, read again, and pass on what was read and not handled. Return False if a
         thread still reads."""
         assert self.loan is not None
         self.loan.end()
-        returned = self.loan.take_data(_LOAN_SECONDS)
+        returned = self.loan.take_data(_STOP_SECONDS)
         if returned is None:
             return False
         self.loan = None
