@@ -96,11 +96,10 @@ class CallOutcomes:
 
     def publish_started(self, call: Call) -> None:
         """Publish that a call was accepted."""
-        listeners = self._listeners.get(CallStarted)
-        if listeners is None or (type(call) is not AwaitableCall and call.internal):
+        if type(call) is not AwaitableCall and call.internal:
             return
         event = _new_event(CallStarted, (self._extension, call.method, call.context, id(call)))
-        for listener in listeners:
+        for listener in self._listeners.get(CallStarted, ()):
             try:
                 listener(event)
             except (KeyboardInterrupt, SystemExit):

@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from exthost.errors import ExthostError
-from exthost.events import Bus
+from exthost.events import Bus, CallStarted
 from exthost.extension.call_outcomes import CallOutcomes
 from exthost.extension.call_retry import final_error, may_resend
 from exthost.extension.deadlines import Deadlines
@@ -116,7 +116,7 @@ class CallQueue:
             session.start(call)
         if call.deadline < self.deadlines.next_at:
             self.deadlines.set(call.deadline)
-        if self._listeners:
+        if self._listeners and CallStarted in self._listeners:
             self.outcomes.publish_started(call)
 
     def submit_threadsafe(self, call: Call) -> None:
@@ -129,7 +129,7 @@ class CallQueue:
             self._enqueue(call)
         else:
             session.start(call)
-        if self._listeners:
+        if self._listeners and CallStarted in self._listeners:
             self.loop.call_soon_threadsafe(self.outcomes.publish_started, call)
 
     def _choose(self, call: Call) -> Session | None:
