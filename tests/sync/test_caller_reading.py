@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,11 +18,15 @@ import pytest
 
 import exthost
 from exthost import errors
+from exthost.dialects.steps import Exchanges
 from exthost.events import CallEnded, CallStarted, LogLine
+from exthost.messages import Request
 from exthost.process.stdout_loan import CAN_LEND, StdoutLoan
 from exthost.process.stdout_reader import StdoutReader
 from exthost.session import caller_reading
 from exthost.session.call import Call
+from exthost.session.caller_reading import CallerReading
+from exthost.session.replies import GeneratorReply
 from exthost.sync.sync_extension import SyncExtension
 from exthost.trace.record import TraceRecord
 from tests.host.test_host import config
@@ -245,23 +250,39 @@ def test_an_exception_of_a_signal_handler_leaves_a_working_host(never_unused: No
             for _ in range(3):
                 loan = lend(ext)
                 send = partial(os.kill, os.getpid(), signal.SIGUSR1)
-                thread = when_it_waits(send, StdoutLoan.read.__name__)
+                thread = when_it_waits(send, CallerReading.read_reply.__name__)
                 with pytest.raises(Interrupted):
                     ext.call("keep", timeout=3600)
                 thread.join()
-                assert not loan.is_in_use()
+                assert not (loan.turn.locked() or loan.busy.locked())
                 assert ext.call("echo", 1, timeout=SECONDS) == 1
             assert (ext.stats.cancelled, ext.stats.in_flight) == (3, 0)
     finally:
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_a_signal_handler_may_call_while_its_thread_reads(never_unused: None) -> None:
+def call_in_worker(ext: SyncExtension) -> Any:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(ext.call, "echo", "nested", timeout=SECONDS).result()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda ext: ext.call("echo", "nested", timeout=SECONDS),
+        lambda ext: ext.call("echo", "nested", timeout=SECONDS, wait=False),
+        lambda ext: ext.check_health(timeout=SECONDS) and "nested",
+        call_in_worker,
+    ],
+)
+def test_a_signal_handler_may_use_the_host_while_its_thread_reads(
+    use: Callable[[SyncExtension], Any], never_unused: None
+) -> None:
     results: list[Any] = []
     with opened() as (_, ext):
 
         def call(number: int, frame: FrameType | None) -> None:
-            results.append(ext.call("echo", "nested", timeout=SECONDS))
+            results.append(use(ext))
             results.append(ext.call("release", timeout=SECONDS))
 
         before = signal.signal(signal.SIGUSR1, call)
@@ -269,7 +290,7 @@ def test_a_signal_handler_may_call_while_its_thread_reads(never_unused: None) ->
             for _ in range(3):
                 lend(ext)
                 send = partial(os.kill, os.getpid(), signal.SIGUSR1)
-                thread = when_it_waits(send, StdoutLoan.read.__name__)
+                thread = when_it_waits(send, CallerReading.read_reply.__name__)
                 ext.call("keep", timeout=SECONDS)  # the handler makes the child reply to it
                 thread.join()
                 assert results[-2] == "nested"
@@ -278,10 +299,97 @@ def test_a_signal_handler_may_call_while_its_thread_reads(never_unused: None) ->
         assert ext.stats.result == ext.stats.calls
 
 
+def test_a_signal_handler_may_use_the_host_while_its_thread_handles_a_reply(
+    never_unused: None,
+) -> None:
+    with opened() as (_, ext):
+        lend(ext)
+        queue = ext.target.queue
+        may_complete = queue.may_complete_on_thread
+
+        def interrupted(value: Any) -> bool:  # as if a handler ran at this point
+            queue.may_complete_on_thread = may_complete
+            assert call_in_worker(ext) == "nested"
+            assert ext.check_health(timeout=SECONDS) is not None
+            return may_complete(value)
+
+        queue.may_complete_on_thread = interrupted
+        assert ext.call("echo", 1, timeout=SECONDS) == 1
+        assert ext.stats.result == ext.stats.calls and ext.stats.in_flight == 0
+
+
+def test_what_one_thread_declines_no_other_thread_reads_past(never_unused: None) -> None:
+    with opened() as (_, ext), ThreadPoolExecutor(3) as pool:
+        lend(ext)
+        [session] = ext.target.queue.sessions
+        busy, free = threading.Event(), threading.Event()
+
+        def occupy_the_loop() -> None:
+            busy.set()
+            free.wait(SECONDS)
+
+        session.loop.call_soon_threadsafe(occupy_the_loop)
+        assert busy.wait(SECONDS)  # the event loop cannot take the pipe back
+        first = pool.submit(ext.call, "together", {"of": 2, "n": 1}, timeout=SECONDS)
+        wait_until(lambda: len(session.pending) == 1)
+        second = pool.submit(ext.call, "together", {"of": 2, "n": 2}, timeout=SECONDS)
+        loan = reader_of(ext).loan
+        assert loan is not None
+        wait_until(lambda: loan.is_over)
+        third = pool.submit(ext.call, "echo", 3, timeout=SECONDS)
+        wait_until(lambda: len(session.pending) == 3)
+        free.set()
+        assert [first.result(), second.result(), third.result()] == [1, 2, 3]
+
+
+def test_a_call_of_several_requests_is_left_to_the_event_loop(never_unused: None) -> None:
+    def steps() -> Exchanges:
+        yield Request("echo", 1)
+        return None
+
+    with opened() as (_, ext):
+        loan = lend(ext)
+        reading = ext.target.queue.sessions[0].caller_reading
+        assert reading is not None
+        call = Call("echo", 1, GeneratorReply(steps()), SECONDS, 0.0)
+        assert reading.read_reply(call, 0) is caller_reading.NO_REPLY
+        assert reader_of(ext).loan is loan and not loan.is_over
+
+
+def test_a_session_that_ends_while_a_reply_is_handled_ends_its_call_once() -> None:
+    with opened(restart={"strategy": "immediate"}) as (_, ext):
+        lend(ext)
+        before = ext.stats
+        queue = ext.target.queue
+        [session] = queue.sessions
+        may_complete = queue.may_complete_on_thread
+
+        def abort_first(value: Any) -> bool:
+            queue.may_complete_on_thread = may_complete
+            ext.loop_thread.run_plain(session.abort)
+            return may_complete(value)
+
+        queue.may_complete_on_thread = abort_first
+        with pytest.raises(errors.ExtensionGone):
+            ext.call("echo", 1, timeout=SECONDS)
+        after = ext.stats
+        assert (after.result - before.result, after.gone - before.gone) == (0, 1)
+        assert ext.call("echo", 2, timeout=SECONDS) == 2
+
+
+def test_after_close_no_thread_is_taken_for_that_of_the_loop() -> None:
+    with opened() as (host, ext):
+        host.close()
+        thread: Any = ext.loop_thread._thread
+        thread._ident = threading.get_ident()  # the system may give its number to another thread
+        with pytest.raises(errors.ExtensionGone):
+            ext.call("echo", 1, timeout=SECONDS)
+
+
 def test_another_thread_may_close_the_host_during_a_read(never_unused: None) -> None:
     with opened() as (host, ext):
         lend(ext)
-        thread = when_it_waits(host.close, StdoutLoan.read.__name__)
+        thread = when_it_waits(host.close, CallerReading.read_reply.__name__)
         with pytest.raises(errors.ExthostError):
             ext.call("keep", timeout=3600)
         thread.join()
@@ -304,13 +412,13 @@ def test_who_waits_for_the_last_call_is_woken_if_a_thread_ends_it(never_unused: 
         lend(ext)
         queue = ext.target.queue
         [session] = queue.sessions
-        complete = queue.complete_on_thread
+        may_complete = queue.may_complete_on_thread
 
-        def complete_late(call: Call, value: Any) -> bool:
+        def decide_late(value: Any) -> bool:
             wait_until(lambda: session._idle_waiter is not None)
-            return complete(call, value)
+            return may_complete(value)
 
-        queue.complete_on_thread = complete_late
+        queue.may_complete_on_thread = decide_late
         call = pool.submit(ext.call, "echo", 7, timeout=SECONDS)
         wait_until(lambda: len(session.pending) == 1)
         pool.submit(ext.loop_thread.run, session.until_idle).result(SECONDS)

@@ -54,8 +54,9 @@ class Relay:
                 self.close()
                 return False
         except BlockingIOError:
-            # The source is empty or the target is full. The one that this relay waited for is
-            # ready, so now it waits for the other.
+            # The source is empty or the target is full. Usually the one that this relay waited for
+            # is ready, so now it waits for the other. Otherwise it soon waits for the right one:
+            # the other is ready at once.
             if self._waits_for_target:
                 self._wait_for_source()
             else:

@@ -149,22 +149,19 @@ class CallOutcomes:
                 if self.on_result is not None:
                     self.on_result()
 
-    def complete_on_thread(self, call: Call, value: Any) -> bool:
-        """Do the same as `complete` for one call, on the thread of its caller, which needs no wake.
-        Return False if this needs the loop's thread: the result is marked as an error, somebody
-        listens, the breaker is half-open, or the call has ended."""
-        is_error = self._is_error
-        if (
-            CallEnded in self._listeners
-            or self.on_result is not None
-            or (is_error is not None and is_error(value))
-            or call.session.pending.pop(call.id, None) is not call
-        ):
+    def may_complete_on_thread(self, value: Any) -> bool:
+        """Return whether a call that ends with this value needs no work on the loop's thread: the
+        result is not marked as an error, nobody listens, and the breaker is not half-open."""
+        if CallEnded in self._listeners or self.on_result is not None:
             return False
+        return self._is_error is None or not self._is_error(value)
+
+    def complete_on_thread(self, call: Call) -> None:
+        """Count the result of a call on the thread of its caller, which has the result already."""
         with _THREAD_LOCK:
+            # No signal handler can run between these two lines, since neither of them calls.
             self._thread_results += 1
-        call.ended = True
-        return True
+            call.ended = True
 
     def _count_failed(self, error_results: Completions) -> int:
         """Move results that are marked as errors from the results to the errors. Return how many of

@@ -37,14 +37,15 @@ _NO_CALLS: OrderedDict[Call, None] = OrderedDict()
 
 
 class CallQueue:
-    """The calls of one extension. Unless a method says otherwise, it runs on the loop's thread."""
+    """The calls of one extension. Methods run on the loop's thread, except those for threads."""
 
     __slots__ = (
         "__weakref__", "_choice", "_configured_max", "_holds", "_is_pumping", "_listeners",
-        "_live_sessions", "_max_unless_held", "_single", "bus", "complete_on_thread", "deadlines",
-        "extension", "is_forked", "is_pool", "is_serial", "is_shared", "loop", "make_closed_error",
-        "max_in_flight", "now", "on_busy", "on_failure", "on_needed", "on_session_ended",
-        "outcomes", "retry_once", "sessions", "waiting", "wakes",
+        "_max_unless_held", "_single", "bus", "complete_on_thread", "deadlines", "extension",
+        "is_forked", "is_pool", "is_serial", "is_shared", "live_sessions", "loop",
+        "make_closed_error", "max_in_flight", "may_complete_on_thread", "now", "on_busy",
+        "on_failure", "on_needed", "on_session_ended", "outcomes", "retry_once", "sessions",
+        "waiting", "wakes",
     )  # fmt: skip
 
     def __init__(
@@ -80,11 +81,13 @@ class CallQueue:
         self.sessions: list[Session] = []  # the sessions that accept calls
         self._single: Session | None = None  # the session that gets all calls, without a pool
         self._choice = ProcessChoice(self.sessions, self._report_busy) if is_pool else None
-        self._live_sessions: list[Session] = []  # every session that may have calls in flight
+        # Every session, including those in their handshake and those that accept no more calls.
+        self.live_sessions: list[Session] = []
         # Two threads must not create it at the same time, so a shared queue has it from the start.
         self.waiting: OrderedDict[Call, None] = OrderedDict() if is_shared else _NO_CALLS
         self.wakes = WakeBatch(loop)
         self.outcomes = CallOutcomes(extension, bus, self.now, self.wakes)
+        self.may_complete_on_thread = self.outcomes.may_complete_on_thread
         self.complete_on_thread = self.outcomes.complete_on_thread
         self._is_pumping = False
         self.deadlines = Deadlines(loop, self.now, self._open_calls, self.expire)
@@ -121,8 +124,8 @@ class CallQueue:
 
     def submit_threadsafe(self, call: Call) -> None:
         """Like `submit`, but from any thread. The caller enforces the deadline itself."""
-        # A call of several requests goes through the loop's thread: between two of its requests
-        # nothing is in flight, and another thread could mistake that for a free process.
+        # A call of several requests goes through the loop's thread: between two requests nothing is
+        # in flight, and another thread could mistake that for a free process.
         may_send_here = call.on_reply.is_simple and not self.is_serial
         session = self._choose(call) if may_send_here else None
         if session is None:
@@ -233,14 +236,9 @@ class CallQueue:
 
     # -- sessions come and go ----------------------------------------------------------------
 
-    @property
-    def live_sessions(self) -> list[Session]:
-        """Every session, including those in their handshake and those that accept no more calls."""
-        return self._live_sessions
-
     def session_began(self, session: Session) -> None:
         """Watch the deadlines of this session's calls, including its handshake."""
-        self._live_sessions.append(session)
+        self.live_sessions.append(session)
 
     def attach(self, session: Session) -> None:
         """Send calls through this session from now on, waiting calls first."""
@@ -264,7 +262,7 @@ class CallQueue:
     def session_ended(self, session: Session, calls: list[Call]) -> None:
         """Fail the calls that this session leaves without a reply, or let them wait again."""
         self.stop_sending(session)
-        self._live_sessions.remove(session)
+        self.live_sessions.remove(session)
         if self.on_session_ended is not None:  # first: callers must see the new state
             self.on_session_ended(session)
         for call in reversed(calls):  # reversed: a call that is sent again goes to the front
@@ -388,7 +386,7 @@ class CallQueue:
 
     def _open_calls(self) -> list[Call]:
         calls = [*self.waiting]
-        for session in self._live_sessions:
+        for session in self.live_sessions:
             calls += session.conversation.calls()
         return calls
 

@@ -20,8 +20,8 @@ _CLOCK_RESOLUTION_SECONDS = 0.001
 
 
 class Deadlines:
-    """Ends calls whose deadline has passed. `next_at` is the loop time at which the timer fires;
-    infinity if it is not set."""
+    """Ends calls whose deadline has passed, except those with `has_own_timer`. `next_at` is the
+    loop time at which the timer fires; infinity if it is not set."""
 
     __slots__ = ("_expire", "_loop", "_now", "_open_calls", "_timer", "next_at")
 
@@ -59,7 +59,9 @@ class Deadlines:
         # A call that has ended may still be in flight, because the consumer of its stream left
         # before the reply came. The deadline of such a call is watched as well, until it passes.
         later_deadlines = [
-            call.deadline for call in calls if not call.ended or call.deadline > limit
+            call.deadline
+            for call in calls
+            if (not call.ended or call.deadline > limit) and not call.has_own_timer
         ]
         next_deadline = min(later_deadlines, default=math.inf)
         if next_deadline < self.next_at:

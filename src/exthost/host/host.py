@@ -265,10 +265,9 @@ class Host:
             owner = None
         if owner is None:
             return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
-        extension: Extension = owner[0]
-        return extension.calls.call_tool(
-            owner[1], arguments, timeout, context, wait, on_progress, check
-        )
+        extension, tool = owner
+        calls = self._by_id[extension].calls
+        return calls.call_tool(tool, arguments, timeout, context, wait, on_progress, check)
 
     async def _find_and_call(self, name: str, *arguments: Any) -> ToolResult:
         tool = await self.find_tool(name)

@@ -19,7 +19,7 @@ except that it logs warnings.
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 from exthost.errors import NotFound
 from exthost.names import capability_fits, nearest, prefixed_description, registered_name
@@ -55,10 +55,10 @@ class Registry:
         self._stale = True  # whether the tables are to be rebuilt at the next look-up
         # The tables of the last rebuild. `_get_tools` and `tools` rebuild them first if needed.
         self._tools: dict[str, RegisteredTool] = {}  # by registered name
-        # The owner of each tool and the tool's own name, by registered name; empty while the tables
-        # are stale. `Host.call_tool` looks here first, because this needs no check and no function
-        # call. If the name is missing, it uses `find`, which rebuilds stale tables.
-        self.fresh_owners: Mapping[str, tuple[Any, str]] = {}
+        # The id of the extension of each tool and the tool's own name, by registered name; empty
+        # while the tables are stale. `Host.call_tool` looks here first, because this needs no check
+        # and no function call. If the name is missing, it uses `find`, which rebuilds stale tables.
+        self.fresh_owners: Mapping[str, tuple[str, str]] = {}
         self._by_own_name: dict[str, list[RegisteredTool]] = {}
         # Each warning is logged once. `RegisteredTools` adds its warnings to the same set.
         self.logged_warnings: set[str] = set()
@@ -127,7 +127,7 @@ class Registry:
     def _rebuild(self) -> None:
         tools: dict[str, RegisteredTool] = {}
         by_own_name: dict[str, list[RegisteredTool]] = {}
-        owners: dict[str, tuple[ToolOwner, str]] = {}
+        owners: dict[str, tuple[str, str]] = {}
         warnings = []
         # A copy: a thread of `SyncHost` may rebuild while the event loop adds an extension.
         for extension in list(self._extensions):
@@ -136,7 +136,7 @@ class Registry:
             for tool in extension.tools.values():
                 registered = _register(extension, tool)
                 holder = tools.setdefault(registered.name, registered)
-                owners.setdefault(registered.name, (extension, tool.name))
+                owners.setdefault(registered.name, (extension.id, tool.name))
                 by_own_name.setdefault(tool.name, []).append(registered)
                 if holder is not registered:
                     warnings.append(

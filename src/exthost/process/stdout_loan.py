@@ -1,15 +1,19 @@
 """Lets threads read a child's stdout themselves, while the event loop does not watch it.
 
-The event loop lends the pipe, and later takes it back. In between, one thread at a time reads. What
-a thread has read stays in the loan until the thread has handled it, so nothing is lost if the
-thread is interrupted, for example by Ctrl-C: the event loop handles the rest after the loan.
+The event loop lends the pipe, and later takes it back. In between, one thread at a time waits for
+data and reads it. What a thread has read stays in the loan until the thread has handled it: if the
+thread cannot handle it, or is interrupted by an exception of a signal handler, the event loop
+handles it after the loan.
+
+A thread may be stopped at any instruction for any time, by a signal handler or because it gets no
+processor. So the event loop does not wait for a thread that waits for data, and not for long for a
+thread that has data.
 """
 
 import os
 import select
 import threading
 from os import read
-from typing import Any
 
 from exthost.wire.framing import READ_BYTES
 
@@ -23,87 +27,79 @@ _MAX_POLL_SECONDS = 60.0 * 60 * 24
 class StdoutLoan:
     """A pipe that threads may read, from its creation until `end`.
 
-    data           what was read and not handled yet, in order
-    is_over        whether the loan is to end: no thread may start to read
-    is_taken_back  whether the event loop has called `end`
-    reads          how many reads were handled by a thread
+    turn     held by the thread that waits for data, reads and handles it
+    busy     held by that thread while it reads and handles data
+    data     what was read and not handled yet, in order
+    is_over  whether the loan is to end: no thread starts to read any more
+    reads    how many reads were handled by a thread
     """
 
-    __slots__ = (
-        "_arguments", "_lock", "_poll", "_wake_fd", "data", "is_over", "is_taken_back", "reads",
-    )  # fmt: skip
+    __slots__ = ("_fd", "_poll", "_wake_fd", "busy", "data", "is_over", "reads", "turn")
 
-    def __init__(self, fd: int, wake_fd: int) -> None:
-        """`wake_fd` is an eventfd, which the loan closes."""
+    def __init__(self, fd: int) -> None:
+        """Raises OSError if there are too many open files."""
+        self._fd = self._wake_fd = -1
+        # A copy: the original may be closed, and its number used again, while a thread is here.
+        self._fd = os.dup(fd)
+        self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._poll = select.poll()
+        self._poll.register(self._fd, select.POLLIN)
+        self._poll.register(self._wake_fd, select.POLLIN)
+        self.turn = threading.Lock()
+        self.busy = threading.Lock()
         self.data: list[bytes] = []
         self.is_over = False
-        self.is_taken_back = False
         self.reads = 0
-        # Held by the thread that reads. This kind of lock knows the thread.
-        self._lock: Any = threading.RLock()
-        self._arguments: tuple[tuple[int, ...], tuple[int, ...]] = ((fd,), (READ_BYTES,))
-        self._wake_fd = wake_fd
-        self._poll = select.poll()
-        self._poll.register(fd, select.POLLIN)
-        self._poll.register(self._wake_fd, select.POLLIN)
 
     def __del__(self) -> None:
-        os.close(self._wake_fd)
+        # Only now, because a thread may poll them for a moment after the end.
+        for fd in (self._fd, self._wake_fd):
+            if fd >= 0:
+                os.close(fd)
 
-    # -- on the thread that reads ------------------------------------------------------------
+    # -- on the thread that has its turn -----------------------------------------------------
 
-    def begin(self) -> bool:
-        """Start to read on this thread. Return False if another thread reads, or the loan is over.
-        Call `stop` afterwards in any case, also after an exception."""
-        if self._lock._is_owned():
-            # This thread was interrupted while it reads, and the function that interrupted it, such
-            # as a signal handler, makes a call, too. The read that was interrupted is given up.
-            self.is_over = True
-            return False
-        return self._lock.acquire(False) and not self.is_over
-
-    def read(self, seconds: float) -> bytes | None:
-        """Wait for data, and return what came in one read. Return None if none came in this time,
-        if the pipe has ended, or if the loan is over."""
+    def wait(self, seconds: float) -> bool:
+        """Wait until there is data or the loan is over. Return False after this time."""
         milliseconds = max(0.0, min(seconds, _MAX_POLL_SECONDS)) * 1000
-        if not self._poll.poll(milliseconds) or self.is_over:
+        return self.is_over or bool(self._poll.poll(milliseconds))
+
+    def read(self) -> bytes | None:
+        """Return the data of one read, or None if the loan is over or the pipe has ended. The
+        thread must be `busy`, and must call `handled` or `decline` afterwards."""
+        if self.is_over:
             return None
         try:
             # `extend` stores the data in the same step in which it is read: no signal handler can
             # run between the two, and raise an exception.
-            self.data.extend(map(read, *self._arguments))
+            self.data.extend(map(read, (self._fd,), (READ_BYTES,)))
         except OSError:
             return None
-        return self.data[0] if self.data else None
+        return self.data[0] or None
 
     def handled(self) -> None:
-        """Remove the data: this thread has handled it."""
+        """Remove the data, because the thread has handled it."""
         self.data.clear()
         self.reads += 1
 
-    def stop(self) -> None:
-        """Let other threads read. Nothing happens if this thread does not read."""
-        while self._lock._is_owned():
-            self._lock.release()
+    def decline(self) -> None:
+        """Leave the data to the event loop. No thread reads what follows it."""
+        self.is_over = True
 
     # -- on the thread of the event loop -----------------------------------------------------
 
-    def is_in_use(self) -> bool:
-        """Return whether a thread reads now."""
-        is_free = self._lock.acquire(False)
-        self.stop()
-        return not is_free
-
     def end(self) -> None:
-        """End the loan: a thread that reads stops."""
-        self.is_over = self.is_taken_back = True
-        self._arguments = ((), ())
+        """End the loan: a thread that waits for data stops."""
+        self.is_over = True
         os.eventfd_write(self._wake_fd, 1)
 
-    def take_data(self, seconds: float) -> list[bytes] | None:
-        """Return what was read and not handled, after the end. Return None if a thread has not
-        stopped within this time, because it runs a signal handler or gets no processor."""
-        if not self._lock.acquire(timeout=seconds):
+    def take_data(self, seconds: float, *, force: bool) -> list[bytes] | None:
+        """Return what was read and not handled, after the end. Return None if a thread is busy for
+        longer than this; with `force`, take the data from it."""
+        is_free = self.busy.acquire(timeout=seconds)
+        if is_free:
+            self.busy.release()
+        elif not force:
             return None
-        self.stop()
-        return [part for part in self.data if part]
+        data, self.data = self.data, []
+        return [part for part in data if part]

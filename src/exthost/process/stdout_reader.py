@@ -15,6 +15,7 @@ the pipe until it takes it back.
 import asyncio
 import os
 from collections.abc import Callable
+from functools import partial
 from os import read
 from time import perf_counter
 
@@ -43,10 +44,11 @@ _SLICE_PAUSE_SECONDS = 0.001
 # The size of a read during a flood.
 _FLOOD_READ_BYTES = 4096
 
-# At the end of a loan, how long to wait for a thread that reads, and then until the next attempt. A
-# thread needs more than a few microseconds only if it runs a signal handler.
+# At the end of a loan, how long the event loop waits for a thread that is busy with what it has
+# read, which takes some microseconds. If it is still busy (it runs a signal handler, or gets no
+# processor), the event loop does other work for a longer time, and then takes the data from it.
 _STOP_SECONDS = 0.002
-_RETRY_SECONDS = 0.05
+_BUSY_SECONDS = 0.05
 
 # `_pending` of all readers whose output is not a flood. This list is never changed.
 _NO_ITEMS: list[Item] = []
@@ -59,6 +61,7 @@ class StdoutReader:
     __slots__ = (
         "_fd",
         "_framing",
+        "_is_returning",
         "_is_wide",
         "_loop",
         "_memory_timer",
@@ -73,6 +76,7 @@ class StdoutReader:
         "loan",
         "may_lend",
         "on_items",
+        "reads_of_last_loan",
         "unawaited_lines",
     )
 
@@ -101,6 +105,8 @@ class StdoutReader:
         self._slice_timer: asyncio.TimerHandle | None = None
         self._slices = 0  # since the last pause
         self.loan: StdoutLoan | None = None  # while it is lent; `is_reading` is False then
+        self._is_returning = False  # whether a loan has ended, and `loan` is still set
+        self.reads_of_last_loan = 0
         self.may_lend = CAN_LEND
 
     def resume(self) -> None:
@@ -114,11 +120,11 @@ class StdoutReader:
             else:
                 self._loop.add_reader(self._fd, self.read_now)
 
-    def finish(self) -> None:
+    def finish(self, *, force: bool = False) -> None:
         """Read the rest without slices, after the process has exited. The pipe holds little, and
-        nothing is added any more."""
-        if self.loan is not None and not self._end_loan():
-            self._loop.call_later(_RETRY_SECONDS, self.finish)
+        nothing is added any more. `force` is as in `_end_loan`."""
+        if self.loan is not None and not self._end_loan(force=force):
+            self._loop.call_later(_BUSY_SECONDS, partial(self.finish, force=True))
             return
         self._stop_slices()
         items, self._pending = self._pending, _NO_ITEMS
@@ -150,33 +156,35 @@ class StdoutReader:
         if not is_plain or not self.may_lend:
             return None
         try:
-            wake_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            self.loan = StdoutLoan(self._fd)
         except OSError:  # too many open files
             return None
-        self.is_reading = False
+        self.is_reading = self._is_returning = False
         self._loop.remove_reader(self._fd)
-        self.loan = StdoutLoan(self._fd, wake_fd)
         return self.loan
 
     def take_back(self) -> None:
         """End the loan, if there is one, and read again as soon as no other thread does."""
-        if self.loan is not None and not self.loan.is_taken_back:
+        if self.loan is not None and not self._is_returning:
+            self._is_returning = True
             self.loan.end()
             # Later, because a task may call this, and it must not resume other tasks.
             self._loop.call_soon(self._resume_after_loan)
 
-    def _resume_after_loan(self) -> None:
-        if self.loan is not None and not self._end_loan():
-            self._loop.call_later(_RETRY_SECONDS, self._resume_after_loan)
+    def _resume_after_loan(self, *, force: bool = False) -> None:
+        if self.loan is not None and not self._end_loan(force=force):
+            resume = partial(self._resume_after_loan, force=True)
+            self._loop.call_later(_BUSY_SECONDS, resume)
 
-    def _end_loan(self) -> bool:
+    def _end_loan(self, *, force: bool) -> bool:
         """End the loan, read again, and pass on what was read and not handled. Return False if a
-        thread still reads."""
+        thread is busy with what it has read, unless `force` is set."""
         assert self.loan is not None
         self.loan.end()
-        returned = self.loan.take_data(_STOP_SECONDS)
+        returned = self.loan.take_data(_STOP_SECONDS, force=force)
         if returned is None:
             return False
+        self.reads_of_last_loan = self.loan.reads
         self.loan = None
         self.resume()
         items = [item for data in returned for item in self._framing.feed(data)]

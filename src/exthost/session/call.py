@@ -1,8 +1,8 @@
 """One accepted call: its request, its deadline, and the object that handles its reply.
 
 A call ends exactly once. The code that sets `ended` then calls `deliver` with the value or `reject`
-with the error; subclasses pass the value or error on to the caller. The call queue counts the
-outcome.
+with the error, unless the caller itself has read the value; subclasses pass the value or error on
+to the caller. The call queue counts the outcome.
 """
 
 from typing import Any

@@ -41,9 +41,12 @@ class CallOwner(Protocol):
     def complete(self, completions: Completions) -> None:
         """Deliver the values of these calls, which have got their replies."""
 
-    def complete_on_thread(self, call: Call, value: Any) -> bool:
-        """Complete this call on its caller's thread, with this value. Return False if only
-        `complete` may do that, on the loop's thread."""
+    def may_complete_on_thread(self, value: Any) -> bool:
+        """Whether a call may end with this value on its caller's thread, by `complete_on_thread`.
+        Otherwise only `complete` may end it, on the loop's thread."""
+
+    def complete_on_thread(self, call: Call) -> None:
+        """Count the result of this call, whose caller has it already."""
 
     def pump(self) -> None:
         """Send waiting calls while there is room."""

@@ -2,13 +2,13 @@
 
 Usually the thread of the event loop reads all replies. For a caller that blocks its own thread,
 that means two switches between threads in each call, which take longer than everything else. So
-after a few calls that were made one at a time, the event loop lends the child's stdout to its
-callers. A caller then sends its request, reads the reply and ends its call, while the event loop
-sleeps.
+after a few calls, if no other call is in flight, the event loop lends the child's stdout to its
+callers. A caller then sends its request, reads the reply and ends its call, without the event loop.
 
-A caller handles only the plain case: one read returns the result of its call and nothing else. In
-every other case the event loop takes the pipe back and handles what was read. It also takes the
-pipe back when it waits for a reply itself, and when no caller has read for a moment.
+A caller handles only the plain case: one read returns the result of its call and nothing else.
+Anything else that it reads is left to the event loop, which takes the pipe back. The event loop
+also takes it back when it waits for a reply itself, and when no caller has handled a reply for a
+moment: then nobody calls, or a call takes so long that a switch does not matter.
 """
 
 import threading
@@ -41,17 +41,18 @@ _LASTING_READS = 64
 # a millisecond, unless it is busy.
 _REQUEST_SECONDS = 0.01
 
-# The event loop takes the pipe back when no caller has read for this long. So a message that the
-# child sends between two calls may be read late, by up to twice this time.
+# The event loop takes the pipe back when no caller has handled a reply for this long. So a message
+# that the child sends between two calls may be read late, by up to twice this time.
 _UNUSED_SECONDS = 0.02
 
 
 def make_caller_reading(
     reader: StdoutReader, conversation: Conversation, owner: CallOwner
 ) -> "CallerReading | None":
-    """Return the object for the blocking callers of one session. Return None if the owner has none,
-    or has several processes, among which it chooses by their replies."""
-    if not owner.is_shared or owner.is_pool:
+    """Return the object for the blocking callers of one session. Return None if nobody calls from
+    other threads, if the owner chooses among several processes by their replies, or if replies
+    have no ids, so that all output must be read in order."""
+    if not owner.is_shared or owner.is_pool or conversation.dialect.traits.positional:
         return None
     return CallerReading(reader, conversation, owner)
 
@@ -62,8 +63,8 @@ class CallerReading:
     __slots__ = (
         "_conversation",
         "_decode",
+        "_is_lent",
         "_is_requested",
-        "_last_loan",
         "_loop",
         "_missing_calls",
         "_needed_calls",
@@ -80,7 +81,7 @@ class CallerReading:
         self._needed_calls = _FIRST_CALLS
         self._missing_calls = _FIRST_CALLS  # until the next loan is requested
         self._is_requested = False
-        self._last_loan: StdoutLoan | None = None
+        self._is_lent = False  # as far as `count_call` knows
 
     # -- on the thread of a caller -----------------------------------------------------------
 
@@ -88,20 +89,21 @@ class CallerReading:
         """Read the reply to this call, end the call, and return its value. Return NO_REPLY if no
         reply came in this time, or if the event loop will end the call."""
         loan = self._reader.loan
-        if loan is None:
+        if loan is None or not call.on_reply.is_simple:
             return NO_REPLY
-        try:
-            if loan.begin():
-                data = loan.read(seconds)
-                if data is not None:
-                    value = self._end_call(call, data)
+        if loan.turn.acquire(False):
+            try:
+                if not loan.wait(seconds):
+                    return NO_REPLY
+                with loan.busy:
+                    data = loan.read()
+                    value = NO_REPLY if data is None else self._end_call(call, data)
                     if value is not NO_REPLY:
                         loan.handled()
                         return value
-                elif not loan.is_over and not loan.data:
-                    return NO_REPLY  # nothing came in this time
-        finally:
-            loan.stop()
+                    loan.decline()
+            finally:
+                loan.turn.release()
         self._call_soon(self._reader.take_back)
         return NO_REPLY
 
@@ -111,34 +113,31 @@ class CallerReading:
         is_one_line = data.find(b"\n") == len(data) - 1
         if not is_one_line or len(data) > self._conversation.max_message:
             return NO_REPLY
+        handler = call.on_reply
         try:
             message = self._decode(data)
-            if type(message) is not tuple or message[0] != call.id:
+            if type(message) is not tuple or message[0] != call.id or not handler.is_simple:
                 return NO_REPLY
             value = message[1]
-            if call.on_reply is not DELIVER:
-                value = call.on_reply.on_result(call.params, value)
+            if handler is not DELIVER:
+                value = handler.on_result(call.params, value)
         except Exception:  # the event loop handles the data again, and reports the error
             return NO_REPLY
-        if type(value) is Switch or not self._owner.complete_on_thread(call, value):
+        if type(value) is Switch or not self._owner.may_complete_on_thread(value):
             return NO_REPLY
+        if self._conversation.pending.pop(call.id, None) is not call:  # the session has ended
+            return NO_REPLY
+        self._owner.complete_on_thread(call)
         if self._owner.has_waiting:
             self._call_soon(self._owner.pump)
         return value
 
-    def stop(self) -> None:
-        """Stop to read, on a thread that was interrupted by an exception."""
-        loan = self._reader.loan
-        if loan is not None:
-            loan.stop()
-
     def count_call(self) -> None:
         """Count a call whose reply the event loop has read. After a few of them request a loan, and
         wait for the decision: the pipe is not lent while a call is in flight."""
-        loan = self._last_loan
-        if loan is not None and loan.is_over:
-            self._last_loan = None
-            self._count_again(lasted=loan.reads >= _LASTING_READS)
+        if self._is_lent and self._reader.loan is None:
+            self._is_lent = False
+            self._count_again(lasted=self._reader.reads_of_last_loan >= _LASTING_READS)
         self._missing_calls -= 1
         if self._missing_calls <= 0 and not self._is_requested:
             self._is_requested = True
@@ -165,17 +164,17 @@ class CallerReading:
         if loan is None:
             self._count_again(lasted=False)
         else:
-            self._last_loan = loan
-            self._loop.call_later(_UNUSED_SECONDS, self._check, loan, 0)
+            self._is_lent = True
+            self._loop.call_later(_UNUSED_SECONDS, self._take_back_if_unused, loan, 0)
             if conversation.pending:  # sent just now, by a caller that did not see the loan
                 reader.take_back()
         self._is_requested = False
         decided.set()
 
-    def _check(self, loan: StdoutLoan, reads: int) -> None:
-        """Take the pipe back if no caller reads it any more."""
-        if self._reader.loan is loan:
-            if loan.reads == reads and not loan.is_in_use():
-                self._reader.take_back()
-            else:
-                self._loop.call_later(_UNUSED_SECONDS, self._check, loan, loan.reads)
+    def _take_back_if_unused(self, loan: StdoutLoan, reads: int) -> None:
+        if self._reader.loan is not loan:
+            return
+        if loan.reads == reads:
+            self._reader.take_back()
+        else:
+            self._loop.call_later(_UNUSED_SECONDS, self._take_back_if_unused, loan, loan.reads)

@@ -387,8 +387,9 @@ class Conversation:
     def end(self) -> list[Call]:
         """Close the conversation; return the calls that were in flight."""
         self.move("end")
-        calls = self.calls()
-        self.pending.clear()
+        # One by one, because a caller's thread may take its own call at the same moment.
+        calls = [call for id in list(self.pending) if (call := self.pending.pop(id, None))]
+        calls += self.calls()  # those of streams
         if self._streams is not None:
             self._streams.clear()
         self.requests.subscriptions = None

@@ -8,9 +8,9 @@ the conversation returns. It writes the frames that the conversation encodes.
 **The end.** A session ends once, in `end`, for one cause: the child exited, closed a pipe, broke
 the rules, stopped reading, or was closed by the host. All its calls end at that moment.
 
-**Threads.** Everything runs on the loop's thread, except `start` of a simple call, which the
-blocking API runs on its callers' threads. `lock` then guards the numbering of requests and the
-write; without such callers (`is_shared` is false), `start` does not need it.
+**Threads.** Everything runs on the loop's thread, except what the blocking API runs on its callers'
+threads: `start` of a simple call, for which `lock` guards the numbering of requests and the write,
+and `CallerReading.read_reply`. Without such callers (`is_shared` is false), `start` does not lock.
 """
 
 import asyncio
@@ -201,7 +201,7 @@ class Session:
             else:
                 self._write_frame(frame)
         reader = self._reader
-        # Paused for a slow stream, or lent to blocking callers. This call needs its reply.
+        # Paused for a slow stream, or lent. A blocking caller then reads the reply itself.
         if not reader.is_reading and (reader.loan is None or get_ident() == self.thread):
             self.loop.call_soon_threadsafe(reader.resume)
 

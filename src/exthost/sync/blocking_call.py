@@ -24,8 +24,8 @@ __all__ = ["BlockingCall", "call_tool"]
 
 
 class BlockingCall(Call):
-    """A call whose caller's thread sleeps on a lock, which is cheaper than a condition or an
-    event."""
+    """A call whose caller's thread waits for it. If the thread does not read the reply itself, it
+    sleeps on a lock, which is cheaper than a condition or an event."""
 
     def __init__(
         self, method: str, params: Any, on_reply: ReplyHandler, timeout: float, queue: CallQueue
@@ -73,11 +73,10 @@ class BlockingCall(Call):
         except ExthostError:  # the call could not be sent, or has ended
             raise
         except BaseException as error:
-            if self.session is not None and self.session.caller_reading is not None:
-                self.session.caller_reading.stop()
             if not queue.loop.is_closed():
                 # Of a signal handler: KeyboardInterrupt, SystemExit, a time limit …
                 queue.loop.call_soon_threadsafe(queue.cancel, self)
+                queue.loop.call_soon_threadsafe(queue.pump)  # if it has ended just now
             elif isinstance(error, RuntimeError):  # of the loop: another thread has closed the host
                 raise not_open_error() from None
             raise
@@ -87,7 +86,8 @@ class BlockingCall(Call):
         deadline, make the event loop end it."""
         queue = self._queue
         seconds = self.deadline - queue.now()
-        reading = None if self.session is None else self.session.caller_reading
+        session = self.session  # another thread may set it to None
+        reading = None if session is None else session.caller_reading
         if reading is not None:
             value = reading.read_reply(self, seconds)
             if value is not NO_REPLY:

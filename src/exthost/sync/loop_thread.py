@@ -110,7 +110,8 @@ class LoopThread:
 
     def refuse_own_thread(self) -> None:
         """Raise UsageError on the thread of the loop, which would wait for itself."""
-        if threading.get_ident() == self._thread.ident:
+        # An ended thread may have left its number to another one.
+        if threading.get_ident() == self._thread.ident and self._thread.is_alive():
             raise _own_loop_error()
 
     def run_plain(self, function: Callable[[], T]) -> T:
