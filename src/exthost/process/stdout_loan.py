@@ -62,12 +62,13 @@ class StdoutLoan:
     def wait(self, seconds: float) -> bool:
         """Wait until there is data or the loan is over. Return False after this time."""
         milliseconds = max(0.0, min(seconds, _MAX_POLL_SECONDS)) * 1000
-        return self.is_over or bool(self._poll.poll(milliseconds))
+        return self.is_over or bool(self.data) or bool(self._poll.poll(milliseconds))
 
     def read(self) -> bytes | None:
-        """Return the data of one read, or None if the loan is over or the pipe has ended. The
-        thread must be `busy`, and must call `handled` or `decline` afterwards."""
-        if self.is_over:
+        """Return the data of one read. Return None if the loan is over, if the pipe has ended, or
+        if an interrupted thread has left data. The thread must be `busy`, and must call `handled`
+        or `decline` afterwards."""
+        if self.is_over or self.data:
             return None
         try:
             # `extend` stores the data in the same step in which it is read: no signal handler can

@@ -31,7 +31,7 @@ In reading order:
     stream           the consumer's end of a stream
     awaitable_call   a call that a task awaits without a future in between
     callback_call    a call whose outcome goes to a function
-    caller_reading   lets a blocking caller read the reply to its own call
+    blocking_reader  lets a blocking caller read the reply to its own call
     diagnostics      collects stderr, stray output and counts of dropped messages
     output_diagnosis explains what is wrong with the child's first output
     observation      passes the messages of a conversation to an observer, while there is one

@@ -10,7 +10,7 @@ the rules, stopped reading, or was closed by the host. All its calls end at that
 
 **Threads.** Everything runs on the loop's thread, except what the blocking API runs on its callers'
 threads: `start` of a simple call, for which `lock` guards the numbering of requests and the write,
-and `CallerReading.read_reply`. Without such callers (`is_shared` is false), `start` does not lock.
+and `BlockingReader.read_reply`. Without such callers (`is_shared` is false), `start` does not lock.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ from exthost.process.child_process import ChildProcess
 from exthost.process.stdin_writer import StdinWriter
 from exthost.process.stdout_reader import StdoutReader
 from exthost.session import failures
+from exthost.session.blocking_reader import make_blocking_reader
 from exthost.session.call import Call
 from exthost.session.call_owner import CallOwner
-from exthost.session.caller_reading import make_caller_reading
 from exthost.session.conversation import Conversation
 from exthost.session.diagnostics import Diagnostics
 from exthost.session.effect_performer import EffectPerformer
@@ -55,7 +55,7 @@ class Session:
 
     __slots__ = (
         "_close_task", "_idle_waiter", "_is_shared", "_owner", "_performer", "_reader",
-        "_reads_before_sending", "_send", "_stop_seconds", "_writer", "caller_reading", "cause",
+        "_reads_before_sending", "_send", "_stop_seconds", "_writer", "blocking_reader", "cause",
         "conversation", "diagnostics", "dialect", "ended", "handlers", "internal", "is_batched",
         "lifetime", "limits", "lock", "loop", "lost_calls", "on_stale_offer", "pending", "retired",
         "thread", "wire_id",
@@ -116,7 +116,7 @@ class Session:
             on_items=self._on_items,
             on_end=self._on_end_of_output,
         )
-        self.caller_reading = make_caller_reading(self._reader, self.conversation, owner)
+        self.blocking_reader = make_blocking_reader(self._reader, self.conversation, owner)
         self.lifetime = ProcessLifetime(
             child,
             self._writer,

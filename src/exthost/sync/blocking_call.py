@@ -1,5 +1,5 @@
 """A blocking call: the caller's thread writes the request, and then reads the reply itself if the
-event loop has lent it the pipe (`session/caller_reading.py`). Otherwise it sleeps on a lock until
+event loop has lent it the pipe (`session/blocking_reader.py`). Otherwise it sleeps on a lock until
 the thread of the event loop has read the reply.
 
 Submitting a coroutine to that thread for each call would take several times as long.
@@ -14,8 +14,8 @@ from exthost.dialects.meanings import OnProgress
 from exthost.errors import CallFailed, ExthostError, UsageError
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.extension import Extension
+from exthost.session.blocking_reader import NO_REPLY
 from exthost.session.call import Call
-from exthost.session.caller_reading import NO_REPLY
 from exthost.session.replies import ReplyHandler
 from exthost.sync.loop_thread import LOOP_SECONDS, LoopThread, not_open_error
 from exthost.tool_result import ToolResult
@@ -87,9 +87,9 @@ class BlockingCall(Call):
         queue = self._queue
         seconds = self.deadline - queue.now()
         session = self.session  # another thread may set it to None
-        reading = None if session is None else session.caller_reading
-        if reading is not None:
-            value = reading.read_reply(self, seconds)
+        reader = None if session is None else session.blocking_reader
+        if reader is not None:
+            value = reader.read_reply(self, seconds)
             if value is not NO_REPLY:
                 return value
             seconds = self.deadline - queue.now()
@@ -103,8 +103,8 @@ class BlockingCall(Call):
             break
         if self._error is not None:
             raise self._error
-        if reading is not None:
-            reading.count_call()
+        if reader is not None:
+            reader.count_call()
         return self._value
 
 

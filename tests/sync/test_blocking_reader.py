@@ -4,7 +4,6 @@ import errno
 import os
 import signal
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,12 +22,13 @@ from exthost.events import CallEnded, CallStarted, LogLine
 from exthost.messages import Request
 from exthost.process.stdout_loan import CAN_LEND, StdoutLoan
 from exthost.process.stdout_reader import StdoutReader
-from exthost.session import caller_reading
+from exthost.session import blocking_reader
+from exthost.session.blocking_reader import BlockingReader
 from exthost.session.call import Call
-from exthost.session.caller_reading import CallerReading
 from exthost.session.replies import GeneratorReply
 from exthost.sync.sync_extension import SyncExtension
 from exthost.trace.record import TraceRecord
+from tests.extension.test_interrupting import wait_until
 from tests.host.test_host import config
 from tests.sync.test_sync_facets import when_it_waits
 from tests.sync.test_sync_host import hostile
@@ -63,14 +63,14 @@ def opened(**settings: Any) -> Iterator[tuple[exthost.SyncHost, SyncExtension]]:
 @pytest.fixture
 def always_lent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The event loop lends the pipe after each call that it handles itself."""
-    monkeypatch.setattr(caller_reading, "_FIRST_CALLS", 1)
-    monkeypatch.setattr(caller_reading, "_MAX_CALLS", 1)
+    monkeypatch.setattr(blocking_reader, "_FIRST_CALLS", 1)
+    monkeypatch.setattr(blocking_reader, "_MAX_CALLS", 1)
 
 
 @pytest.fixture
 def never_unused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The event loop does not take the pipe back because nobody reads."""
-    monkeypatch.setattr(caller_reading, "_UNUSED_SECONDS", 3600.0)
+    monkeypatch.setattr(blocking_reader, "_UNUSED_SECONDS", 3600.0)
 
 
 def test_after_a_few_calls_the_caller_reads_and_every_call_is_counted(never_unused: None) -> None:
@@ -94,13 +94,6 @@ def test_without_calls_the_event_loop_takes_the_pipe_back() -> None:
         assert ext.call("echo", 1, timeout=SECONDS) == 1
 
 
-def wait_until(is_done: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not is_done():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 @pytest.mark.parametrize("threads", [2, 8])
 def test_calls_of_many_threads_get_their_own_results(threads: int, always_lent: None) -> None:
     calls = 300
@@ -108,8 +101,6 @@ def test_calls_of_many_threads_get_their_own_results(threads: int, always_lent: 
 
         def work(thread: int) -> int:
             for n in range(calls):
-                if n % 7 == thread % 7:  # one at a time, so that the pipe is lent
-                    time.sleep(0.001)
                 assert ext.call("echo", [thread, n], timeout=SECONDS) == [thread, n]
             return calls
 
@@ -250,7 +241,7 @@ def test_an_exception_of_a_signal_handler_leaves_a_working_host(never_unused: No
             for _ in range(3):
                 loan = lend(ext)
                 send = partial(os.kill, os.getpid(), signal.SIGUSR1)
-                thread = when_it_waits(send, CallerReading.read_reply.__name__)
+                thread = when_it_waits(send, BlockingReader.read_reply.__name__)
                 with pytest.raises(Interrupted):
                     ext.call("keep", timeout=3600)
                 thread.join()
@@ -290,7 +281,7 @@ def test_a_signal_handler_may_use_the_host_while_its_thread_reads(
             for _ in range(3):
                 lend(ext)
                 send = partial(os.kill, os.getpid(), signal.SIGUSR1)
-                thread = when_it_waits(send, CallerReading.read_reply.__name__)
+                thread = when_it_waits(send, BlockingReader.read_reply.__name__)
                 ext.call("keep", timeout=SECONDS)  # the handler makes the child reply to it
                 thread.join()
                 assert results[-2] == "nested"
@@ -349,10 +340,10 @@ def test_a_call_of_several_requests_is_left_to_the_event_loop(never_unused: None
 
     with opened() as (_, ext):
         loan = lend(ext)
-        reading = ext.target.queue.sessions[0].caller_reading
+        reading = ext.target.queue.sessions[0].blocking_reader
         assert reading is not None
         call = Call("echo", 1, GeneratorReply(steps()), SECONDS, 0.0)
-        assert reading.read_reply(call, 0) is caller_reading.NO_REPLY
+        assert reading.read_reply(call, 0) is blocking_reader.NO_REPLY
         assert reader_of(ext).loan is loan and not loan.is_over
 
 
@@ -389,7 +380,7 @@ def test_after_close_no_thread_is_taken_for_that_of_the_loop() -> None:
 def test_another_thread_may_close_the_host_during_a_read(never_unused: None) -> None:
     with opened() as (host, ext):
         lend(ext)
-        thread = when_it_waits(host.close, CallerReading.read_reply.__name__)
+        thread = when_it_waits(host.close, BlockingReader.read_reply.__name__)
         with pytest.raises(errors.ExthostError):
             ext.call("keep", timeout=3600)
         thread.join()
@@ -429,7 +420,7 @@ def test_a_pool_does_not_lend() -> None:
     with opened(pool={"min": 1, "max": 2}) as (_, ext):
         for n in range(50):
             assert ext.call("echo", n, timeout=SECONDS) == n
-        assert all(session.caller_reading is None for session in ext.target.queue.sessions)
+        assert all(session.blocking_reader is None for session in ext.target.queue.sessions)
 
 
 def count_descriptors() -> int:

@@ -25,7 +25,7 @@ from exthost.session.phase import Phase
 from exthost.session.replies import DELIVER, Switch
 
 NO_REPLY: Any = object()
-"""What `CallerReading.read_reply` returns instead of a value."""
+"""What `BlockingReader.read_reply` returns instead of a value."""
 
 # The pipe is lent after this many calls whose replies the event loop has read.
 _FIRST_CALLS = 3
@@ -46,18 +46,18 @@ _REQUEST_SECONDS = 0.01
 _UNUSED_SECONDS = 0.02
 
 
-def make_caller_reading(
+def make_blocking_reader(
     reader: StdoutReader, conversation: Conversation, owner: CallOwner
-) -> "CallerReading | None":
+) -> "BlockingReader | None":
     """Return the object for the blocking callers of one session. Return None if nobody calls from
     other threads, if the owner chooses among several processes by their replies, or if replies
     have no ids, so that all output must be read in order."""
     if not owner.is_shared or owner.is_pool or conversation.dialect.traits.positional:
         return None
-    return CallerReading(reader, conversation, owner)
+    return BlockingReader(reader, conversation, owner)
 
 
-class CallerReading:
+class BlockingReader:
     """Lends the stdout of one session to blocking callers."""
 
     __slots__ = (
