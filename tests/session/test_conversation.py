@@ -534,14 +534,30 @@ def handler_of(call: StubCall) -> Any:
     return call.on_reply
 
 
-def test_after_its_time_the_generator_goes_on_and_the_late_reply_is_dropped() -> None:
+def test_after_its_time_the_generator_goes_on_and_the_late_reply_is_no_fault() -> None:
     conversation = opened()
     call, _ = generator(conversation, try_once())
     effects = conversation.continue_without_reply(call)
     assert [said["method"] for said in written(effects)] == ["then"]
     assert not handler_of(call).is_optional
-    assert conversation.receive_bytes(reply(1, "late")) == [LATE]
+    assert conversation.receive_bytes(reply(1, "late")) == []
+    assert conversation.receive_bytes(reply(1, "late")) == [LATE], "the second time it is one"
     assert conversation.receive_bytes(reply(2, "now")) == [[(call, (None, "now"))]]
+
+
+def test_of_requests_that_stay_unanswered_only_a_few_are_remembered() -> None:
+    def try_often() -> Generator[Any, Any, Any]:
+        while True:
+            yield TryRequest(Request("maybe"), 3.0)
+            yield WaitFor("never", seconds=3.0)
+
+    conversation = opened()
+    call, _ = generator(conversation, try_often())
+    for _ in range(200):
+        conversation.continue_without_reply(call)
+    late = [id for id in range(1, 200) if conversation.receive_bytes(reply(id, "late")) == []]
+    assert 1 <= len(late) <= 8
+    assert max(late) == 199
 
 
 def test_a_reply_in_time_goes_to_the_generator() -> None:

@@ -150,7 +150,7 @@ class Conversation:
     def continue_without_reply(self, call: Call) -> list[Effect]:
         """Continue a generator whose optional request got no reply in time."""
         effects: list[Effect] = []
-        self.requests.forget(call)
+        self.requests.forget_optional(call)
         self._operations.run(call, None, effects)
         return effects
 
@@ -275,7 +275,7 @@ class Conversation:
             effects.append(SubscriptionEnded(reply.id, failure))
         elif self._is_positional:
             raise failures.not_a_message_error(Noise(b"", "an answer that nobody asked for"))
-        else:
+        elif not self.requests.take_unanswered(id):
             is_old = type(id) is int and id < self.requests.next_id
             effects.append(
                 Count("late or repeated replies" if is_old else "replies to no question")

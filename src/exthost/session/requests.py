@@ -19,6 +19,9 @@ from exthost.wire.framing import Framing
 # A payload larger than this is not joined with the rest of its frame, to save a copy.
 _JOIN_BYTES = 64 * 1024
 
+# How many optional requests without a reply are remembered.
+_MAX_UNANSWERED = 8
+
 _NO_GUARD = nullcontext()
 
 
@@ -27,6 +30,7 @@ class RequestTable:
 
     pending        the calls, by the id of the request in flight, oldest first
     subscriptions  the requests that stay open, by id; None if none was sent
+    unanswered     the ids of the last optional requests that got no reply in time
     next_id        the id of the next request
     guard          entered while a request is numbered, because another thread may call `send` at
                    the same time; the caller of `send` enters it itself
@@ -45,6 +49,7 @@ class RequestTable:
         "on_sent",
         "pending",
         "subscriptions",
+        "unanswered",
     )
 
     def __init__(self, codec: Codec, framing: Framing, max_message: int, first_id: int) -> None:
@@ -58,6 +63,7 @@ class RequestTable:
         self.on_sent: Callable[[Frame, str, Call | None], None] | None = None
         self.pending: dict[Any, Call] = {}
         self.subscriptions: dict[Any, Subscribe] | None = None
+        self.unanswered: tuple[Any, ...] = ()
 
     def send(self, call: Call) -> Frame:
         """Number the request of a call, keep the call, and return the frame. Raises UsageError if
@@ -140,6 +146,19 @@ class RequestTable:
     def forget(self, call: Call) -> bool:
         """Remove a call. Return True if it was waiting for a reply."""
         return call.id is not None and self.pending.pop(call.id, None) is not None
+
+    def forget_optional(self, call: Call) -> None:
+        """Remove a call whose optional request got no reply in time. Its reply may still come."""
+        if self.forget(call) and type(call.id) is not tuple:
+            self.unanswered = (*self.unanswered[1 - _MAX_UNANSWERED :], call.id)
+
+    def take_unanswered(self, id: Any) -> bool:
+        """Return whether the reply with this id is the first to an optional request that got none
+        in time."""
+        if id not in self.unanswered:
+            return False
+        self.unanswered = tuple(other for other in self.unanswered if other != id)
+        return True
 
     def take_oldest(self, id_limit: int) -> Call | None:
         """Remove and return the call that has waited longest, if its id is less than `id_limit`."""
