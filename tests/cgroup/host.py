@@ -30,7 +30,7 @@ fds = sorted(int(one) for one in os.listdir("/proc/self/fd"))[:-1]
 words = [sys.executable, "-S", "-E", "-c", "import time; time.sleep(600)"]
 quiet = {name: subprocess.DEVNULL for name in ("stdin", "stdout", "stderr")}
 subprocess.Popen(words, start_new_session=True, **quiet)
-print(fds, sorted(set(os.environ) - {"LC_CTYPE"}), flush=True)
+print(fds, sorted(set(os.environ) - {"LC_CTYPE", "LD_LIBRARY_PATH"}), flush=True)
 sys.stdin.read()
 """
 
@@ -81,7 +81,10 @@ def main(base: str, way: str, end: str = "") -> None:
     argv = (sys.executable, "-S", "-E", "-c", PROGRAM)
     machine = sandbox_probe.find_sandbox_support().machine
     group = Cgroup(base=base, settings=(), moves_host=True, init=INIT[machine])
-    plan = LaunchPlan(argv=argv, cwd="/", env={"WORD": "a"}, wrapper=wrapper(way, argv))
+    # The interpreter's own library may be found by this variable alone.
+    library = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+    env = {"WORD": "a", **library}
+    plan = LaunchPlan(argv=argv, cwd="/", env=env, wrapper=wrapper(way, argv))
     before = set(Path("/proc/self/fd").iterdir())
     child = Child(dataclasses.replace(plan, group=group))
     select.select([child.stdout], [], [], WAIT_SECONDS)
