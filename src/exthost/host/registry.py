@@ -11,9 +11,10 @@ If two extensions have a tool with the same registered name, the first extension
 host gets the name, and a warning about the second extension is logged. When the first extension is
 no longer available, the second one gets the name.
 
-The tables of names are rebuilt at the first look-up after a change, and not at each change. So a
-hundred extensions that start one after another cause a single rebuild. The registry does no I/O,
-except that it logs warnings.
+The tables of names are built at the first look-up after a change, and not at each change. So a
+hundred extensions that start one after another cause a single build. Any thread may look up a tool
+while the event loop changes extensions: each change begins new tables, and tables that are being
+built meanwhile are not used. The registry does no I/O, except that it logs warnings.
 """
 
 import logging
@@ -44,6 +45,24 @@ class ToolOwner(Protocol):
     def offer(self) -> Offer: ...
 
 
+class _Tables:
+    """The tables of names between two changes.
+
+    is_built     whether the tables below are complete
+    tools        the tools by registered name
+    by_own_name  the tools by their own names
+    owners       the id of the extension of each tool and the tool's own name, by registered name
+    """
+
+    __slots__ = ("by_own_name", "is_built", "owners", "tools")
+
+    def __init__(self) -> None:
+        self.is_built = False
+        self.tools: dict[str, RegisteredTool] = {}
+        self.by_own_name: dict[str, list[RegisteredTool]] = {}
+        self.owners: dict[str, tuple[str, str]] = {}
+
+
 class Registry:
     """The tools of one host by their names."""
 
@@ -52,55 +71,57 @@ class Registry:
         the host calls while it is created, before anyone can use its tools."""
         self._on_change = on_change
         self._extensions: Iterable[ToolOwner] = ()
-        self._stale = True  # whether the tables are to be rebuilt at the next look-up
-        # The tables of the last rebuild. `_get_tools` and `tools` rebuild them first if needed.
-        self._tools: dict[str, RegisteredTool] = {}  # by registered name
-        # The id of the extension of each tool and the tool's own name, by registered name; empty
-        # while the tables are stale. `Host.call_tool` looks here first, because this needs no check
-        # and no function call. If the name is missing, it uses `find`, which rebuilds stale tables.
-        self.fresh_owners: Mapping[str, tuple[str, str]] = {}
-        self._by_own_name: dict[str, list[RegisteredTool]] = {}
+        self._tables = _Tables()
+        # The table `owners`, which is empty until the tables are built. `Host.call_tool` looks here
+        # first, because this needs no check and no function call. If the name is missing, it uses
+        # `find`, which builds the tables.
+        self.fresh_owners: Mapping[str, tuple[str, str]] = self._tables.owners
         # Each warning is logged once. `RegisteredTools` adds its warnings to the same set.
         self.logged_warnings: set[str] = set()
-        self.warnings: tuple[str, ...] = ()  # the warnings of the last rebuild
 
     def set_extensions(self, extensions: Iterable[ToolOwner]) -> None:
-        """Use the tools of these extensions, in this order. `extensions` is iterated again at each
-        rebuild, so a view such as `dict.values()` stays up to date."""
+        """Use the tools of these extensions, in this order. `extensions` is iterated again for each
+        build, so a view such as `dict.values()` stays up to date."""
         self._extensions = extensions
-        self._stale, self.fresh_owners = True, {}
+        self._begin_tables()
 
     def mark_stale(self) -> None:
-        """Make the next look-up rebuild the tables, and call `on_change`. Call this when the offer
-        (the tools, hooks and capabilities) or the state of an extension has changed, or when an
-        extension was added, replaced or removed."""
-        self._stale, self.fresh_owners = True, {}
+        """Make the next look-up build the tables anew, and call `on_change`. Call this when the
+        offer (the tools, hooks and capabilities) or the state of an extension has changed, or when
+        an extension was added, replaced or removed."""
+        self._begin_tables()
         if self._on_change is not None:
             self._on_change()
+
+    def _begin_tables(self) -> None:
+        self._tables = _Tables()
+        self.fresh_owners = self._tables.owners
 
     @property
     def tools(self) -> Mapping[str, RegisteredTool]:
         """The tools by registered name, in the order of the extensions."""
-        return MappingProxyType(self._get_tools())
+        return MappingProxyType(self._get_tables().tools)
 
     def get(self, name: str) -> RegisteredTool | None:
         """Return the tool of this registered name, or None. Other forms of a name need `find`."""
-        if self._stale:
-            self._get_tools()
+        tables = self._tables
+        if not tables.is_built:
+            tables = self._get_tables()
         try:
-            return self._tools.get(name)
+            return tables.tools.get(name)
         except TypeError:  # a list or another value without a hash, which is no name
             return None
 
     def find(self, name: str, *, capability: str = "") -> RegisteredTool:
         """Return the tool with this name, in any of the three forms, of an extension with this
         capability ("" for any). Raises NotFound if no tool or several tools match."""
-        registered = self._get_tools().get(name)
+        tables = self._get_tables()
+        registered = tables.tools.get(name)
         extension, colon, tool_part = name.partition(":")
         if registered is not None:
             candidates = [registered]
         else:
-            candidates = self._by_own_name.get(tool_part if colon else name, [])
+            candidates = tables.by_own_name.get(tool_part if colon else name, [])
         if colon:
             # `provider` is the name that the extension reports for itself.
             candidates = [
@@ -116,20 +137,21 @@ class Registry:
                 )
         if len(candidates) == 1:
             return candidates[0]
-        raise self._not_found_error(name, candidates)
+        raise _not_found_error(name, candidates, tables)
 
-    def _get_tools(self) -> dict[str, RegisteredTool]:
-        if self._stale:
-            self._stale = False
-            self._rebuild()
-        return self._tools
+    def _get_tables(self) -> _Tables:
+        """Return the tables, complete. Several threads may build the same tables at a time."""
+        tables = self._tables
+        if not tables.is_built:
+            self._build(tables)
+        return tables
 
-    def _rebuild(self) -> None:
+    def _build(self, tables: _Tables) -> None:
         tools: dict[str, RegisteredTool] = {}
         by_own_name: dict[str, list[RegisteredTool]] = {}
         owners: dict[str, tuple[str, str]] = {}
         warnings = []
-        # A copy: a thread of `SyncHost` may rebuild while the event loop adds an extension.
+        # A copy: a thread of `SyncHost` may be here while the event loop adds an extension.
         for extension in list(self._extensions):
             if not extension.serves:
                 continue
@@ -143,30 +165,32 @@ class Registry:
                         f"{registered.name} is taken by {holder.extension}:{holder.tool}, "
                         f"so {registered.extension}:{registered.tool} is not listed under it"
                     )
-        self._tools, self._by_own_name = tools, by_own_name
-        self.fresh_owners = owners
-        self.warnings = tuple(warnings)
+        tables.tools, tables.by_own_name = tools, by_own_name
+        tables.owners.update(owners)
+        # Last, because other threads, and an exception of a signal handler, may come in between.
+        tables.is_built = True
         for warning in warnings:
             if warning not in self.logged_warnings:
                 self.logged_warnings.add(warning)
                 _log.warning("%s", warning)
 
-    def _not_found_error(self, name: str, candidates: list[RegisteredTool]) -> NotFound:
-        if candidates:
-            names = ", ".join(tool.name for tool in candidates[:_MAX_LISTED_NAMES])
-            return NotFound(
-                "X1204",
-                f"{len(candidates)} extensions have a tool {name!r}",
-                help=f"say which one you mean: {names}",
-            )
-        nearest_name = nearest(name, [*self._tools, *self._by_own_name])
-        if nearest_name is not None:
-            help = f"did you mean {nearest_name!r}?"
-        elif self._tools:
-            help = f"see what there is: exthost tools (there are {len(self._tools)})"
-        else:
-            help = "no extension offers a tool right now: see exthost list"
-        return NotFound("X1201", f"there is no tool {name!r}", help=help)
+
+def _not_found_error(name: str, candidates: list[RegisteredTool], tables: _Tables) -> NotFound:
+    if candidates:
+        names = ", ".join(tool.name for tool in candidates[:_MAX_LISTED_NAMES])
+        return NotFound(
+            "X1204",
+            f"{len(candidates)} extensions have a tool {name!r}",
+            help=f"say which one you mean: {names}",
+        )
+    nearest_name = nearest(name, [*tables.tools, *tables.by_own_name])
+    if nearest_name is not None:
+        help = f"did you mean {nearest_name!r}?"
+    elif tables.tools:
+        help = f"see what there is: exthost tools (there are {len(tables.tools)})"
+    else:
+        help = "no extension offers a tool right now: see exthost list"
+    return NotFound("X1201", f"there is no tool {name!r}", help=help)
 
 
 def _has_capability(tool: RegisteredTool, capability: str) -> bool:

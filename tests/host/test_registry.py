@@ -1,0 +1,83 @@
+"""The registry while others use it: threads that look up at the same time, changes, interrupts."""
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from exthost.errors import NotFound
+from exthost.host.registry import Registry
+from exthost.offer import NO_OFFER, Offer, Tool
+
+WAIT_SECONDS = 30
+
+
+class Owner:
+    """An extension with one tool. `on_read` is called when the registry reads its tools."""
+
+    serves = True
+    offer: Offer = NO_OFFER
+
+    def __init__(self, id: str, on_read: Callable[[], None] = lambda: None) -> None:
+        self.id = id
+        self.on_read = on_read
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        self.on_read()
+        return {"echo": Tool("echo")}
+
+
+def test_a_thread_that_looks_up_while_another_builds_finds_the_tool() -> None:
+    is_building, may_go_on = threading.Event(), threading.Event()
+
+    def wait_in_the_first_thread() -> None:
+        if not is_building.is_set():
+            is_building.set()
+            assert may_go_on.wait(WAIT_SECONDS)
+
+    registry = Registry()
+    registry.set_extensions([Owner("a", wait_in_the_first_thread)])
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(registry.find, "echo")
+        assert is_building.wait(WAIT_SECONDS)
+        try:
+            assert registry.get("ext_a_echo") is not None
+            assert registry.find("echo").extension == "a"
+        finally:
+            may_go_on.set()
+        assert first.result(WAIT_SECONDS).extension == "a"
+
+
+def test_a_look_up_that_is_interrupted_leaves_the_tools_to_the_next() -> None:
+    interrupts = [KeyboardInterrupt()]
+
+    def interrupt_once() -> None:
+        if interrupts:
+            raise interrupts.pop()
+
+    registry = Registry()
+    registry.set_extensions([Owner("a"), Owner("b", interrupt_once)])
+    with pytest.raises(KeyboardInterrupt):
+        registry.find("ext_a_echo")
+    assert registry.fresh_owners == {}
+    assert list(registry.tools) == ["ext_a_echo", "ext_b_echo"]
+    assert registry.fresh_owners == {"ext_a_echo": ("a", "echo"), "ext_b_echo": ("b", "echo")}
+
+
+def test_tables_that_are_built_during_a_change_are_not_used_after_it() -> None:
+    owners = [Owner("a")]
+
+    def change_during_the_build() -> None:
+        owners[:] = [Owner("b")]
+        registry.mark_stale()
+
+    owners[0].on_read = change_during_the_build
+    registry = Registry()
+    registry.set_extensions(owners)
+    assert registry.find("echo").extension == "a", "as it was when the look-up began"
+    assert registry.fresh_owners == {}
+    assert registry.find("echo").extension == "b"
+    with pytest.raises(NotFound):
+        registry.find("ext_a_echo")
