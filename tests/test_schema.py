@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exthost import schema as schema_module
 from exthost.schema import MAX_PROBLEMS, Checker, _compiled
 
 CITY = {
@@ -410,3 +411,23 @@ def test_usual_regular_expressions_are_checked() -> None:
         checker = of_text(pattern=pattern)
         assert checker.warning == "" and checker.problems({"x": text}) == []
         assert checker.problems({"x": "no.."})
+
+
+def test_an_exception_of_a_signal_handler_is_no_fault_of_the_schema(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise the tool would be called with unchecked arguments from then on."""
+
+    class TimeIsUp(Exception):
+        pass
+
+    def interrupted(schema: Any) -> Any:
+        raise TimeIsUp
+
+    schema = {"type": "object", "required": ["n"]}
+    with monkeypatch.context() as patched:
+        patched.setattr(schema_module, "_compiled", interrupted)
+        with pytest.raises(TimeIsUp):
+            Checker.of(schema)
+    checker = Checker.of(schema)
+    assert checker is not None and checker.problems({}) != []

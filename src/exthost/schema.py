@@ -201,11 +201,15 @@ def _refuse_to_fetch(uri: str) -> Any:
 
 
 def _is_from_validator(error: BaseException) -> bool:
-    """Return whether the validator raised this: an Exception, or the BaseException of a Rust panic.
+    """Return whether the validator raised this: one of its own errors, an error of Python for a
+    value that it cannot convert, or the BaseException of a Rust panic.
 
-    A KeyboardInterrupt is neither and must not be caught.
+    Any other exception, such as KeyboardInterrupt or a time limit, is of a signal handler, and says
+    nothing about the schema.
     """
-    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+    return isinstance(error, ValueError | TypeError | ArithmeticError | RecursionError) or type(
+        error
+    ).__name__ in ("ReferencingError", "PanicException")
 
 
 def _is_undecided(error: Any) -> bool:

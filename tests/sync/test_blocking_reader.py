@@ -28,6 +28,7 @@ from exthost.session.call import Call
 from exthost.session.replies import GeneratorReply
 from exthost.sync.sync_extension import SyncExtension
 from exthost.trace.record import TraceRecord
+from exthost.wire.framing import Bytes
 from tests.extension.test_interrupting import wait_until
 from tests.host.test_host import config
 from tests.sync.test_sync_facets import when_it_waits
@@ -250,6 +251,43 @@ def test_an_exception_of_a_signal_handler_leaves_a_working_host(never_unused: No
             assert (ext.stats.cancelled, ext.stats.in_flight) == (3, 0)
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_an_exception_of_a_signal_handler_at_the_reply_is_raised_in_the_caller(
+    never_unused: None,
+) -> None:
+    with opened() as (_, ext):
+        lend(ext)
+        [session] = ext.target.queue.sessions
+        reader = session.blocking_reader
+        assert reader is not None
+        decode = reader._decode
+
+        def interrupted(frame: Bytes) -> Any:  # as if a handler ran at this point
+            reader._decode = decode
+            raise TimeoutError("a time limit of the program")
+
+        reader._decode = interrupted
+        with pytest.raises(TimeoutError, match="of the program"):
+            ext.call("echo", 1, timeout=SECONDS)
+        assert ext.call("echo", 2, timeout=SECONDS) == 2
+        assert ext.stats.in_flight == 0
+
+
+def test_a_mistake_of_the_dialect_at_the_reply_is_left_to_the_event_loop(
+    never_unused: None,
+) -> None:
+    with opened() as (_, ext):
+        lend(ext)
+        [session] = ext.target.queue.sessions
+        reader = session.blocking_reader
+        assert reader is not None
+
+        def mistake(frame: Bytes) -> Any:
+            raise KeyError("id")
+
+        reader._decode = mistake
+        assert ext.call("echo", 1, timeout=SECONDS) == 1
 
 
 def call_in_worker(ext: SyncExtension) -> Any:

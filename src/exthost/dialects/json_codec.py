@@ -69,7 +69,7 @@ def decoder(
                     return number, result
         except (KeyError, TypeError, IndexError):
             pass  # not the simplest reply: another object, or a value that is not an object
-        except Exception:
+        except jsontext.DECODE_ERRORS:
             # Text that cannot be JSON, such as log lines, is not decoded a second time.
             if frame and frame[0] > _SPACE and frame[0] not in _JSON_START:
                 return not_json(frame, "not JSON")
@@ -96,7 +96,7 @@ def to_json(fields: dict[str, Any]) -> bytes:
     or raises UsageError with the reason."""
     try:
         return encode_fast(fields)
-    except Exception:
+    except jsontext.ENCODE_ERRORS:
         return jsontext.encode(fields)
 
 

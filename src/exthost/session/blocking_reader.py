@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from exthost.errors import ExthostError
 from exthost.process.stdout_loan import StdoutLoan
 from exthost.process.stdout_reader import StdoutReader
 from exthost.session.call import Call
@@ -36,6 +37,19 @@ _MAX_CALLS = 4096
 
 # A loan with fewer reads than this did not last.
 _LASTING_READS = 64
+
+# What a dialect raises when it reads a reply, on purpose or by mistake. The exception of a signal
+# handler, such as a time limit, may come at the same place, and belongs to the caller.
+_READING_ERRORS = (
+    ExthostError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 # How long a caller waits for a loan that it has requested. The event loop decides in much less than
 # a millisecond, unless it is busy.
@@ -121,7 +135,7 @@ class BlockingReader:
             value = message[1]
             if handler is not DELIVER:
                 value = handler.on_result(call.params, value)
-        except Exception:  # the event loop handles the data again, and reports the error
+        except _READING_ERRORS:  # the event loop handles the data again, and reports the error
             return NO_REPLY
         if type(value) is Switch or not self._owner.may_complete_on_thread(value):
             return NO_REPLY

@@ -148,8 +148,9 @@ class RequestTable:
         return call.id is not None and self.pending.pop(call.id, None) is not None
 
     def forget_optional(self, call: Call) -> None:
-        """Remove a call whose optional request got no reply in time. Its reply may still come."""
-        if self.forget(call) and type(call.id) is not tuple:
+        """Remove a call whose optional step timed out. If the step was a request, its reply may
+        still come."""
+        if self.forget(call) and isinstance(call.id, int | str):
             self.unanswered = (*self.unanswered[1 - _MAX_UNANSWERED :], call.id)
 
     def take_unanswered(self, id: Any) -> bool:

@@ -80,8 +80,13 @@ def _replace_nan(value: Any) -> Any:
     return value
 
 
-# A codec may call these first on its hot path. If they raise, it calls `decode` or `encode`, which
-# handle the rare cases and raise errors with the reason.
+# What the functions below raise for a value or a text that they cannot handle. An exception of
+# another type comes from a signal handler, such as a time limit, and must not be caught.
+ENCODE_ERRORS = (TypeError, ValueError, RecursionError, OverflowError)
+DECODE_ERRORS = (ValueError, RecursionError)
+
+# A codec may call these first on its hot path. If they raise such an error, it calls `decode` or
+# `encode`, which handle the rare cases and raise errors with the reason.
 decode_fast: Callable[[Bytes], Any] = _decode_slowly
 encode_fast: Callable[[Any], bytes] = _encode_slowly
 try:
@@ -141,7 +146,7 @@ def reply_decoder(*markers: str) -> Callable[[list[Any]], list[tuple[int, Any]] 
             if lines.count(b"}\n" + lines[:6]) != gaps:
                 return None
             replies = decode_lines(lines)
-        except Exception:  # the caller then decodes frame by frame, which gives the reason
+        except (TypeError, *DECODE_ERRORS):  # decoded frame by frame, it gives the reason
             return None
         return list(map(get_pair, replies)) if len(replies) == len(frames) else None
 
@@ -157,7 +162,7 @@ def encode(value: Any) -> bytes:
         return encode_fast(value)
     except UnicodeEncodeError:  # a lone surrogate, which can only be written as an escape
         return _encode_with_escapes(value)
-    except (TypeError, ValueError, RecursionError, OverflowError) as refused:
+    except ENCODE_ERRORS as refused:
         raise _not_encodable_error(refused) from None
 
 
@@ -165,7 +170,7 @@ def canonical(value: Any) -> str:
     """Return compact JSON with sorted fields, so that equal values give equal texts."""
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError, OverflowError) as refused:
+    except ENCODE_ERRORS as refused:
         raise _not_encodable_error(refused) from None
 
 
@@ -180,7 +185,7 @@ def display_text(value: Any) -> str:
 def _encode_with_escapes(value: Any) -> bytes:
     try:
         return _dump(value, ascii_only=True).encode()
-    except (TypeError, ValueError, RecursionError, OverflowError) as refused:
+    except ENCODE_ERRORS as refused:
         raise _not_encodable_error(refused) from None
 
 

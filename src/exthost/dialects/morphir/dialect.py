@@ -60,7 +60,7 @@ class HostCodec:
         fields = {"id": id, "method": method, "params": params}
         try:
             return encode_fast(fields)
-        except Exception:  # the other encoder handles the value, or raises with the reason
+        except jsontext.ENCODE_ERRORS:  # the other encoder handles it, or raises with the reason
             return jsontext.encode(fields)
 
     def forget_last_request(self) -> None:
