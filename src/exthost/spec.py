@@ -132,6 +132,22 @@ class HostEnvRef(str):
     __slots__ = ()
 
 
+class WriteGrant(NamedTuple):
+    """A folder that the config lets an extension write. `extension` is the id of that extension,
+    which may be disabled, refused or missing."""
+
+    extension: str
+    folder: str
+
+
+class Refusal(NamedTuple):
+    """Why the config does not let an extension start: the code of the error, and its texts."""
+
+    code: str
+    message: str
+    help: str
+
+
 class Pins(NamedTuple):
     """The SHA-256 digests that the files and tools of an extension must have. "" is not checked."""
 
@@ -216,6 +232,9 @@ class Spec:
     stored         the stored values of those settings
     package        how its own manifest says it is run; None if an operator configured it
     config_file    the path of the host's config; "" if there is none
+    refusal        why it must not be started, for a discovered extension; None if it may
+    write_grants   for a discovered extension, the folders that the config lets extensions write:
+                   its own code must not come from there
     """
 
     id: str
@@ -258,3 +277,5 @@ class Spec:
     stored: Mapping[str, str] = field(default_factory=empty_mapping, repr=False)
     package: Package | None = None
     config_file: str = field(default="", compare=False)
+    refusal: Refusal | None = None
+    write_grants: tuple[WriteGrant, ...] = field(default=(), compare=False)

@@ -165,7 +165,7 @@ def test_a_disabled_ancestor_still_prunes() -> None:
     found = [candidate("outer", "/r/x"), candidate("inner", "/r/x/y")]
     settled = filter_candidates(found, disabled=["outer"], allowlist=[])
     assert len(settled.disabled_candidates) == 1
-    assert settled == ((), (), (found[0],))
+    assert settled == ((), (), (found[0],), {})
 
 
 def test_a_disabled_winner_does_not_bring_its_shadow_to_life() -> None:

@@ -83,3 +83,21 @@ async def test_manifests_are_watched_from_when_the_config_says_so(tmp_path: Path
         assert changes[0].extension == "one"
         await host.reload({"discovery": search})
         assert host._services._reloader is None
+
+
+async def test_a_guard_whose_manifest_became_invalid_stays(tmp_path: Path) -> None:
+    """Otherwise the calls that it would have stopped passed after the reload."""
+    hooks = 'hooks = ["before_tool_call"]'
+    stops = {"hooks": {"before_tool_call": {"abort": True, "reason": "no"}}}
+    manifest = plugin(tmp_path / "guard", "guard", told=stops, capabilities=hooks)
+    plugin(tmp_path / "work", "work")
+    config = {"discovery": {"search_paths": [str(tmp_path)]}}
+    async with exthost.Host.from_config(config) as host:
+        guard = host["guard"]
+        rewrite(manifest, manifest.read_text() + "unknown = 1\n")
+        outcome = await host.reload(config)
+        assert (outcome.removed, [error.extension for error in outcome.failed]) == ((), ["guard"])
+        assert host["guard"] is guard and guard.state == "ready"
+        manifest.unlink()
+        outcome = await host.reload(config)
+        assert (outcome.removed, outcome.failed) == (("guard",), ())

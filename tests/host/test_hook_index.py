@@ -2,14 +2,16 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import exthost
+from exthost.dialects import find
 from exthost.errors import Refused
 from exthost.host.hook_index import HookIndex
 from exthost.offer import Offer
-from exthost.spec import Spec
+from exthost.spec import Pins, Spec
 from tests.extensions.driving import failing
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.synaps_tree import plugin
@@ -22,6 +24,8 @@ class Owner:
 
     def __init__(self, *hooks: str, priority: int = 0, may_have_hooks: bool = False) -> None:
         self.spec = Spec(id="x", argv=(), priority=priority)
+        self.state = "ready"
+        self.dialect = find.find_dialect("nexo")
         self.may_have_hooks = may_have_hooks
         self.hooks = hooks
         self.looks = 0
@@ -54,6 +58,23 @@ def test_hooks_that_are_not_known_yet_count() -> None:
     index = HookIndex(lambda: [owner])
     assert index.with_unknown_hooks == (owner,) and not index.is_empty
     assert HookIndex[Owner](list).is_empty
+
+
+def test_a_refused_extension_with_a_pinned_manifest_may_have_any_hook_that_blocks() -> None:
+    owner, other = Owner(), Owner("before_tool_call")
+    index = HookIndex(lambda: [owner, other])
+    for pins in (Pins(manifest="0" * 64), Pins(package="0" * 64)):
+        owner.spec, owner.state = replace(owner.spec, sha256=pins), "refused"
+        index.mark_stale()
+        assert index.handlers("before_tool_call") == (other, owner)
+        assert index.handlers("before_message") == (owner,) and not index.is_empty
+        assert index.handlers("after_tool_call") == ()
+        owner.state = "ready"
+        index.mark_stale()
+        assert index.handlers("before_message") == ()
+    owner.spec, owner.state = replace(owner.spec, sha256=Pins(program="0" * 64)), "refused"
+    index.mark_stale()
+    assert index.handlers("before_message") == ()
 
 
 async def test_a_guard_counts_from_its_coming_to_its_going(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ def test_whoever_comes_later_is_refused(tmp_path: Path, tool: Path) -> None:
     writer = made("writer", tmp_path / "writer.py", f"{tool.parent}:rw")
     victim = made("tool", tool)
     for later, earlier in ((writer, victim), (victim, writer)):
-        refused = find_conflict(later, [earlier])
+        refused = find_conflict(later, [earlier], [earlier])
         assert refused is not None and refused.code == "X0396" and refused.extension == later.id
         assert str(tool) in refused.message and "sha256" in refused.help
 
@@ -43,7 +43,8 @@ def test_what_is_pinned_read_only_or_elsewhere_is_no_conflict(tmp_path: Path, to
     elsewhere = made("writer", tmp_path / "writer.py", f"{tmp_path / 'other'}:rw")
     off = made("writer", tmp_path / "writer.py", f"{tool.parent}:rw", sandbox="off")
     for one, other in ((pinned, writes), (victim, reads), (victim, elsewhere), (victim, off)):
-        assert find_conflict(one, [other]) is None and find_conflict(other, [one]) is None
+        assert find_conflict(one, [other], [other]) is None
+        assert find_conflict(other, [one], [one]) is None
 
 
 def test_a_pinned_script_may_import_what_others_write(tmp_path: Path, tool: Path) -> None:
@@ -58,7 +59,7 @@ def test_a_pinned_script_may_import_what_others_write(tmp_path: Path, tool: Path
         (made("tool", tool, **isolated), False),
         (made("tool", tool, source={"command": str(tool)}, sha256="0" * 64), False),
     ):
-        refused = find_conflict(victim, [writer])
+        refused = find_conflict(victim, [writer], [writer])
         assert (refused is not None) is is_refused, victim.argv
         assert refused is None or str(tool.parent) in refused.message
 

@@ -11,6 +11,7 @@ protocol that an extension speaks). In reading order:
     open_files         finds configs and search paths that other users can write
     links              the record of symlinks that `exthost install --link` makes
     filters            decides which of the discovered extensions are used
+    trust              decides which of them a config must not let start
     report             the result of a search, as values
     watch              detects changes of manifests
 """

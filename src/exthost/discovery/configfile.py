@@ -24,6 +24,7 @@ from exthost.dialects.manifest_format import ManifestFile, Rejected
 from exthost.discovery.open_files import find_open_files
 from exthost.discovery.report import Diagnostic, Report
 from exthost.discovery.search import discover
+from exthost.discovery.trust import refuse_untrusted
 from exthost.discovery.untrusted_files import read_file
 from exthost.errors import ConfigError, Evidence, ManifestError, UsageError
 from exthost.process.environment import looks_secret
@@ -178,7 +179,10 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
     diagnostics += [_unused_override_diagnostic(id, config.origin) for id in unused]
     return ConfiguredExtensions(
         config=config,
-        specs=tuple(replace(spec, config_file=config.origin) for spec in specs.values()),
+        specs=tuple(
+            replace(spec, config_file=config.origin)
+            for spec in refuse_untrusted(config, report, specs)
+        ),
         diagnostics=tuple(diagnostics),
         report=report,
     )

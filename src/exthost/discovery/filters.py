@@ -14,7 +14,7 @@ The module does no I/O and raises nothing. `filter_candidates` runs all steps an
 warnings.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from exthost.discovery.report import Candidate, Diagnostic
@@ -36,11 +36,13 @@ class Filtered(NamedTuple):
     candidates           the extensions that remain
     diagnostics          the warnings
     disabled_candidates  the extensions that the `disabled` list removed
+    ambiguous_ids        as in `Report`
     """
 
     candidates: tuple[Candidate, ...]
     diagnostics: tuple[Diagnostic, ...]
     disabled_candidates: tuple[Candidate, ...]
+    ambiguous_ids: Mapping[str, tuple[str, ...]]
 
 
 def filter_candidates(
@@ -54,7 +56,7 @@ def filter_candidates(
     diagnostics = [_shadowed_diagnostic(loser, winner) for loser, winner in shadowed]
     removed_ids = {candidate.id for candidate in removed}
     diagnostics += [_absent_diagnostic(id, id in removed_ids) for id in absent_ids]
-    return Filtered(order(allowed), tuple(diagnostics), removed)
+    return Filtered(order(allowed), tuple(diagnostics), removed, _find_ambiguous_ids(shadowed))
 
 
 def prune(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
@@ -80,6 +82,18 @@ def dedupe(
         if winner is not candidate:
             shadowed.append((candidate, winner))
     return tuple(winners.values()), tuple(shadowed)
+
+
+def _find_ambiguous_ids(
+    shadowed: Iterable[tuple[Candidate, Candidate]],
+) -> dict[str, tuple[str, ...]]:
+    """Return the ids of candidates that were removed in favour of one in the same search path, with
+    the hooks that they declare. Between search paths the order is the operator's choice."""
+    found: dict[str, tuple[str, ...]] = {}
+    for loser, winner in shadowed:
+        if loser.root_index == winner.root_index:
+            found[loser.id] = (*found.get(loser.id, ()), *loser.spec.declared_hooks)
+    return found
 
 
 def filter_disabled(

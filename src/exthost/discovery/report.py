@@ -4,11 +4,12 @@ A problem is a `Diagnostic` and never an exception: one broken manifest must not
 error means that a manifest cannot be used; everything else is a warning.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from exthost.dialects.manifest_format import Remark
+from exthost.empty_mapping import empty_mapping
 from exthost.errors import Evidence, ManifestError
 from exthost.spec import Spec
 
@@ -102,6 +103,11 @@ class Candidate:
     def id(self) -> str:
         return self.spec.id
 
+    @property
+    def all_specs(self) -> tuple[Spec, ...]:
+        """The extensions of the package."""
+        return (self.spec, *self.additional_specs)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
@@ -114,6 +120,8 @@ class Report:
     disabled_count       the number of extensions that the `disabled` list removed
     disabled_candidates  the extensions that the `disabled` list removed
     invalid              the number of manifests that could not be read or used
+    ambiguous_ids        the ids that two packages in one search path have, each with the hooks that
+                         the packages declare which are not used
     """
 
     candidates: tuple[Candidate, ...] = ()
@@ -122,6 +130,7 @@ class Report:
     disabled_count: int = 0
     disabled_candidates: tuple[Candidate, ...] = ()
     invalid: int = 0
+    ambiguous_ids: Mapping[str, tuple[str, ...]] = field(default_factory=empty_mapping)
 
     def every_diagnostic(self) -> Iterator[Diagnostic]:
         """Yield every problem, including those in `more`, which follow the first error of their

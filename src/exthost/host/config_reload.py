@@ -2,14 +2,16 @@
 
 A reload loses no call. An extension whose settings changed is started anew while the old one still
 runs, and then replaces it. An extension that the config no longer lists finishes its calls in
-flight and ends. If the new extension does not start, the error is reported and the old one stays.
-Other extensions are not touched.
+flight and ends. If the new extension does not start, or its manifest has an error, the error is
+reported and the old one stays. Other extensions are not touched.
 """
 
 import asyncio
+import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from exthost.discovery.report import Diagnostic
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from exthost.extension.parallel_start import start_all
@@ -49,19 +51,24 @@ class ConfigReloader:
         self._specs = {spec.id: spec for spec in enabled}
         return await self._add(enabled)
 
-    async def reload(self, specs: Sequence[Spec]) -> ReloadOutcome:
+    async def reload(
+        self, specs: Sequence[Spec], diagnostics: Sequence[Diagnostic]
+    ) -> ReloadOutcome:
         """Add, replace and remove extensions so that the host has those of `specs`. Return when the
-        new ones are ready or have failed."""
+        new ones are ready or have failed. `diagnostics` are the problems of the search: an
+        extension whose manifest has an error now stays as it is, and the error is reported."""
         async with self._lock:
             enabled = {spec.id: spec for spec in specs if spec.enabled}
             by_id = self._extensions.by_id
-            removed = [id for id in self._specs if id not in enabled and id in by_id]
+            gone = [id for id in self._specs if id not in enabled and id in by_id]
+            broken = {id: error for id in gone if (error := self._find_error(id, diagnostics))}
+            removed = [id for id in gone if id not in broken]
             for id in removed:
                 await self._extensions.retire(id)
             differing = [id for id, spec in enabled.items() if self._specs.get(id) != spec]
             changed = [id for id in differing if id in by_id]
             errors = await asyncio.gather(*(self._replace(enabled[id]) for id in changed))
-            failed = [error for error in errors if error is not None]
+            failed = [*broken.values(), *(error for error in errors if error is not None)]
             added = [spec for id, spec in enabled.items() if id not in by_id]
             failed += [
                 extension.cause
@@ -71,7 +78,8 @@ class ConfigReloader:
             not_replaced = {error.extension for error in failed} & set(changed)
             # An extension that could not be replaced keeps its old spec, so that the next reload
             # sees the difference and tries again.
-            old_specs = {id: spec for id, spec in self._specs.items() if id in not_replaced}
+            kept_ids = not_replaced | broken.keys()
+            old_specs = {id: spec for id, spec in self._specs.items() if id in kept_ids}
             self._specs = enabled | old_specs
         return ReloadOutcome(
             tuple(spec.id for spec in added),
@@ -79,6 +87,18 @@ class ConfigReloader:
             tuple(removed),
             tuple(failed),
         )
+
+    def _find_error(self, id: str, diagnostics: Sequence[Diagnostic]) -> ExthostError | None:
+        """Return the error in the manifest of this extension, which was found before; None if the
+        manifest is gone or has no error."""
+        manifest = os.path.realpath(self._specs[id].manifest_file)
+        for diagnostic in diagnostics:
+            is_own = diagnostic.extension == id or os.path.realpath(diagnostic.path) == manifest
+            if diagnostic.level == "error" and is_own:
+                error = diagnostic.as_error()
+                error.extension = id
+                return error
+        return None
 
     async def _add(self, specs: Sequence[Spec]) -> list[Extension]:
         """Add these extensions and start the eager ones. Return all of them, including those that

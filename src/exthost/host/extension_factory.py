@@ -97,13 +97,14 @@ class ExtensionFactory:
     def _find_conflict(self, spec: Spec) -> Refused | None:
         """Return the error if an earlier extension has a name or a resource that only one extension
         may have, or if one of the two may write files that the other executes; otherwise None."""
-        earlier = []
+        earlier, not_refused = [], []
         for extension in self._all_extensions():
             if extension.spec is spec:
                 break
+            earlier.append(extension.spec)
             if extension.state != "refused":
-                earlier.append(extension.spec)
-        return find_name_conflict(spec, earlier) or find_conflict(spec, earlier)
+                not_refused.append(extension.spec)
+        return find_name_conflict(spec, not_refused) or find_conflict(spec, earlier, not_refused)
 
     def _make_name_check(self, spec: Spec) -> Callable[[Offer], None]:
         """Return a function that raises HandshakeFailed if another extension of the dialect reports

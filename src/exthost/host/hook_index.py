@@ -7,10 +7,12 @@ the same beside one extension and beside five hundred.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from exthost.dialects.base import Dialect
+from exthost.host.hook_policy import may_block
 from exthost.offer import Offer
-from exthost.spec import Spec
+from exthost.spec import Pins, Spec
 
-__all__ = ["HookIndex"]
+__all__ = ["HookIndex", "is_distrusted"]
 
 
 class HookOwner(Protocol):
@@ -21,6 +23,10 @@ class HookOwner(Protocol):
     @property
     def offer(self) -> Offer: ...
     @property
+    def state(self) -> str: ...
+    @property
+    def dialect(self) -> Dialect: ...
+    @property
     def may_have_hooks(self) -> bool: ...
 
 
@@ -28,8 +34,14 @@ T = TypeVar("T", bound=HookOwner)
 
 
 class _Tables(NamedTuple):
+    """by_hook     the extensions with each hook
+    unknown     those whose hooks are known only after their handshake
+    distrusted  those that may have any hook, see `is_distrusted`
+    """
+
     by_hook: Mapping[str, tuple[Any, ...]]
     unknown: tuple[Any, ...]
+    distrusted: tuple[Any, ...]
 
 
 class HookIndex(Generic[T]):
@@ -48,8 +60,17 @@ class HookIndex(Generic[T]):
 
     def handlers(self, name: str) -> tuple[T, ...]:
         """Return the extensions that offer the hook `name`, in the order of their calls: by
-        priority, and among equal priorities in the order of the host."""
-        return self._up_to_date().by_hook.get(name, ())
+        priority, and among equal priorities in the order of the host. If the hook may block an
+        event, the last are those that cannot be believed: they do not run, so their hook fails."""
+        tables = self._up_to_date()
+        handlers = tables.by_hook.get(name, ())
+        if tables.distrusted:
+            handlers += tuple(
+                other
+                for other in tables.distrusted
+                if other not in handlers and may_block(other.spec, name)
+            )
+        return handlers
 
     @property
     def with_unknown_hooks(self) -> tuple[T, ...]:
@@ -59,8 +80,7 @@ class HookIndex(Generic[T]):
     @property
     def is_empty(self) -> bool:
         """Whether no extension has a hook, and none may have one."""
-        by_hook, unknown = self._up_to_date()
-        return not by_hook and not unknown
+        return not any(self._up_to_date())
 
     def _up_to_date(self) -> _Tables:
         tables = self._tables
@@ -76,4 +96,17 @@ def _make_tables(extensions: list[T]) -> _Tables:
         for name in dict.fromkeys(extension.offer.hooks):
             by_hook[name] = (*by_hook.get(name, ()), extension)
     unknown = tuple(extension for extension in extensions if extension.may_have_hooks)
-    return _Tables(by_hook, unknown)
+    distrusted = tuple(extension for extension in extensions if is_distrusted(extension))
+    return _Tables(by_hook, unknown, distrusted)
+
+
+def is_distrusted(extension: HookOwner) -> bool:
+    """Return whether what a manifest declares about hooks cannot be believed: the config pins the
+    manifest, and the extension is refused, perhaps because somebody changed the manifest."""
+    pins = extension.spec.sha256
+    return (
+        extension.state == "refused"
+        and isinstance(pins, Pins)
+        and bool(pins.manifest or pins.package)
+        and "hook" in extension.dialect.operations
+    )

@@ -39,7 +39,7 @@ from exthost.dialects.calls import HookAnswer
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExtensionGone, ExthostError, Refused, UsageError
 from exthost.events import Bus, HookFailed
-from exthost.host.hook_index import HookIndex
+from exthost.host.hook_index import HookIndex, is_distrusted
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
 from exthost.offer import Offer
 from exthost.spec import Spec
@@ -259,7 +259,7 @@ class Hooks:
     ) -> Outcome:
         """Report that a handler failed, and return the outcome with the failure, which stops the
         event unless the hook fails open. `began` is the time at which the handler was called."""
-        if name not in handler.offer.hooks:
+        if name not in handler.offer.hooks and not is_distrusted(handler):
             # The manifest declared the hook, but the handshake, which has happened meanwhile, does
             # not offer it.
             return outcome
@@ -338,7 +338,7 @@ async def _call_handler(
 ) -> HookAnswer | None:
     """Return the answer of a handler, or None if the filter of its dialect does not accept this
     event. Raises ExthostError if the handler fails."""
-    wants_hook = handler.dialect.wants_hook
+    wants_hook = None if is_distrusted(handler) else handler.dialect.wants_hook
     if wants_hook is not None and not wants_hook(handler.spec, name, event):
         return None
     if not may_block(handler.spec, name) and handler.state not in _CALLABLE_STATES:

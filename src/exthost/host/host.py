@@ -213,7 +213,7 @@ class Host:
         await self._services.stop_watch()
         self.config, self.hooks.policy = config, config.hooks
         try:
-            return await self._config_reloader.reload(discovered.specs)
+            return await self._config_reloader.reload(discovered.specs, discovered.diagnostics)
         finally:
             self._services.start_watch(watch, config)
 

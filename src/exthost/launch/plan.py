@@ -27,6 +27,7 @@ from exthost.launch.integrity import check_files, has_package_pin
 from exthost.launch.limits import resolve_limits
 from exthost.launch.machine_check import describe_weaknesses, enforced_policy
 from exthost.launch.prerequisites import find_missing_requirements, resolve_config
+from exthost.launch.shared_folders import refuse_code_in_grants
 from exthost.launch.variables import (
     build_environment,
     grant_line,
@@ -70,6 +71,10 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
     """Run the checks. Raise Refused unless all requirements are met and the permissions can be
     enforced. Return what the checks decided, which `prepare` uses for every start until the checks
     run again. `environ` are the host's environment variables."""
+    refuse_code_in_grants(spec)
+    if spec.refusal is not None:
+        code, message, help = spec.refusal
+        raise Refused(code, message, extension=spec.id, help=help)
     path = environ.get("PATH")
     variables = {
         name: environ.get(value, "") if isinstance(value, HostEnvRef) else value

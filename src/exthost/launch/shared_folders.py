@@ -19,32 +19,59 @@ from exthost.launch.machine_check import enforced_policy
 from exthost.launch.program_files import code_folders, program_files
 from exthost.process.state_dirs import state_root
 from exthost.process.visible_paths import is_below
-from exthost.spec import Pins, Spec
+from exthost.spec import Pins, Spec, WriteGrant
 
-__all__ = ["find_conflict", "refuse_state_folder"]
+__all__ = ["find_conflict", "refuse_code_in_grants", "refuse_state_folder"]
 
 
-def find_conflict(spec: Spec, others: Iterable[Spec]) -> Refused | None:
-    """Return the error if this extension may write files that one of the others runs, or if one of
-    the others may write files that this extension runs; None if there is no conflict."""
+def find_conflict(spec: Spec, writers: Iterable[Spec], others: Iterable[Spec]) -> Refused | None:
+    """Return the error if one of `writers` may write files that this extension runs, or if this
+    extension may write files that one of `others` runs; None if there is no conflict. A writer
+    counts even if it is refused now: it may have written before."""
+    grants = [
+        WriteGrant(writer.id, folder)
+        for writer in writers
+        if writer.id != spec.id
+        for folder in _writable_folders(writer)
+    ]
+    if (refused := _find_code_in_grants(spec, grants)) is not None:
+        return refused
+    own_folders = [*_writable_folders(spec)]
     for other in others:
-        if other.id == spec.id:
-            continue
-        if shared := _find_writable_code(other, spec):
-            return _conflict_error(
-                spec,
-                f"{shared[0]}, where its code comes from, is in {shared[1]}, which {other.id!r} "
-                "may write",
-                f"move it elsewhere, pin its package (sha256 = {{ package = … }}), or grant "
-                f"{other.id!r} less",
-                shared[0],
-            )
-        if shared := _find_writable_code(spec, other):
+        if other.id != spec.id and (shared := _find_code(other, own_folders)):
             return _conflict_error(
                 spec,
                 f"it may write {shared[1]}, and the code of {other.id!r} comes from there, from "
                 f"{shared[0]}",
                 f"grant less, or pin the package of {other.id!r} (sha256 = {{ package = … }})",
+                shared[0],
+            )
+    return None
+
+
+def refuse_code_in_grants(spec: Spec) -> None:
+    """Raise Refused if the code of a discovered extension comes from a folder that the config lets
+    another extension write. Whether that other one runs does not matter: it may have put this
+    extension there, and then have made itself disappear."""
+    owners = {spec.id, spec.package.owner if spec.package is not None else spec.id}
+    grants = [
+        WriteGrant(grant.extension, os.path.realpath(grant.folder))
+        for grant in spec.write_grants
+        if grant.extension not in owners
+    ]
+    if (refused := _find_code_in_grants(spec, grants)) is not None:
+        raise refused
+
+
+def _find_code_in_grants(spec: Spec, grants: Iterable[WriteGrant]) -> Refused | None:
+    for writer, folder in grants:
+        if shared := _find_code(spec, [folder]):
+            return _conflict_error(
+                spec,
+                f"{shared[0]}, where its code comes from, is in {folder}, which {writer!r} "
+                "may write",
+                f"move it elsewhere, pin its package (sha256 = {{ package = … }}), or grant "
+                f"{writer!r} less",
                 shared[0],
             )
     return None
@@ -65,15 +92,14 @@ def refuse_state_folder(spec: Spec, writable: Iterable[str], environ: Mapping[st
             )
 
 
-def _find_writable_code(writer: Spec, other: Spec) -> tuple[str, str] | None:
-    """Return a file that the other extension runs, and the folder in which the writer may replace
-    it; None if there is no such file."""
-    folders = [*_writable_folders(writer)]
-    if not folders or _has_pinned_package(other):
+def _find_code(spec: Spec, folders: list[str]) -> tuple[str, str] | None:
+    """Return a file that the extension runs and that is in one of these folders, and that folder;
+    None if there is no such file."""
+    if not folders or _has_pinned_package(spec):
         return None
     # The pin of a program alone says nothing about the modules that it imports.
-    files = () if _has_pinned_program(other) else _code_files(other)
-    for path in (*files, *_code_folders(other)):
+    files = () if _has_pinned_program(spec) else _code_files(spec)
+    for path in (*files, *_code_folders(spec)):
         for folder in folders:
             if is_below(path, folder):
                 return path, folder
