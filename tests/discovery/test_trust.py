@@ -126,3 +126,12 @@ def test_between_search_paths_the_first_is_used(tmp_path: Path) -> None:
         plugin(root / "toy", "toy")
     sections = {"discovery": {"search_paths": list(map(str, roots))}, "overrides": {"toy": {}}}
     assert refusal(found(tmp_path, **sections)["toy"]) == ""
+
+
+def test_an_override_of_one_that_is_disabled_is_not_told_as_unused(tmp_path: Path) -> None:
+    plugin(tmp_path / "toy", "toy")
+    discovery = {"search_paths": [str(tmp_path)], "disabled": ["toy"]}
+    overrides = {"toy": HELD, "gone": HELD}
+    config = config_from_mapping({"discovery": discovery, "overrides": overrides})
+    unused = [found for found in find_extensions(config).diagnostics if found.code == "X0109"]
+    assert [diagnostic.extension for diagnostic in unused] == ["gone"]

@@ -67,9 +67,7 @@ class ConfiguredExtensions:
         """The discovered extensions that the `disabled` list of the config removed."""
         used_ids = {spec.id for spec in self.specs}
         removed = [
-            spec
-            for candidate in self.report.disabled_candidates
-            for spec in (candidate.spec, *candidate.additional_specs)
+            spec for candidate in self.report.disabled_candidates for spec in candidate.all_specs
         ]
         return tuple(
             replace(self.config.apply_overrides(spec), enabled=False)
@@ -170,12 +168,13 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         except ManifestError as error:
             diagnostics.append(Diagnostic.of((error,), config.origin))
     for candidate in report.candidates:
-        for spec in (candidate.spec, *candidate.additional_specs):
+        for spec in candidate.all_specs:
             if spec.id in specs:
                 diagnostics.append(_shadowed_diagnostic(spec, specs[spec.id]))
             else:
                 specs[spec.id] = config.apply_overrides(spec)
-    unused = sorted(config.overrides.keys() - specs.keys())
+    disabled = {spec.id for candidate in report.disabled_candidates for spec in candidate.all_specs}
+    unused = sorted(config.overrides.keys() - specs.keys() - disabled)
     diagnostics += [_unused_override_diagnostic(id, config.origin) for id in unused]
     return ConfiguredExtensions(
         config=config,
