@@ -222,7 +222,11 @@ class McpEndpoint(JsonRpcEndpoint):
     # -- for the context ---------------------------------------------------------------------
 
     def _encode_item(self, call: Call, item: Any) -> bytes | None:
-        return self.progress(call, call.items, None, to_text(item))
+        exchange = call.token
+        if not isinstance(exchange, Exchange) or exchange.progress_token is None:
+            return None
+        value = exchange.next_item_progress(call.items)
+        return self._encode_progress(exchange, value, None, to_text(item))
 
     def progress(
         self, call: Call, current: float, total: float | None, message: str
@@ -230,7 +234,11 @@ class McpEndpoint(JsonRpcEndpoint):
         exchange = call.token
         if not isinstance(exchange, Exchange) or exchange.progress_token is None:
             return None
-        value = exchange.next_progress(current)
+        return self._encode_progress(exchange, exchange.next_progress(current), total, message)
+
+    def _encode_progress(
+        self, exchange: Exchange, value: float, total: float | None, message: str
+    ) -> bytes:
         params: dict[str, Any] = {"progressToken": exchange.progress_token, "progress": value}
         if total is not None:
             params["total"] = total
