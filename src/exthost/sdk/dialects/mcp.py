@@ -24,7 +24,6 @@ from exthost.sdk.dialects.jsonrpc import (
     JsonRpcEndpoint,
     Method,
     get_field,
-    to_text,
 )
 from exthost.sdk.dialects.mcp_exchange import (
     CAPABILITIES,
@@ -39,7 +38,7 @@ from exthost.sdk.registry import Resource
 from exthost.sdk.serving.call import EMPTY_MAPPING, Call
 from exthost.sdk.serving.server import Server
 from exthost.sdk.types.function import Function
-from exthost.sdk.types.json_text import encode_text
+from exthost.sdk.types.json_text import encode_text, to_text
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSION = "2026-07-28"
