@@ -109,6 +109,11 @@ class SchemaBuilder:
         return {**schema, "additionalProperties": values} if values else schema
 
     def _class(self, cls: Any) -> Schema:
+        if issubclass(cls, enum.Flag):
+            raise UnsupportedType(
+                f"{cls.__qualname__} has no JSON schema: the values of a Flag combine; "
+                "use a list of the members of an Enum, or int"
+            )
         if issubclass(cls, enum.Enum):
             return _enumeration(tuple(enum_values(cls)))
         if is_pydantic_model(cls):
@@ -204,10 +209,11 @@ _MISSING = inspect.Parameter.empty
 
 def get_members(cls: Any) -> dict[str, tuple[Any, Any]]:
     """Return the type and the default of each member of a dataclass or a TypedDict. The default
-    is `Parameter.empty` if there is none, or if a factory makes it."""
+    is `Parameter.empty` if there is none, or if a factory makes it. Raises UnsupportedType."""
     hints = type_hints(cls)
     if is_typed_dict(cls):
         return {name: (hint, _MISSING) for name, hint in hints.items()}
+    _check_init_variables(cls, hints)
     return {
         field.name: (
             hints[field.name],
@@ -216,6 +222,20 @@ def get_members(cls: Any) -> dict[str, tuple[Any, Any]]:
         for field in dataclasses.fields(cls)
         if field.init
     }
+
+
+def _check_init_variables(cls: Any, hints: Mapping[str, Any]) -> None:
+    """Raise UnsupportedType if a dataclass has an InitVar that must be given: it is no field, so
+    that an object which is written and read again would lack it."""
+    declared = cls.__dataclass_fields__
+    for name, hint in hints.items():
+        if not isinstance(hint, dataclasses.InitVar) or name not in declared:
+            continue
+        if declared[name].default is dataclasses.MISSING:
+            raise UnsupportedType(
+                f"{cls.__qualname__} has no JSON schema: its InitVar {name} has no default; "
+                "make it a field, or give it a default"
+            )
 
 
 def required_members(cls: Any) -> list[str]:
