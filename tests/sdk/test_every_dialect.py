@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,28 @@ async def test_in_mcp_progress_always_increases_and_nothing_of_it_is_lost() -> N
     assert [progress.message for progress in seen] == words
     values = [progress.progress for progress in seen]
     assert values == sorted(set(values)) and (values[0], values[2]) == (1, 2)
+
+
+@pytest.mark.parametrize("start", [0, 0.25, 10**12, 1e17])
+async def test_in_mcp_the_progress_of_a_handler_is_not_replaced_by_the_number_of_items(
+    start: float,
+) -> None:
+    """Also where a float has no room for a small step, as with bytes of a large file."""
+    ext = Extension("both")
+
+    @ext.stream
+    def history(ctx: Context) -> Iterator[str]:
+        for step in (0, 0, 1):
+            ctx.progress(start + step * 1000, start + 1000, "step")
+            yield "item"
+
+    seen: list[Progress] = []
+    async with testing.connect(ext, dialect="mcp") as client:
+        await client.call_tool("history", on_progress=seen.append)
+    values = [progress.progress for progress in seen]
+    assert len(values) == 6 and values == sorted(set(values)), values
+    assert (values[0], values[4]) == (start, start + 1000)
+    assert values[3] == pytest.approx(start, rel=1e-5, abs=1e-5)
 
 
 async def test_in_nexo_progress_reaches_the_caller(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from exthost.sdk.types.docstring import read_docstring
 from exthost.sdk.types.function import Execution, Function
 from exthost.sdk.types.json_text import decode, encode
 from exthost.sdk.types.schema import build_schema
+from tests.sdk import typed_dicts
 
 
 class Colour(enum.Enum):
@@ -228,6 +229,45 @@ def test_a_type_that_contains_itself_is_a_definition() -> None:
     schema = build_schema(Tree)
     assert schema["$ref"] == "#/$defs/Tree"
     assert schema["$defs"]["Tree"]["properties"]["leaves"]["items"]["description"] == "A leaf."
+
+
+@pytest.mark.parametrize(
+    ("cls", "required"),
+    [
+        (typed_dicts.Search, {"text"}),
+        (typed_dicts.Partial, {"id"}),
+        (typed_dicts.Both, {"text", "id"}),
+        (typed_dicts.PartOfBoth, {"text", "id", "key"}),
+        (typed_dicts.Foreign, {"name"}),
+    ],
+)
+def test_members_of_a_typed_dict_are_required_as_marked_also_with_postponed_annotations(
+    cls: Any, required: set[str]
+) -> None:
+    assert set(build_schema(cls)["required"]) == required
+    values = {"text": "a", "id": "b", "key": 1, "name": "c"}
+    given = {name: value for name, value in values.items() if name in required}
+    assert build_converter(cls)(given, "") == given
+    for name in required:
+        with pytest.raises(Mismatch, match=f"{name}: is missing"):
+            build_converter(cls)({key: given[key] for key in given if key != name}, "")
+
+
+def test_a_typed_dict_is_described_alike_as_argument_and_as_result() -> None:
+    function = Function(typed_dicts.search, Context)
+    argument = function.input_schema["properties"]["query"]
+    assert set(argument["required"]) == {"text", "id", "key"}
+    assert function.output_schema == {
+        "type": "object",
+        "properties": {
+            "text": {"type": "string"},
+            "limit": {"type": "integer"},
+            "page": {"type": "integer", "description": "from 1 on"},
+            "order": {"type": "string", "description": "a column"},
+        },
+        "required": ["text"],
+        "additionalProperties": False,
+    }
 
 
 @pytest.mark.parametrize("annotation", [complex, dict[int, str], Callable[[], int], list[complex]])

@@ -9,7 +9,7 @@ from exthost.sdk.errors import ToolError, describe
 from exthost.sdk.serving.failure_report import report
 from exthost.sdk.serving.server import Server
 from exthost.sdk.types.function import Function
-from exthost.sdk.types.json_text import decode, encode, encode_text
+from exthost.sdk.types.json_text import decode, encode
 from exthost.sdk.wire.framing import Framing, LineFraming, with_newline
 
 METHOD_NOT_FOUND = -32601
@@ -134,8 +134,3 @@ class JsonRpcEndpoint(Endpoint):
         if isinstance(error, ToolError):
             return self.encode_error(id, error.code, error.message, error.data)
         return self.encode_error(id, HANDLER_FAILED, describe(error))
-
-
-def to_text(value: Any) -> str:
-    """Return a text as it is, and any other value as JSON."""
-    return value if type(value) is str else encode_text(value)

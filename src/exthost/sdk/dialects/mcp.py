@@ -24,7 +24,6 @@ from exthost.sdk.dialects.jsonrpc import (
     JsonRpcEndpoint,
     Method,
     get_field,
-    to_text,
 )
 from exthost.sdk.dialects.mcp_exchange import (
     CAPABILITIES,
@@ -39,7 +38,7 @@ from exthost.sdk.registry import Resource
 from exthost.sdk.serving.call import EMPTY_MAPPING, Call
 from exthost.sdk.serving.server import Server
 from exthost.sdk.types.function import Function
-from exthost.sdk.types.json_text import encode_text
+from exthost.sdk.types.json_text import encode_text, to_text
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSION = "2026-07-28"
@@ -222,7 +221,11 @@ class McpEndpoint(JsonRpcEndpoint):
     # -- for the context ---------------------------------------------------------------------
 
     def _encode_item(self, call: Call, item: Any) -> bytes | None:
-        return self.progress(call, call.items, None, to_text(item))
+        exchange = call.token
+        if not isinstance(exchange, Exchange) or exchange.progress_token is None:
+            return None
+        value = exchange.next_item_progress(call.items)
+        return self._encode_progress(exchange, value, None, to_text(item))
 
     def progress(
         self, call: Call, current: float, total: float | None, message: str
@@ -230,7 +233,11 @@ class McpEndpoint(JsonRpcEndpoint):
         exchange = call.token
         if not isinstance(exchange, Exchange) or exchange.progress_token is None:
             return None
-        value = exchange.next_progress(current)
+        return self._encode_progress(exchange, exchange.next_progress(current), total, message)
+
+    def _encode_progress(
+        self, exchange: Exchange, value: float, total: float | None, message: str
+    ) -> bytes:
         params: dict[str, Any] = {"progressToken": exchange.progress_token, "progress": value}
         if total is not None:
             params["total"] = total

@@ -10,7 +10,7 @@ from typing import Any
 
 from exthost.sdk.registry import Resource
 from exthost.sdk.types.function import Function
-from exthost.sdk.types.json_text import encode, encode_text
+from exthost.sdk.types.json_text import encode, encode_text, to_text
 from exthost.sdk.types.schema import Schema
 
 
@@ -66,10 +66,9 @@ def encode_reply(id: Any, format: ResultFormat, value: Any, fields: str) -> byte
             return text.encode()
         except UnicodeEncodeError:  # half a surrogate pair: `encode` below writes it as an escape
             pass
-    if value is None and format.output_schema is None:
-        return f"{head}]}}}}".encode()
     json_value = encode(value).decode()
-    text_value = encode(value if type(value) is str else json_value).decode()
+    # What JSON writes as a text, such as an enum or a date, is its own text block: see `to_text`.
+    text_value = json_value if json_value.startswith('"') else encode(json_value).decode()
     block = f'{{"type":"text","text":{text_value}}}'
     if format.is_wrapped:
         structured = f',"structuredContent":{{"result":{json_value}}}'
@@ -94,5 +93,5 @@ def encode_contents(source: Resource, uri: str, value: Any) -> dict[str, Any]:
     if isinstance(value, bytes):
         contents["blob"] = base64.b64encode(value).decode()
     else:
-        contents["text"] = value if type(value) is str else encode_text(value)
+        contents["text"] = to_text(value)
     return {"contents": [contents]}

@@ -5,6 +5,7 @@ with the answer. The answers to earlier requests of the same call come back in `
 the client stores and returns unchanged.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +32,8 @@ class Exchange:
     log_level       the lowest level that the client wants; None for no log messages
     answers         the client's answers to the requests of earlier runs of the handler, in order
     requests_made   how many requests to the client the handler has made in this run
-    progress        the value that was reported last
+    progress        the value that was sent last
+    has_reported    whether the handler has reported progress itself
     """
 
     is_stateless: bool = False
@@ -40,11 +42,26 @@ class Exchange:
     answers: list[Any] = field(default_factory=list)
     requests_made: int = 0
     progress: float = float("-inf")
+    has_reported: bool = False
 
     def next_progress(self, current: float) -> float:
-        """Return the value to report. The protocol requires that progress increases. So a value
-        that does not is replaced by the last one plus a small step."""
-        self.progress = current if current > self.progress else self.progress + _SMALL_STEP
+        """Return the value to send for the progress that a handler reports."""
+        self.has_reported = True
+        return self._increase(current)
+
+    def next_item_progress(self, count: int) -> float:
+        """Return the value to send with an item, the `count`th of its stream. It is that number,
+        unless the handler reports progress: then the handler's last value stands."""
+        return self._increase(self.progress if self.has_reported else count)
+
+    def _increase(self, current: float) -> float:
+        """Return the value, or the last one plus a small step if it is not larger than that: the
+        protocol requires that progress increases."""
+        if current > self.progress:
+            self.progress = current
+        else:  # where a float has no room for the small step, the next float is the value
+            next_float = math.nextafter(self.progress, math.inf)
+            self.progress = max(self.progress + _SMALL_STEP, next_float)
         return self.progress
 
 

@@ -15,11 +15,12 @@ from typing import Any
 from exthost.sdk.answers import Turn
 from exthost.sdk.dialects import providers
 from exthost.sdk.dialects.endpoint import Identity
-from exthost.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field, to_text
+from exthost.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
 from exthost.sdk.errors import InvalidArguments, UsageError, describe
 from exthost.sdk.serving.call import EMPTY_MAPPING, Call
 from exthost.sdk.serving.server import Server
 from exthost.sdk.types.function import Function
+from exthost.sdk.types.json_text import to_text
 
 PROTOCOL_VERSION = "0.2.0"
 

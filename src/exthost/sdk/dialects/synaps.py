@@ -12,12 +12,12 @@ from typing import Any
 from exthost.sdk.answers import Block, Confirm, HookEvent, Inject, Modify, Turn
 from exthost.sdk.dialects import providers
 from exthost.sdk.dialects.endpoint import Identity
-from exthost.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field, to_text
+from exthost.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
 from exthost.sdk.errors import InvalidArguments
 from exthost.sdk.serving.call import Call
 from exthost.sdk.serving.server import Server
 from exthost.sdk.types.function import Function
-from exthost.sdk.types.json_text import encode
+from exthost.sdk.types.json_text import encode, to_text
 from exthost.sdk.wire.framing import HeaderFraming, with_header
 
 PROTOCOL_VERSION = 1

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from exthost.sdk.errors import UnsupportedType
+
 
 @dataclass(frozen=True, slots=True)
 class Param:
@@ -106,7 +108,8 @@ _FOREIGN = {
 
 
 def read_metadata(metadata: Iterable[Any]) -> Param:
-    """Return the description and the bounds in the metadata of an `Annotated`."""
+    """Return the description and the bounds in the metadata of an `Annotated`. Raises
+    UnsupportedType if the pattern is no regular expression."""
     merged = _EMPTY
     for item in metadata:
         if isinstance(item, str):
@@ -115,6 +118,12 @@ def read_metadata(metadata: Iterable[Any]) -> Param:
             merged = merged.merge(item)
         else:
             merged = merged.merge(_read_foreign(item))
+    try:
+        re.compile(merged.pattern or "")
+    except re.error as error:
+        raise UnsupportedType(
+            f"the pattern {merged.pattern!r} is no regular expression: {error}"
+        ) from None
     return merged
 
 

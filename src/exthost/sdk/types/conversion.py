@@ -184,7 +184,7 @@ class _Builder:
         if schemas.is_named_tuple(cls):
             hints = schemas.type_hints(cls)
             return self._tuple(tuple(hints[name] for name in cls._fields), cls._make)
-        if not dataclasses.is_dataclass(cls) and not typing.is_typeddict(cls):
+        if not dataclasses.is_dataclass(cls) and not schemas.is_typed_dict(cls):
             raise UnsupportedType(f"{cls.__qualname__} has no JSON schema")
         if cls not in self._classes:
             members: dict[str, Converter] = {}

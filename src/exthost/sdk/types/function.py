@@ -8,6 +8,8 @@ host. An `async def` runs on the event loop.
 
 import enum
 import inspect
+import types
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -100,11 +102,10 @@ class Function:
         additional: Schema | bool = False
         for name, parameter in inspect.signature(self.handler).parameters.items():
             annotation = hints.get(name, _EMPTY)
-            if isinstance(annotation, type) and issubclass(annotation, context_type):
-                self.context_name = name
+            self._check_kind(parameter)
+            if _is_context(annotation, context_type):
+                self._set_context_name(name)
                 continue
-            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-                raise UnsupportedType(f"{self.name}: the parameter {name} cannot be given by name")
             try:
                 member, convert = builder.build(annotation), build_converter(annotation)
             except UnsupportedType as error:
@@ -128,14 +129,29 @@ class Function:
 
     def _read_payload(self, context_type: type) -> None:
         hints = type_hints(self.handler)
-        for name in inspect.signature(self.handler).parameters:
-            annotation = hints.get(name, _EMPTY)
-            if isinstance(annotation, type) and issubclass(annotation, context_type):
-                self.context_name = name
+        for name, parameter in inspect.signature(self.handler).parameters.items():
+            self._check_kind(parameter)
+            if _is_context(hints.get(name, _EMPTY), context_type):
+                self._set_context_name(name)
             elif not self._payload_name:
                 self._payload_name = name
             else:
                 raise TypeError(f"{self.name} takes one object, and a Context")
+
+    def _check_kind(self, parameter: inspect.Parameter) -> None:
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise UnsupportedType(
+                f"{self.name}: the parameter {parameter.name} cannot be given by name: "
+                "declare it without `/` or `*`"
+            )
+
+    def _set_context_name(self, name: str) -> None:
+        if self.context_name:
+            raise UnsupportedType(
+                f"{self.name}: the parameters {self.context_name} and {name} both get the context "
+                "of the call: keep one of them"
+            )
+        self.context_name = name
 
     @property
     def output_schema(self) -> Schema | None:
@@ -216,3 +232,15 @@ class Function:
                     pass  # `bind` below reports it
             arguments[name] = value
         return self.bind(arguments)
+
+
+def _is_context(annotation: Any, context_type: type) -> bool:
+    """Return whether a parameter with this annotation gets the context: `Context`, also with
+    metadata or as `Context | None`."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _is_context(arguments[0], context_type)
+    if origin in (typing.Union, types.UnionType):
+        members = [member for member in arguments if member is not type(None)]
+        return len(members) == 1 and _is_context(members[0], context_type)
+    return isinstance(annotation, type) and issubclass(annotation, context_type)

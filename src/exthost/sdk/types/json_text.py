@@ -57,6 +57,15 @@ def encode(value: Any) -> bytes:
         return _encode_ascii(value).encode()
 
 
+def to_text(value: Any) -> str:
+    """Return the text of a result: what JSON writes as a text, such as an enum, a date or bytes,
+    without its quotes, and any other value as JSON."""
+    if type(value) is str:
+        return value
+    json_value = encode_text(value)
+    return str(json.loads(json_value)) if json_value.startswith('"') else json_value
+
+
 _decoder: Any = json.JSONDecoder()
 _scan, _decode_any = _decoder.scan_once, _decoder.decode
 

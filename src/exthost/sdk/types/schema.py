@@ -109,6 +109,11 @@ class SchemaBuilder:
         return {**schema, "additionalProperties": values} if values else schema
 
     def _class(self, cls: Any) -> Schema:
+        if issubclass(cls, enum.Flag):
+            raise UnsupportedType(
+                f"{cls.__qualname__} has no JSON schema: the values of a Flag combine; "
+                "use a list of the members of an Enum, or int"
+            )
         if issubclass(cls, enum.Enum):
             return _enumeration(tuple(enum_values(cls)))
         if is_pydantic_model(cls):
@@ -119,7 +124,7 @@ class SchemaBuilder:
             return {"type": "string", "format": "uuid"}
         if is_named_tuple(cls):
             return self._tuple(tuple(type_hints(cls)[name] for name in cls._fields))
-        if dataclasses.is_dataclass(cls) or typing.is_typeddict(cls):
+        if dataclasses.is_dataclass(cls) or is_typed_dict(cls):
             return self._object(cls)
         raise UnsupportedType(
             f"{cls.__qualname__} has no JSON schema: use a dataclass, a TypedDict or an Enum"
@@ -165,8 +170,8 @@ class SchemaBuilder:
 
 
 def resolve(annotation: Any) -> Any:
-    """Return the type that an alias, a NewType, a type variable, Required or NotRequired stands
-    for."""
+    """Return the type that an alias, a NewType, a type variable or a qualifier of a TypedDict's
+    member stands for."""
     while True:
         if isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
@@ -174,10 +179,18 @@ def resolve(annotation: Any) -> Any:
             annotation = annotation.__value__
         elif isinstance(annotation, typing.TypeVar):
             annotation = annotation.__bound__ or Any
-        elif typing.get_origin(annotation) in (typing.Required, typing.NotRequired):
+        elif _qualifier(annotation):
             annotation = typing.get_args(annotation)[0]
         else:
             return annotation
+
+
+def _qualifier(annotation: Any) -> str:
+    """Return "Required", "NotRequired" or "ReadOnly" if the annotation begins with it, else "".
+
+    Compared by name, since Python 3.11 has no ReadOnly and typing_extensions has its own."""
+    name = getattr(typing.get_origin(annotation), "_name", "")
+    return name if name in ("Required", "NotRequired", "ReadOnly") else ""
 
 
 def type_hints(owner: Any) -> dict[str, Any]:
@@ -196,10 +209,11 @@ _MISSING = inspect.Parameter.empty
 
 def get_members(cls: Any) -> dict[str, tuple[Any, Any]]:
     """Return the type and the default of each member of a dataclass or a TypedDict. The default
-    is `Parameter.empty` if there is none, or if a factory makes it."""
+    is `Parameter.empty` if there is none, or if a factory makes it. Raises UnsupportedType."""
     hints = type_hints(cls)
-    if typing.is_typeddict(cls):
+    if is_typed_dict(cls):
         return {name: (hint, _MISSING) for name, hint in hints.items()}
+    _check_init_variables(cls, hints)
     return {
         field.name: (
             hints[field.name],
@@ -210,16 +224,49 @@ def get_members(cls: Any) -> dict[str, tuple[Any, Any]]:
     }
 
 
+def _check_init_variables(cls: Any, hints: Mapping[str, Any]) -> None:
+    """Raise UnsupportedType if a dataclass has an InitVar that must be given: it is no field, so
+    that an object which is written and read again would lack it."""
+    declared = cls.__dataclass_fields__
+    for name, hint in hints.items():
+        if not isinstance(hint, dataclasses.InitVar) or name not in declared:
+            continue
+        if declared[name].default is dataclasses.MISSING:
+            raise UnsupportedType(
+                f"{cls.__qualname__} has no JSON schema: its InitVar {name} has no default; "
+                "make it a field, or give it a default"
+            )
+
+
 def required_members(cls: Any) -> list[str]:
     """Return the members that must be given, in the order of their declaration."""
-    if typing.is_typeddict(cls):
-        return [name for name in get_members(cls) if name in cls.__required_keys__]
+    if is_typed_dict(cls):
+        return [
+            name
+            for name, (annotation, _) in get_members(cls).items()
+            if _is_marked_required(annotation, default=name in cls.__required_keys__)
+        ]
     missing = dataclasses.MISSING
     return [
         field.name
         for field in dataclasses.fields(cls)
         if field.init and field.default is missing and field.default_factory is missing
     ]
+
+
+def _is_marked_required(annotation: Any, *, default: bool) -> bool:
+    """Return whether the annotation of a TypedDict's member contains Required; the default if it
+    contains neither that nor NotRequired.
+
+    `__required_keys__` alone does not tell: under `from __future__ import annotations` Python
+    computes it from the totality of the class, and does not look at the markers."""
+    while True:
+        qualifier = _qualifier(annotation)
+        if qualifier in ("Required", "NotRequired"):
+            return qualifier == "Required"
+        if not qualifier and typing.get_origin(annotation) is not typing.Annotated:
+            return default
+        annotation = typing.get_args(annotation)[0]
 
 
 def with_default(schema: Schema, default: Any) -> Schema:
@@ -245,6 +292,12 @@ def enum_values(cls: type[enum.Enum]) -> dict[Any, enum.Enum]:
 def is_pydantic_model(cls: type) -> bool:
     """Return whether this is a pydantic model. pydantic itself is not imported for that."""
     return callable(getattr(cls, "model_validate", None)) and hasattr(cls, "model_json_schema")
+
+
+def is_typed_dict(cls: type) -> bool:
+    """Return whether this is a TypedDict of `typing` or of typing_extensions, which has a class of
+    its own."""
+    return issubclass(cls, dict) and hasattr(cls, "__required_keys__")
 
 
 def is_uuid(cls: type) -> bool:

@@ -1,0 +1,119 @@
+"""Handlers that could never be called are refused when they are registered, with the way out."""
+
+import dataclasses
+import enum
+from collections.abc import Callable
+from dataclasses import InitVar
+from typing import Annotated, Any, Optional
+
+import pytest
+from pydantic import Field
+
+from exthost.sdk import Context, Extension, HookEvent, Param, UnsupportedType, testing
+
+
+class Access(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
+class IntAccess(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+
+
+@dataclasses.dataclass
+class Scaled:
+    a: int
+    b: InitVar[int]
+
+
+@dataclasses.dataclass
+class ScaledByDefault:
+    a: int
+    b: InitVar[int] = 2
+
+    def __post_init__(self, b: int) -> None:
+        self.a *= b
+
+
+def take_init_var(value: list[Scaled]) -> None: ...
+def take_flag(value: Access) -> None: ...
+def take_int_flag(value: IntAccess | None = None) -> None: ...
+def take_two(one: Context, other: Context) -> None: ...
+def take_by_position(ctx: Context, /) -> None: ...
+def take_all(*ctx: Context) -> None: ...
+def take_pattern(value: Annotated[str, Param(pattern="^(")]) -> None: ...
+def take_pydantic_pattern(value: Annotated[str, Field(pattern="^(")]) -> None: ...
+
+
+NO_PATTERN = "the parameter value: the pattern '^(' is no regular expression"
+
+REFUSED: list[tuple[Callable[..., Any], str]] = [
+    (take_init_var, "the parameter value: Scaled has no JSON schema: its InitVar b has no default"),
+    (take_flag, "the parameter value: Access has no JSON schema: the values of a Flag combine"),
+    (take_int_flag, "the parameter value: IntAccess has no JSON schema: the values of a Flag"),
+    (take_two, "one and other both get the context of the call: keep one of them"),
+    (take_by_position, "the parameter ctx cannot be given by name"),
+    (take_all, "the parameter ctx cannot be given by name"),
+    (take_pattern, NO_PATTERN),
+    (take_pydantic_pattern, NO_PATTERN),
+]
+
+
+@pytest.mark.parametrize(("handler", "message"), REFUSED)
+def test_a_handler_that_could_never_be_called_is_refused(
+    handler: Callable[..., Any], message: str
+) -> None:
+    ext = Extension("refused")
+    with pytest.raises(UnsupportedType) as caught:
+        ext.tool(handler)
+    assert str(caught.value).startswith(f"{handler.__name__}: "), str(caught.value)
+    assert message in str(caught.value)
+    assert not ext.registry.tools
+
+
+@pytest.mark.parametrize("handler", [take_two, take_by_position, take_all])
+def test_a_hook_that_could_never_be_called_is_refused(handler: Callable[..., Any]) -> None:
+    with pytest.raises(UnsupportedType):
+        Extension("refused").hook("before_tool_call")(handler)
+
+
+def test_a_hook_takes_its_event_by_name() -> None:
+    def guard(event: HookEvent, /) -> None: ...
+
+    with pytest.raises(UnsupportedType, match="the parameter event cannot be given by name"):
+        Extension("refused").hook("before_tool_call")(guard)
+
+
+async def test_a_context_may_be_annotated_as_optional() -> None:
+    ext = Extension("optional")
+
+    @ext.tool
+    def old(text: str, ctx: Optional[Context] = None) -> str:  # noqa: UP045
+        return text if ctx is None else ctx.dialect
+
+    @ext.tool
+    async def new(ctx: Annotated[Context | None, "the call"] = None) -> str:
+        return "" if ctx is None else ctx.dialect
+
+    assert list(ext.registry.tools["old"].input_schema["properties"]) == ["text"]
+    async with testing.connect(ext, dialect="nexo") as client:
+        assert (await client.call_tool("old", {"text": "a"})).text == "nexo"
+        assert (await client.call_tool("new")).text == "nexo"
+
+
+async def test_flags_and_init_variables_with_a_default_are_returned() -> None:
+    ext = Extension("returned")
+
+    @ext.tool
+    def access() -> Access:
+        return Access.READ | Access.WRITE
+
+    @ext.tool
+    def scale(value: ScaledByDefault) -> ScaledByDefault:
+        return value
+
+    async with testing.connect(ext, dialect="mcp") as client:
+        assert (await client.call_tool("access")).text == "3"
+        assert (await client.call_tool("scale", {"value": {"a": 3}})).data == {"a": 6}
