@@ -72,6 +72,10 @@ def _main(arguments: list[str]) -> int:
         sys.stdout.write(f"exthost {__version__}\n")
         return 0
     verb, rest = arguments[0], arguments[1:]
+    # First, and for every verb: an extension of a running host could read a client of that host.
+    from exthost.process.host_protection import harden
+
+    harden()
     from exthost.cli.verb_runner import report_unknown_verb, run_verb
 
     return run_verb(verb, rest) if verb in VERBS else report_unknown_verb(verb, rest)
