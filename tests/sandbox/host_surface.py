@@ -38,6 +38,7 @@ OBEYED = (
     *(".config/fish/config.fish", ".gitconfig", ".cargo/config.toml", ".mise.toml"),
     *(".g\u200cit/config", ".\u017f\u017fh/config", "git~1/config", ".git./x", ".bashrc "),
     *(".claude/settings.json", ".cursor/mcp.json", "exthost.toml", ".vim/plugin/x.vim"),
+    *(".gitlab-ci.yml", "Jenkinsfile", ".zed/settings.json", ".bash_aliases", "x/plugin.toml"),
 )
 
 

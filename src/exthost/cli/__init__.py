@@ -14,6 +14,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     verb_loop            runs the coroutine of a verb
     running_host         connects to the running host of the config, for verbs that can use it
     unapplied_settings   settings that were edited in the config, and that the running host lacks
+    write_protection     what the config runs, which `call --write` must not overwrite
     extension_summary    describes an extension without starting it
     diagnostic_lines     prints the diagnostics of manifests and configs
     excerpt              the line of a config or manifest that has a mistake
