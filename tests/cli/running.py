@@ -20,7 +20,8 @@ from typing import Any
 from unittest import mock
 
 from exthost import detection
-from exthost.cli import main, verb_loop
+from exthost.cli import main
+from exthost.process import host_protection
 from tests.extensions.looking import MARK, all_pids, environment_of, see
 
 TALKER = Path(__file__).parents[1] / "extensions" / "talker.py"
@@ -63,7 +64,7 @@ def run_inside(
         mock.patch.dict(os.environ, env or {}, clear=env is not None),
         mock.patch.object(sys, "stdin", stdin),
         # It cannot be undone, and would keep debuggers away from the test process.
-        mock.patch.object(verb_loop, "harden"),
+        mock.patch.object(host_protection, "harden"),
         mock.patch.object(detection, "detection_order", detection_order),
         mock.patch.object(detection, "SEARCH_SECONDS", RUN_SECONDS),
         redirect_stdout(stdout),

@@ -144,6 +144,36 @@ def test_a_fragment_that_leads_out_exits_with_4_and_nothing_is_written(
     assert [one.name for one in tmp_path.rglob("*")] == ["out", "link"]
 
 
+@pytest.mark.parametrize(
+    "path", ["more/toy/x.py", "~later/x", "tool.py", "my.toml", "extensions/x", "sub/plugin.toml"]
+)
+def test_what_a_config_runs_or_searches_is_written_only_if_it_is_named(
+    path: str, tmp_path: Path
+) -> None:
+    entry = """
+    [[extensions]]
+    name = "tool"
+    source = { type = "process", command = "python3", args = ["tool.py"] }
+    """
+    search = '[discovery]\nsearch_paths = ["more", "./~later", "extensions"]\n'
+    (tmp_path / "my.toml").write_text(entry + search)
+    (tmp_path / "tool.py").write_text("")
+    pieces = [{"path": "good", "content": "1"}, {"path": path, "content": "2"}]
+    args = asking("fragments", fragments=json.dumps(pieces))
+    words = ("call", "generate", "--args", args, "--config", "my.toml", "--write", ".", "--json")
+    command = ("--dialect", "cigen", "--", *CHILD)
+    done = run(*words, *command, cwd=tmp_path)
+    assert done.returncode == 4 and path in done.stdout and not (tmp_path / "good").exists()
+    done = run(*words, "--write-protected", path, *command, cwd=tmp_path)
+    assert done.returncode == 0 and (tmp_path / path).read_text() == "2"
+
+
+def test_without_a_config_the_default_search_path_is_protected(tmp_path: Path) -> None:
+    args = asking("fragments", fragments=json.dumps([{"path": "extensions/x.py", "content": "2"}]))
+    words = ("call", "generate", "--args", args, "--write", ".", "--json", "--dialect", "cigen")
+    assert run(*words, "--", *CHILD, cwd=tmp_path).returncode == 4
+
+
 @pytest.mark.parametrize(("option", "code"), [("--write", "X1325"), ("--capability", "X1324")])
 def test_options_that_mean_nothing_to_a_dialect_are_refused(option: str, code: str) -> None:
     text = str(ROOT / "examples" / "morphir" / "text.py")

@@ -331,8 +331,24 @@ def test_help_imports_nothing_heavy() -> None:
         check=True,
     )
     heavy = {"asyncio", "msgspec", "subprocess", "logging", "jsonschema_rs", "json", "argparse"}
-    heavy |= {"mcp", "pydantic", "exthost.gateway"}
+    heavy |= {"mcp", "pydantic", "exthost.gateway", "ctypes"}
     assert not heavy & set(done.stdout.partition("MODULES")[2].split())
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="prctl is Linux's")
+@pytest.mark.parametrize("verb", ["call", "status", "logs", "doctor"])
+def test_other_processes_of_the_user_cannot_read_a_verb_even_one_that_starts_nothing(
+    verb: str,
+) -> None:
+    script = f"""
+import contextlib, ctypes
+from exthost.cli import main
+with contextlib.suppress(SystemExit):
+    main([{verb!r}, "--help"])
+PR_GET_DUMPABLE = 3
+print("DUMPABLE", ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0))
+"""
+    assert python(script).stdout.endswith("DUMPABLE 0\n")
 
 
 def test_run_supervises_until_ctrl_c_and_leaves_nothing(folder: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from exthost.cli import main
 from exthost.config import config_from_mapping
 from exthost.dialects import find
 from exthost.dialects.base import Dialect
@@ -16,6 +15,7 @@ from exthost.dialects.manifest_format import ManifestFormat
 from exthost.dialects.sniff import sniff
 from exthost.errors import ConfigError
 from exthost.testing.vectors import package_vectors
+from tests.cli.running import run_inside
 
 
 @pytest.mark.parametrize("name", find.BUILT_IN)
@@ -85,7 +85,6 @@ def test_a_broken_package_does_not_keep_the_others_from_being_found(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     install(tmp_path, "broken = exthost_nowhere:DIALECT", {})
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -94,8 +93,8 @@ def test_a_broken_package_does_not_keep_the_others_from_being_found(
     assert "exthost-broken 1.2" in caplog.text
     assert {one.dialect for one in find.load_manifest_formats()} >= {"nexo", "synaps"}
     assert config_from_mapping({"mcp_servers": {"a": {"command": "x"}}}).specs[0].dialect == "mcp"
-    assert main(["inspect", "--dialect", "broken", "--", "true"]) == ConfigError.exit_code
-    assert "is at fault" in capsys.readouterr().err
+    done = run_inside("inspect", "--dialect", "broken", "--", "true")
+    assert done.returncode == ConfigError.exit_code and "is at fault" in done.stderr
 
 
 THIRD_PARTY = """
@@ -174,19 +173,17 @@ def test_the_dialects_of_third_parties_are_tried_for_a_bare_command(third_party:
     assert detection_order("cigen-provider-x")[0][0] == "cigen"
 
 
-def test_explain_knows_the_error_codes_of_third_parties(
-    third_party: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["explain", "loud1"]) == 0
-    assert "Turn it down." in capsys.readouterr().out
+def test_explain_knows_the_error_codes_of_third_parties(third_party: Path) -> None:
+    done = run_inside("explain", "loud1")
+    assert done.returncode == 0 and "Turn it down." in done.stdout
 
 
 def test_a_bad_table_of_error_codes_does_not_keep_others_from_being_explained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = THIRD_PARTY.replace('"fix": "Turn it down."', '"fix": ""')
     install(tmp_path, "broken = exthost_bad_table:PACKAGE", {"exthost_bad_table.py": text})
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert main(["explain", "X0541"]) == 0
-    told = capsys.readouterr()
-    assert "LOUD1" in told.err and "HandshakeFailed" in told.out
+    done = run_inside("explain", "X0541")
+    assert done.returncode == 0
+    assert "LOUD1" in done.stderr and "HandshakeFailed" in done.stdout

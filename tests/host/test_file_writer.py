@@ -11,7 +11,8 @@ import yaml
 from exthost.dialects.calls import FileFragment
 from exthost.errors import CallFailed, Refused, UsageError
 from exthost.host.file_merge import merge_fragments
-from exthost.host.file_writer import is_protected, write_files
+from exthost.host.file_writer import write_files
+from exthost.host.protected_files import is_protected
 from tests.dialects.requirements import shows
 
 
@@ -233,6 +234,14 @@ def test_without_pyyaml_the_error_says_what_to_install(monkeypatch: pytest.Monke
     [
         *(".git/config", "sub/.git/hooks/post-checkout", ".GIT/config", ".envrc", "a/.bashrc"),
         *(".zshenv", ".vscode/tasks.json", ".github/workflows/x.yml", ".mcp.json", ".git"),
+        *(".gitlab-ci.yml", ".circleci/config.yml", ".travis.yml", "Jenkinsfile", ".drone.yml"),
+        *("azure-pipelines.yml", "bitbucket-pipelines.yml", ".woodpecker/x.yml", "appveyor.yml"),
+        *(".buildkite/pipeline.yml", ".zed/settings.json", ".windsurf/mcp.json", ".editorconfig"),
+        *("proj.code-workspace", "proj.sublime-project", ".bash_aliases", ".kshrc", ".xsessionrc"),
+        # Manifests, and programs that discovery finds by their names.
+        *("a/plugin.toml", "a/Plugin.TOML", "roder-extension.toml", "a/.synaps-plugin/plugin.json"),
+        *(".synaps/plugins/evil/plugin.json", ".synaps-cli/plugins/evil/run", "plugin.json"),
+        *("bin/cigen-provider-x", "cigen-lang-x"),
     ],
 )
 def test_what_other_programs_obey_is_written_only_if_it_is_named(tmp_path: Path, path: str) -> None:
@@ -256,6 +265,26 @@ def test_what_other_programs_obey_is_written_only_if_it_is_named(tmp_path: Path,
 )
 def test_another_spelling_of_a_protected_name_is_protected(path: str) -> None:
     assert is_protected(path)
+
+
+def test_what_the_caller_protects_is_written_only_if_it_is_named(tmp_path: Path) -> None:
+    protected = (str(tmp_path / "extensions"), str(tmp_path / "my.toml"))
+    for path in ("extensions/toy/x.py", "extensions/x", "Extensions/x", "my.toml"):
+        with pytest.raises(Refused) as caught:
+            write_files([FileFragment(path, "b")], tmp_path, protected_paths=protected)
+        assert "--write-protected" in caught.value.message and not [*tmp_path.iterdir()]
+    for path in ("extensions-of-it/x", "sub/extensions/x", "sub/my.toml"):
+        assert write_files([FileFragment(path, "b")], tmp_path, protected_paths=protected)
+    path = "extensions/toy/x.py"
+    fragments = [FileFragment(path, "b")]
+    paths = write_files(fragments, tmp_path, protected_paths=protected, allowed_paths=(path,))
+    assert paths == (path,)
+
+
+def test_a_folder_that_the_user_names_inside_a_protected_one_is_written(tmp_path: Path) -> None:
+    fragments = [FileFragment("x.py", "b")]
+    out = tmp_path / "out"
+    assert write_files(fragments, out, protected_paths=(str(tmp_path), str(out))) == ("x.py",)
 
 
 def test_a_link_does_not_lead_to_what_other_programs_obey(tmp_path: Path) -> None:

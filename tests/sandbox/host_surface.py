@@ -6,6 +6,8 @@ import contextlib
 import io
 import json
 import os
+import sys
+import textwrap
 import time
 from typing import Any
 
@@ -36,6 +38,7 @@ OBEYED = (
     *(".config/fish/config.fish", ".gitconfig", ".cargo/config.toml", ".mise.toml"),
     *(".g\u200cit/config", ".\u017f\u017fh/config", "git~1/config", ".git./x", ".bashrc "),
     *(".claude/settings.json", ".cursor/mcp.json", "exthost.toml", ".vim/plugin/x.vim"),
+    *(".gitlab-ci.yml", "Jenkinsfile", ".zed/settings.json", ".bash_aliases", "x/plugin.toml"),
 )
 
 
@@ -256,6 +259,58 @@ async def the_control_socket_of_the_host_is_not_for_sandboxed_extensions() -> No
         finally:
             await control.close()
             await host.close()
+
+
+READ_CLIENT = """
+    import glob
+    clients = []
+    for name in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(name, "rb") as file:
+                if facts["mark"].encode() in file.read():
+                    clients.append(name.replace("cmdline", "environ"))
+        except OSError:
+            pass
+    result = [len(clients)]
+    for name in clients:
+        try:
+            with open(name) as file:
+                result.append(file.read())
+        except PermissionError:
+            result.append("denied")
+"""
+
+
+@trial
+async def no_extension_reads_the_variables_of_a_command_that_uses_the_running_host() -> None:
+    with shared_folder() as place:
+        config, home = place / "x.toml", str(place / "state")
+        config.write_text("")
+        source = {"command": EXPLORER[0], "args": EXPLORER[1:]}
+        entry = {"name": "e", "source": source, "dialect": "morphir", "lifetime": "plain"}
+        host = exthost.Host.from_config({"extensions": [entry]})
+        control = ControlServer(host, StatusReport(host), str(config), {"EXTHOST_HOME": home})
+        async with host:
+            await control.serve()
+            try:
+                params = {"code": textwrap.dedent(READ_CLIENT), "facts": {"mark": str(config)}}
+                client = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", "exthost", "call", "--method", "e", "explore"),
+                    *("--config", str(config), "--args", json.dumps(params)),
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    env={**os.environ, "EXTHOST_HOME": home, "CLIENT_SECRET": "of-the-client"},
+                )
+                printed, messages = await client.communicate()
+            finally:
+                await control.close()
+        assert client.returncode == 0 and b"through the running host" in messages, messages
+        count, *contents = json.loads(printed)
+        assert count == 1
+        if os.geteuid() == 0:  # root may read every process
+            assert "of-the-client" in contents[0]
+        else:
+            assert contents == ["denied"]
 
 
 @trial

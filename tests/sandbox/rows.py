@@ -270,6 +270,16 @@ ROWS: Mapping[str, Row] = {
             "io_uring_and_other_doors_into_the_kernel_are_shut",
         ),
     ),
+    "client": Row(
+        "a command that used the running host could be read",
+        (
+            "no_extension_reads_the_variables_of_a_command_that_uses_the_running_host",
+            *_tests(
+                "tests/cli/test_cli.py",
+                "test_other_processes_of_the_user_cannot_read_a_verb_even_one_that_starts_nothing",
+            ),
+        ),
+    ),
     "umask": Row(
         "a state folder that nobody could reach",
         (

@@ -1,6 +1,7 @@
 """The file format of a trace, the buffer of one, and which values are hidden in it."""
 
 import asyncio
+import json
 import os
 import threading
 from pathlib import Path
@@ -104,6 +105,28 @@ def test_no_line_controls_a_terminal() -> None:
     lines = LineMaker({text: "mcp"}).lines(record)
     assert lines.decode().replace("\n", "").isprintable() and "käse" in lines.decode()
     assert read_recording(lines.splitlines(keepends=True), "file").records == (record,)
+
+
+def test_each_line_of_a_secret_of_several_lines_is_hidden() -> None:
+    hide = SecretFilter(["-----BEGIN KEY-----\nMIIEvQIBADAN\r\n  abc\n-----END KEY-----\n"])
+    assert hide.text("MIIEvQIBADAN") == hide.text("-----END KEY-----") == "***"
+    assert hide.text("it is abc") == "it is abc", "a short line would occur by chance"
+
+
+def test_a_secret_is_hidden_as_json_writes_it() -> None:
+    secret = 'pass"word\\with\nschön'
+    hide = SecretFilter([secret])
+    for ascii in (True, False):
+        assert hide.text("noise " + json.dumps({"a": secret}, ensure_ascii=ascii)) == (
+            'noise {"a": "***"}'
+        )
+
+
+def test_a_number_whose_text_is_a_secret_is_hidden() -> None:
+    hide = SecretFilter(["12345678", "-1234.5"])
+    numbers = {"pin": 12345678, "rate": -1234.5, "other": 123456789, "flag": True, "none": None}
+    assert hide.data([numbers]) == [{**numbers, "pin": "***", "rate": "***"}]
+    assert SecretFilter().data(numbers) == numbers
 
 
 def test_secrets_are_hidden_by_value_and_by_name() -> None:

@@ -117,6 +117,23 @@ async def test_secrets_are_hidden_wherever_they_appear() -> None:
         assert shown == [{"text": "it is ***", "Authorization": "***"}] * 2
 
 
+async def test_a_secret_of_several_lines_is_hidden_on_stderr_and_in_noise() -> None:
+    secret = "first-line\nsecond-line"
+    code = (
+        "import json, os, sys; key = os.environ['MY_TOKEN']; "
+        "print('noise', json.dumps(key), flush=True); print(key, file=sys.stderr); sys.exit(3)"
+    )
+    source = {"command": sys.executable, "args": ["-S", "-E", "-c", code]}
+    given = entry("a", env={"MY_TOKEN": secret}, source=source, restart={"strategy": "never"})
+    host = exthost.Host.from_config({"extensions": [given]})
+    records: list[TraceRecord] = []
+    host.traffic.subscribe(records.append)
+    async with host:
+        await until(lambda: host["a"].state == "failed")
+    assert [one.text for one in records if one.kind == "stderr"] == ["***", "***"]
+    assert "first-line" not in repr(records) and "second-line" not in repr(records)
+
+
 async def test_a_process_that_starts_and_dies_shows_no_secret() -> None:
     secret = "s3cr3t-value"
     code = "import os, sys; sys.exit('no use for ' + os.environ['MY_TOKEN'])"

@@ -14,6 +14,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     verb_loop            runs the coroutine of a verb
     running_host         connects to the running host of the config, for verbs that can use it
     unapplied_settings   settings that were edited in the config, and that the running host lacks
+    write_protection     what the config runs, which `call --write` must not overwrite
     extension_summary    describes an extension without starting it
     diagnostic_lines     prints the diagnostics of manifests and configs
     excerpt              the line of a config or manifest that has a mistake
@@ -72,6 +73,10 @@ def _main(arguments: list[str]) -> int:
         sys.stdout.write(f"exthost {__version__}\n")
         return 0
     verb, rest = arguments[0], arguments[1:]
+    # First, and for every verb: an extension of a running host could read a client of that host.
+    from exthost.process.host_protection import harden
+
+    harden()
     from exthost.cli.verb_runner import report_unknown_verb, run_verb
 
     return run_verb(verb, rest) if verb in VERBS else report_unknown_verb(verb, rest)

@@ -93,7 +93,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         action="append",
         default=[],
-        help="with --write: allow PATH, a file that other programs obey (.git, .envrc)",
+        help="with --write: allow PATH, a file that other programs run or obey (.git, .envrc, …)",
     )
     parser.add_argument(
         "--text", action="store_true", help="print the text of the result, as a model reads it"
@@ -354,10 +354,16 @@ def _print_result(args: Args, extension: str, dialect: Dialect, result: ToolResu
     """Print a result, and with `--write` write its files. Return the exit code."""
     files = dialect.files
     if args.write and files is not None:
+        from exthost.cli.write_protection import find_protected_paths
         from exthost.host.file_writer import write_files
 
         try:
-            paths = write_files(files(result.raw), args.write, allowed_paths=args.write_protected)
+            paths = write_files(
+                files(result.raw),
+                args.write,
+                allowed_paths=args.write_protected,
+                protected_paths=find_protected_paths(args),
+            )
         except ExthostError as error:
             error.extension = extension
             raise

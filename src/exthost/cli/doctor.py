@@ -43,7 +43,6 @@ from exthost.launch.plan import admit, prepare
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.variables import grant_line, withheld_variables
 from exthost.process import cgroups, sandbox_probe
-from exthost.process.host_protection import harden
 from exthost.process.spawn_errors import find_spawn_error
 from exthost.sandbox.probe_result import ProbeResult
 from exthost.spec import Spec
@@ -105,7 +104,6 @@ def run(args: Args) -> int:
     if args.runtime:
         refused = {finding.extension for finding in findings if finding.exit}
         ready = [spec for spec in specs if spec.enabled and spec.id not in refused]
-        harden()
         runtime, start_findings = asyncio.run(_start_all(ready))
         findings += start_findings
     _show(args, specs, findings, runtime)

@@ -6,21 +6,17 @@ from typing import Any
 from exthost.cli.common import escape_controls, say
 from exthost.cli.log_handler import WarningHandler
 from exthost.event_loop import new_event_loop
-from exthost.process.host_protection import harden
 
 
 def run_async(main: Any) -> int:
-    """Run a verb's coroutine on an asyncio event loop, and return its exit code. Ctrl-C cancels it.
-    The process is hardened first: processes that it starts cannot read its memory and its
-    environment."""
-    harden()
+    """Run a verb's coroutine on an asyncio event loop, and return its exit code. Ctrl-C cancels
+    it."""
     return int(asyncio.run(main))
 
 
 def run_long_lived(main: Any) -> int:
     """Do the same as `run_async`, on uvloop if it is installed. Used by verbs that run for long,
     such as `run`, because importing uvloop takes time."""
-    harden()
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return int(runner.run(main))
 

@@ -114,6 +114,8 @@ TABLE: Final = (
     Move(State.STARTING, Event.GAVE_UP, State.FAILED),
     Move(State.STARTING, Event.BREAKER_OPENED, State.OPEN),
     Move(State.STARTING, Event.STOP, State.DRAINING),
+    # A running process lists tools that are not the pinned ones.
+    Move(State.READY, Event.REFUSE, State.REFUSED),
     Move(State.READY, Event.WILL_RETRY, State.BACKOFF),
     Move(State.READY, Event.REST, State.ADMITTED),
     Move(State.READY, Event.GAVE_UP, State.FAILED),

@@ -86,10 +86,17 @@ class Recovery:
     def on_worker_ended(self, worker: Worker) -> None:
         """Handle a process that was ready and ended by itself."""
         session, status = worker.session, self._status
-        by_host = session.retired  # ended without a fault, because it could take no other call
+        error = session.closed_error("")  # the error is not about one call
+        # A retired process ended without a fault, because it could take no other call.
+        by_host = session.retired or isinstance(error, Refused)
         has_served = self._processes.has_served(worker)
         self.restarts.worker_ended(worker.ready_at, has_served=has_served, by_host=by_host)
-        error = session.closed_error("")  # the error is not about one call
+        if isinstance(error, Refused):
+            # Its tools are no longer the pinned ones: the processes beside it run the same program.
+            self._processes.dismiss_all()
+            status.ready_at = None
+            self.on_last_ended(error)
+            return
         is_failure = not by_host and (session.lost_calls or self.breaker.is_half_open)
         if is_failure and self.breaker.count_crash(error):
             self.open_breaker()

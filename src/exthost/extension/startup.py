@@ -48,7 +48,6 @@ _ASSUMED_DIALECT_HELP = (
     "its entry names no dialect, so {} was assumed: if it speaks another, add dialect = …"
 )
 
-
 # Executes a launch plan for the extension with the given id, on this machine or on another node.
 Spawn = Callable[[LaunchPlan, str], ChildProcess | Awaitable[ChildProcess]]
 
@@ -123,7 +122,7 @@ class Starter:
         self.tools_digest = ""
         self.uses_fallback = False
         self.last_offer = NO_OFFER
-        self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = _ignore
+        self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = lambda _: None
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
         self._environ = environ
         self._objection = objection
@@ -187,6 +186,10 @@ class Starter:
             yield from find_secrets(spec.env, secret_names, None)
             return
         yield from find_secrets(launch.plan.env or {}, secret_names, launch.context.config)
+
+    def check_tools(self, tools: tuple[Tool, ...]) -> str:
+        """Raise Refused if the tools are not the pinned ones. Return the digest to remember."""
+        return check_tools(self.spec, tools, self.tools_digest)
 
     def prepared(self) -> Launch:
         """Return the launch plan of the next start, with its environment and its sandbox."""
@@ -375,13 +378,13 @@ class Start:
             # Before the loop reads any byte, because the first message may be a request.
             handlers |= {**starter.attend(session), **starter.handlers}
         self.session = session
-        self.tool_refresh = ToolRefresh(session, starter.on_tools_listed)
+        self.tool_refresh = ToolRefresh(session, starter.check_tools, starter.on_tools_listed)
         session.on_stale_offer = self.tool_refresh.request
         handshake_began_at = queue.loop.time()
         try:
             context = replace(launch.context, last_offer=starter.last_offer)
             self.offer = await shake_hands(session, context, fallback=starter.uses_fallback)
-            tools_digest = check_tools(starter.spec, self.offer.tools, starter.tools_digest)
+            tools_digest = starter.check_tools(self.offer.tools)
             if starter.vet is not None:
                 starter.vet(self.offer)
             for steps in starter.on_new_process:
@@ -394,7 +397,3 @@ class Start:
         starter.tools_digest, starter.last_offer = tools_digest, self.offer
         self.seconds = queue.loop.time() - handshake_began_at
         return session
-
-
-def _ignore(_: tuple[Tool, ...]) -> None:
-    pass

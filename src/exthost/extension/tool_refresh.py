@@ -2,7 +2,8 @@
 
 At most one request is in flight. If reports come meanwhile, one more request follows it. No request
 is sent before the handshake is done. If the reply is an error, the extension keeps its tools, and a
-warning is logged. No request is sent after the session has ended.
+warning is logged. If the new tools are not those that were pinned, they are not passed on, and the
+session ends. No request is sent after the session has ended.
 """
 
 import asyncio
@@ -11,19 +12,35 @@ from collections.abc import Callable
 from typing import Any
 
 from exthost.dialects.steps import OneRequest, OneRequestOrMore
+from exthost.errors import Refused
 from exthost.offer import Tool
+from exthost.session.failures import PinBroken
 from exthost.session.session import Session
 
 _log = logging.getLogger("exthost.extension")
 
 
 class ToolRefresh:
-    """Keeps the tools of one session up to date. `on_listed` is called with each new list."""
+    """Keeps the tools of one session up to date. `check` raises Refused if a new list differs from
+    the pinned tools; `on_listed` is called with each other list."""
 
-    __slots__ = ("_is_allowed", "_is_in_flight", "_is_requested", "_on_listed", "_session")
+    __slots__ = (
+        "_check",
+        "_is_allowed",
+        "_is_in_flight",
+        "_is_requested",
+        "_on_listed",
+        "_session",
+    )
 
-    def __init__(self, session: Session, on_listed: Callable[[tuple[Tool, ...]], None]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        check: Callable[[tuple[Tool, ...]], object],
+        on_listed: Callable[[tuple[Tool, ...]], None],
+    ) -> None:
         self._session = session
+        self._check = check
         self._on_listed = on_listed
         self._is_allowed = False
         self._is_in_flight = False
@@ -65,5 +82,10 @@ class ToolRefresh:
                 "[%s] its new tools are not known: %s", self._session.diagnostics.extension, error
             )
         else:
+            try:
+                self._check(reply.result())
+            except Refused as refused:
+                self._session.end(PinBroken(refused))
+                return
             self._on_listed(reply.result())
         self._send_if_requested()

@@ -26,6 +26,7 @@ In reading order:
     audit                  appends a JSON line per call to a file
     extension_logs         writes the log files of extensions
     file_merge             pure: merges the file fragments of a tool result into files
+    protected_files        recognises files that other programs run or obey
     file_writer            writes those files into a folder, all or none
     api/                   the requests that extensions may send to the host: memory and settings
 """

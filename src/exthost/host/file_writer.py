@@ -15,7 +15,6 @@ import errno
 import os
 import secrets
 import stat
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,50 +22,32 @@ from pathlib import Path
 from exthost.dialects.calls import FileFragment
 from exthost.errors import CallFailed, Evidence, UsageError
 from exthost.host.file_merge import merge_fragments, path_refused_error
+from exthost.host.protected_files import is_at_or_below, is_protected
 
-__all__ = ["is_protected", "write_files"]
+__all__ = ["write_files"]
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-# Folders and files, in lower case, that other programs execute or read their settings from, without
-# asking the user. An extension that could write them could run code outside its sandbox.
-_PROTECTED_FOLDERS = frozenset(
-    (
-        *(".git", ".hg", ".svn", ".vscode", ".idea", ".devcontainer", ".husky", ".github", ".ssh"),
-        *(".config", ".local", ".cargo", ".vim", ".emacs.d", ".claude", ".codex", ".cursor"),
-        *(".gemini", ".gnupg", ".direnv", ".mise", ".yarn"),
-    )
-)
-_PROTECTED_FILES = frozenset(
-    (
-        *(".envrc", ".env", ".gitmodules", ".gitattributes", ".npmrc", ".yarnrc", ".pypirc"),
-        *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".inputrc"),
-        *(".zshrc", ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".login"),
-        *(".vimrc", ".exrc", ".nvimrc", ".gdbinit", ".lldbinit", ".netrc", ".mcp.json"),
-        *(".pre-commit-config.yaml", "sitecustomize.py", "usercustomize.py", "exthost.toml"),
-        *(".gitconfig", ".yarnrc.yml", ".pnpmfile.cjs", ".pnp.cjs", ".mise.toml", "mise.toml"),
-        *(".tool-versions", ".emacs", ".dir-locals.el", ".nvim.lua", ".lvimrc", ".tmux.conf"),
-        *(".screenrc", ".xprofile", ".xinitrc", ".xsession", ".bazelrc", ".irbrc", ".pryrc"),
-        # A folder that contains HEAD and `config` is a git repository, and git runs commands that
-        # its settings name.
-        "head",
-    )
-)
-
-
 def write_files(
-    fragments: Iterable[FileFragment], folder: str | Path, *, allowed_paths: Collection[str] = ()
+    fragments: Iterable[FileFragment],
+    folder: str | Path,
+    *,
+    allowed_paths: Collection[str] = (),
+    protected_paths: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Merge these fragments and write the files into `folder`, which is created if needed. Return
     the written paths, relative to `folder`.
 
-    `allowed_paths` are protected paths that may be written, because the user named them. Raises
-    Refused, CallFailed or UsageError.
+    `allowed_paths` are protected paths that may be written, because the user named them.
+    `protected_paths` are real paths that are protected beside those that `is_protected` recognises,
+    and everything below them. One that contains `folder` does not count, because the user named a
+    folder inside of it. Raises Refused, CallFailed or UsageError.
     """
     normalised_paths = {os.path.normpath(path) for path in allowed_paths}
     root = os.path.realpath(folder)
+    inner_paths = [path for path in protected_paths if not is_at_or_below(root, path)]
     real_paths: dict[str, str] = {}
 
     def read_existing(path: str) -> str | None:
@@ -76,7 +57,11 @@ def write_files(
         files = merge_fragments(fragments, read_existing)
         for path in files:
             real_path = _resolve(root, path)
-            if is_protected(real_path) and real_path not in normalised_paths:
+            full_path = os.path.join(root, real_path)  # noqa: PTH118 - the root may be "/"
+            is_refused = is_protected(real_path) or any(
+                is_at_or_below(full_path, protected) for protected in inner_paths
+            )
+            if is_refused and real_path not in normalised_paths:
                 raise path_refused_error(path, _WHY_PROTECTED)
             if real_path in real_paths.values():
                 raise CallFailed(
@@ -99,22 +84,6 @@ def write_files(
 
 
 _WHY_PROTECTED = "other programs run or obey it; --write-protected PATH allows it"
-
-
-def is_protected(path: str) -> bool:
-    """Return whether other programs execute the file at this path, or read their settings from
-    it."""
-    *folders, name = map(_fold_name, path.split("/"))
-    return name in _PROTECTED_FILES or not _PROTECTED_FOLDERS.isdisjoint((*folders, name))
-
-
-def _fold_name(name: str) -> str:
-    """Return a form of a file name that is the same for all names which some file system takes for
-    the same: those of macOS ignore case, forms of one letter and invisible characters, and those of
-    Windows ignore dots and blanks at the end."""
-    visible = "".join(char for char in name if unicodedata.category(char) != "Cf")
-    folded = unicodedata.normalize("NFKC", visible).casefold().rstrip(". ")
-    return ".git" if folded == "git~1" else folded  # its short name on Windows
 
 
 def _resolve(root: str, path: str) -> str:

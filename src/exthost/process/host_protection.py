@@ -3,7 +3,7 @@
 A child without a sandbox has the host's uid, and the kernel lets processes of one uid read each
 other: /proc/PID/environ, memory, ptrace. `harden` forbids that for the whole process, debuggers and
 core dumps included. A library therefore does it only on request (`Host(harden=True)`); the command
-line always does.
+line does it before each verb, also before those that only talk to a running host.
 """
 
 import ctypes

@@ -13,6 +13,7 @@ from exthost.errors import (
     ExtensionGone,
     ExthostError,
     ProtocolViolation,
+    Refused,
     UsageError,
 )
 from exthost.messages import Noise
@@ -129,6 +130,15 @@ class Violated(NamedTuple):
         return copy_error(add_evidence(self.violation, facts))
 
 
+class PinBroken(NamedTuple):
+    """The host ended the process because its tools are no longer those that were pinned."""
+
+    refused: Refused
+
+    def error(self, facts: ChildFacts, method: str) -> ExthostError:
+        return copy_error(self.refused)
+
+
 class NotUnderstood(NamedTuple):
     """Code of the host or the dialect failed on the child's output."""
 
@@ -139,7 +149,15 @@ class NotUnderstood(NamedTuple):
 
 
 EndCause: TypeAlias = (
-    Died | ClosedPipe | GivenUp | Retired | Stalled | ClosedByHost | Violated | NotUnderstood
+    Died
+    | ClosedPipe
+    | GivenUp
+    | Retired
+    | Stalled
+    | ClosedByHost
+    | Violated
+    | PinBroken
+    | NotUnderstood
 )
 
 

@@ -1,12 +1,14 @@
 """Replaces secrets in trace records by `***`.
 
 There are two rules. The value of an environment variable that looks like a secret, or that is
-configured as a secret of the extension, is replaced wherever it occurs in a text. The whole text,
+configured as a secret of the extension, is replaced wherever it occurs in a text: as it is, as JSON
+writes it, or one of its lines. A number whose text is a secret is replaced, too. The whole text,
 or each text of a list, under a JSON field such as `authorization`, `api_key` or `password` is
 replaced. A secret that the extension itself creates, in a field whose name does not look like that
 of a secret, is not recognised.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -30,6 +32,9 @@ _SECRET_NAMES = frozenset(
 # Names that `looks_secret` recognises although their values are not secrets.
 _HARMLESS_NAMES = frozenset({"progresstoken", "nextpagetoken", "pagetoken"})
 
+# The text of a number, as `str` writes it.
+_NUMBER = re.compile(r"-?[0-9][0-9.e+-]*")
+
 _CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -48,12 +53,14 @@ class SecretFilter:
     """Hides the secrets in texts and data: `values`, and the text of fields with the name of a
     secret."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_numbers", "_values")
 
     def __init__(self, values: Iterable[str] = ()) -> None:
+        forms = {form for value in values for form in _find_forms(value)}
+        secrets = {form for form in forms if len(form) >= _MIN_SECRET_CHARACTERS}
         # The longest first, because one secret may be a part of another.
-        secrets = {value for value in values if len(value) >= _MIN_SECRET_CHARACTERS}
         self._values = tuple(sorted(secrets, key=len, reverse=True))
+        self._numbers = frozenset(filter(_NUMBER.fullmatch, secrets))
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
@@ -67,7 +74,9 @@ class SecretFilter:
         value_type = type(value)
         if value_type is str:
             return self.text(value) if self._values else value
-        if value is None or value_type in (int, float, bool):
+        if value_type is int or value_type is float:
+            return HIDDEN if self._numbers and str(value) in self._numbers else value
+        if value is None or value_type is bool:
             return value
         if isinstance(value, Mapping):
             return {
@@ -85,6 +94,16 @@ class SecretFilter:
                 return HIDDEN
             return [HIDDEN if isinstance(item, str) else self.data(item) for item in value]
         return self.data(value)
+
+
+def _find_forms(value: str) -> Iterator[str]:
+    """Yield the forms in which a secret appears in output: as it is, line by line (each line of
+    stderr has a record of its own), and inside a JSON string."""
+    yield value
+    for line in value.splitlines():
+        yield line.strip()
+    for is_ascii in (True, False):
+        yield json.dumps(value, ensure_ascii=is_ascii)[1:-1]
 
 
 def find_secrets(
