@@ -36,13 +36,13 @@ class Filtered(NamedTuple):
     candidates           the extensions that remain
     diagnostics          the warnings
     disabled_candidates  the extensions that the `disabled` list removed
-    ambiguous_ids        as in `Report`
+    rivals               as in `Report`
     """
 
     candidates: tuple[Candidate, ...]
     diagnostics: tuple[Diagnostic, ...]
     disabled_candidates: tuple[Candidate, ...]
-    ambiguous_ids: Mapping[str, tuple[str, ...]]
+    rivals: Mapping[str, tuple[Candidate, ...]]
 
 
 def filter_candidates(
@@ -56,7 +56,7 @@ def filter_candidates(
     diagnostics = [_shadowed_diagnostic(loser, winner) for loser, winner in shadowed]
     removed_ids = {candidate.id for candidate in removed}
     diagnostics += [_absent_diagnostic(id, id in removed_ids) for id in absent_ids]
-    return Filtered(order(allowed), tuple(diagnostics), removed, _find_ambiguous_ids(shadowed))
+    return Filtered(order(allowed), tuple(diagnostics), removed, _find_rivals(shadowed))
 
 
 def prune(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
@@ -84,15 +84,15 @@ def dedupe(
     return tuple(winners.values()), tuple(shadowed)
 
 
-def _find_ambiguous_ids(
+def _find_rivals(
     shadowed: Iterable[tuple[Candidate, Candidate]],
-) -> dict[str, tuple[str, ...]]:
-    """Return the ids of candidates that were removed in favour of one in the same search path, with
-    the hooks that they declare. Between search paths the order is the operator's choice."""
-    found: dict[str, tuple[str, ...]] = {}
+) -> dict[str, tuple[Candidate, ...]]:
+    """Return the candidates that were removed in favour of one in the same search path, by id.
+    Between search paths the order is the operator's choice."""
+    found: dict[str, tuple[Candidate, ...]] = {}
     for loser, winner in shadowed:
         if loser.root_index == winner.root_index:
-            found[loser.id] = (*found.get(loser.id, ()), *loser.spec.declared_hooks)
+            found[loser.id] = (*found.get(loser.id, ()), loser)
     return found
 
 
@@ -147,7 +147,7 @@ def _shadowed_diagnostic(loser: Candidate, winner: Candidate) -> Diagnostic:
         path=loser.path,
         code="X0205",
         extension=loser.id,
-        message=f"{loser.id!r} was already found at {winner.path}; that one is used",
+        message=f"{loser.id!r} was already found at {winner.path}, so this one is not used",
         help="give one of them another id, or take one out of the search paths",
     )
 

@@ -120,8 +120,8 @@ class Report:
     disabled_count       the number of extensions that the `disabled` list removed
     disabled_candidates  the extensions that the `disabled` list removed
     invalid              the number of manifests that could not be read or used
-    ambiguous_ids        the ids that two packages in one search path have, each with the hooks that
-                         the packages declare which are not used
+    rivals               by id, the extensions that are not used because another one in the same
+                         search path has that id
     """
 
     candidates: tuple[Candidate, ...] = ()
@@ -130,7 +130,7 @@ class Report:
     disabled_count: int = 0
     disabled_candidates: tuple[Candidate, ...] = ()
     invalid: int = 0
-    ambiguous_ids: Mapping[str, tuple[str, ...]] = field(default_factory=empty_mapping)
+    rivals: Mapping[str, tuple[Candidate, ...]] = field(default_factory=empty_mapping)
 
     def every_diagnostic(self) -> Iterator[Diagnostic]:
         """Yield every problem, including those in `more`, which follow the first error of their

@@ -120,7 +120,7 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
         disabled_count=len(filtered.disabled_candidates),
         disabled_candidates=filtered.disabled_candidates,
         invalid=invalid,
-        ambiguous_ids=filtered.ambiguous_ids,
+        rivals=filtered.rivals,
     )
 
 

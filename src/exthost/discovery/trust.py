@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from exthost.config import Config
-from exthost.discovery.report import Report
+from exthost.discovery.report import Candidate, Report
 from exthost.spec import Permissions, Refusal, Spec, WriteGrant
 
 __all__ = ["refuse_untrusted"]
@@ -45,11 +45,15 @@ def _judge(
     missing_ids: list[str],
 ) -> Spec:
     spec = replace(spec, write_grants=grants)
-    hidden_hooks = report.ambiguous_ids.get(spec.id)
-    if hidden_hooks is not None:
-        hooks = tuple(dict.fromkeys((*spec.declared_hooks, *hidden_hooks)))
+    rivals = report.rivals.get(spec.id, ())
+    if rivals:
+        all_hooks = [*spec.declared_hooks]
+        for rival in rivals:
+            all_hooks += rival.spec.declared_hooks
+        hooks = tuple(dict.fromkeys(all_hooks))
         if spec.id in config.overrides or hooks != spec.declared_hooks:
-            return replace(spec, refusal=_ambiguous_refusal(spec), declared_hooks=hooks)
+            refusal = _rival_refusal(spec, rivals[0])
+            return replace(spec, refusal=refusal, declared_hooks=hooks)
     if missing_ids and not _is_held(spec) and not _is_named(config, spec):
         return replace(spec, refusal=_unnamed_refusal(missing_ids[0]))
     return spec
@@ -102,11 +106,12 @@ def _is_named(config: Config, spec: Spec) -> bool:
     return not ids.isdisjoint(config.overrides) or not ids.isdisjoint(allowlist)
 
 
-def _ambiguous_refusal(spec: Spec) -> Refusal:
+def _rival_refusal(spec: Spec, rival: Candidate) -> Refusal:
     return Refusal(
         "X0399",
-        "two packages in one search path have its id, so which of them it is cannot be trusted",
-        f"remove one of the two (exthost doctor {spec.id} names both), or give one another id",
+        f"two packages in one search path have its id, {spec.manifest_file} and {rival.path}, and "
+        "one may be there to take the place of the other",
+        "remove one of the two, or give it another id",
     )
 
 
