@@ -315,6 +315,14 @@ async def test_a_timeout_that_is_no_number_of_seconds_is_told(timeout: Any) -> N
             host["a"].stream("echo", timeout=timeout)
 
 
+async def test_a_call_whose_time_is_over_before_starts_no_extension() -> None:
+    async with exthost.Host.from_config(config(entry("a", start="lazy"))) as host:
+        for use in (host.call_tool, host.run_tool):
+            with pytest.raises(errors.CallTimeout, match="was not sent"):
+                await use("ext_a_echo", {}, timeout=-0.5)
+        assert host["a"].state == "admitted"
+
+
 async def test_a_call_in_another_loop_is_told_where_the_host_lives() -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
 

@@ -317,8 +317,8 @@ class Calls:
     async def _wait_for_start(self, name: str, timeout: float | None) -> None:
         """Wait until the extension is ready or cannot get ready. Raises CallTimeout after the time
         limit of the call of this tool."""
+        limit = self.factory.time_limit_of_tool(name, timeout)
         self._supervisor.request_start()
-        limit = self.factory.tool_limit if timeout is None else check_timeout(timeout)
         try:
             async with asyncio.timeout(limit):
                 await self._supervisor.wait_until_settled()

@@ -23,6 +23,7 @@ from exthost.errors import UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import check_name
+from exthost.extension.timeouts import require_time_left
 from exthost.host.api.host_api import HostApi
 from exthost.host.background import BackgroundServices, TraceTarget
 from exthost.host.config_reload import ConfigReloader, ReloadOutcome
@@ -269,9 +270,14 @@ class Host:
         calls = self._by_id[extension].calls
         return calls.call_tool(tool, arguments, timeout, context, wait, on_progress, check)
 
-    async def _find_and_call(self, name: str, *arguments: Any) -> ToolResult:
+    async def _find_and_call(
+        self, name: str, arguments: Any, timeout: float | None, *options: Any
+    ) -> ToolResult:
+        if timeout is not None:  # before an extension is started to find the tool
+            require_time_left("", name, timeout)
         tool = await self.find_tool(name)
-        return await self._by_id[tool.extension].calls.call_tool(tool.tool, *arguments)
+        calls = self._by_id[tool.extension].calls
+        return await calls.call_tool(tool.tool, arguments, timeout, *options)
 
     async def run_tool(
         self,
