@@ -307,6 +307,8 @@ async def test_a_timeout_that_is_no_number_of_seconds_is_told(timeout: Any) -> N
         for use in (
             host["a"].call("echo", 1, timeout=timeout),
             host.call_tool("a:echo", {"n": 1}, timeout=timeout),
+            host["a"].notify("echo", timeout=timeout),
+            host.hooks.run("before_tool_call", {}, timeout=timeout),
         ):
             with pytest.raises(errors.UsageError) as caught:
                 await asyncio.wait_for(use, 120)

@@ -334,7 +334,7 @@ class Calls:
         self._supervisor.idle.record_use()
         if timeout is not None:
             try:
-                async with asyncio.timeout(timeout):
+                async with asyncio.timeout(check_timeout(timeout)):
                     await session.drained()
             except TimeoutError:
                 raise CallTimeout(

@@ -23,7 +23,7 @@ from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
 from exthost.extension.facets import attach_facets, find_facet
 from exthost.extension.lifecycle import Health, State, health_in, lists_tools
-from exthost.extension.misuse import check_loop, check_name
+from exthost.extension.misuse import check_loop, check_name, check_timeout
 from exthost.extension.startup import Spawn, Starter
 from exthost.extension.stats import Counts, Stats, Totals, build_stats
 from exthost.extension.status import Status
@@ -261,9 +261,10 @@ class Extension(FacetAttributes):
         Calls in flight get `patience` seconds to finish first; None waits as long as their own
         limits. Then the processes are shut down by the steps of their dialect.
         """
+        seconds = math.inf if patience is None else check_timeout(patience, "patience")
         if not (self.queue.loop.is_closed() or self.queue.is_forked):
             check_loop(self.queue)
-        await self._supervisor.stop(math.inf if patience is None else patience)
+        await self._supervisor.stop(seconds)
         self._totals.remove(self._counts)
 
     async def drain(self) -> None:

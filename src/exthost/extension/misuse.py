@@ -15,10 +15,11 @@ from exthost.errors import UsageError
 from exthost.session.failures import used_after_fork_error
 
 
-def check_timeout(timeout: Any) -> float:
+def check_timeout(timeout: Any, argument: str = "timeout") -> float:
     """Return the timeout that a caller passed, in seconds. Raises UsageError if it is not a number.
 
-    NaN is refused as well: a deadline that is NaN would never pass.
+    NaN is refused as well: a deadline that is NaN would never pass. `argument` is the name of the
+    argument, for the error.
     """
     # A tuple of types, because evaluating `int | float` makes a new object each time.
     if isinstance(timeout, (int, float)) and timeout == timeout:
@@ -28,8 +29,8 @@ def check_timeout(timeout: Any) -> float:
             return math.inf
     raise UsageError(
         "X1318",
-        f"a timeout is a number of seconds, and not {timeout!r}",
-        help="write timeout=5; without a timeout, the limits of the extension apply",
+        f"{argument} is a number of seconds, and not {timeout!r:.60}",
+        help=f"write {argument}=5; without {argument}, the limits of the extension apply",
     )
 
 
