@@ -25,7 +25,7 @@ from exthost.dialects.find import find_dialect
 from exthost.dialects.meanings import OnProgress, Progress
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, NotFound, UsageError
-from exthost.extension.misuse import check_name, require_asyncio
+from exthost.extension.misuse import check_context, check_name, require_asyncio
 from exthost.names import nearest
 from exthost.offer import RegisteredTool
 from exthost.tool_result import ResultReader, ToolResult
@@ -217,7 +217,7 @@ class AttachedHost:
         if timeout is not None:
             params["timeout"] = timeout
         if context:
-            params["context"] = dict(context)
+            params["context"] = dict(check_context(context))
         if not wait:
             params["wait"] = False
         forward = None

@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import ToolCall, tool_as_method
 from exthost.dialects.steps import OneRequest, OneRequestOrMore, Operation
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import NotFound, UsageError
-from exthost.extension.misuse import check_name, check_timeout
+from exthost.extension.misuse import check_context, check_name, check_timeout
 from exthost.extension.timeouts import no_time_left_error, require_time_left
 from exthost.launch.limits import resolve_method_limits
 from exthost.offer import Tool
@@ -141,6 +142,8 @@ class CallFactory:
         tool, name, quick_check, checker = prepared
         if arguments is None:
             arguments = {}
+        if context is not EMPTY_MAPPING:
+            context = check_context(context)
         try:
             is_valid = quick_check is not None and quick_check(arguments)
         except KeyboardInterrupt:

@@ -22,7 +22,7 @@ from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
-from exthost.extension.misuse import check_name
+from exthost.extension.misuse import check_context, check_name
 from exthost.extension.timeouts import require_time_left
 from exthost.host.api.host_api import HostApi
 from exthost.host.background import BackgroundServices, TraceTarget
@@ -229,7 +229,7 @@ class Host:
         """Publish an event of your own program under a dotted name (`kind`) such as
         `turn.started`: on the bus, and to the extensions that subscribe to such names (event
         sinks). A dialect may pass on parts of `context`, as it does for calls."""
-        self.events.publish(HostEvent(kind, event, source, context))
+        self.events.publish(HostEvent(kind, event, source, check_context(context)))
 
     async def flush_events(self) -> None:
         """Wait until the events published so far are sent to the event sinks, or dropped."""
@@ -350,7 +350,7 @@ class Host:
 
     async def configure(self, extension: str, key: str, value: str) -> None:
         """Store a setting of an extension, and notify its processes that subscribed to it."""
-        await self._api.configure(extension, key, value)
+        await self._api.configure(self[extension].id, key, value)
 
     # -- life --------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from exthost.dialects.meanings import OnProgress
 from exthost.errors import CallFailed
 from exthost.extension.extension import Extension
+from exthost.extension.misuse import check_context
 from exthost.extension.timeouts import require_time_left
 from exthost.host.hooked_call import HookedCall
 from exthost.host.hooks import Hooks
@@ -61,7 +62,8 @@ class ToolRunner:
         call = partial(self._call_tool, timeout=timeout, context=context, on_progress=on_progress)
         if not self._hooks.may_be_called():
             return await call(name, arguments, check=check)
-        if timeout is not None:  # before the hooks run
+        context = check_context(context)  # before the hooks run
+        if timeout is not None:
             require_time_left("", name, timeout)
         tool = await self._finder.find(name)
         call_found = partial(call, tool.name, check=False)
