@@ -47,6 +47,9 @@ async def test_arguments_of_a_wrong_type_are_told_as_by_a_host(tmp_path: Path) -
                 with pytest.raises(errors.UsageError) as caught:
                     await one.call_tool(name, {"text": "x"}, context=wrong)
                 assert caught.value.code == "X1338"
+            with pytest.raises(errors.UsageError) as caught:
+                await one.call_tool("ext_text_shout", {"text": "x"}, on_progress=wrong)
+            assert caught.value.code == "X1332"
             with pytest.raises(errors.CallTimeout, match="was not sent"):
                 await one.call_tool("ext_text_shout", {"text": "x"}, timeout=-1)
 

@@ -304,11 +304,14 @@ async def test_a_hook_that_may_not_block_is_passed_over_and_seen(tmp_path: Path)
         assert not outcome.stopped and [one.extension for one in outcome.passed_over] == ["eye"]
 
 
-async def test_no_hook_runs_for_a_call_whose_time_is_over_before(tmp_path: Path) -> None:
+async def test_no_hook_runs_for_a_call_that_cannot_be_made(tmp_path: Path) -> None:
     guarded(tmp_path, {"action": "block", "reason": "no"})
     async with exthost.Host.from_config(document(tmp_path)) as host:
         error = await failing(host.run_tool(TOOL, {"a": 1}, timeout=-0.5))
         assert isinstance(error, CallTimeout)
+        nothing_to_call: Any = 5
+        error = await failing(host.run_tool(TOOL, {"a": 1}, on_progress=nothing_to_call))
+        assert error.code == "X1332"
         assert host["guard"].stats.calls == 0
 
 

@@ -317,6 +317,20 @@ async def test_a_timeout_that_is_no_number_of_seconds_is_told(timeout: Any) -> N
             host["a"].stream("echo", timeout=timeout)
 
 
+async def listen(progress: Any) -> None:
+    raise AssertionError
+
+
+@pytest.mark.parametrize("on_progress", [5, "print", listen])
+async def test_a_progress_callback_that_would_never_run_is_told(on_progress: Any) -> None:
+    async with exthost.Host.from_config(config(entry("a"))) as host:
+        for use in (host.call_tool, host.run_tool):
+            with pytest.raises(errors.UsageError, match="on_progress is a") as caught:
+                await use("ext_a_echo", {"n": 1}, on_progress=on_progress)
+            assert caught.value.code == "X1332"
+        assert host["a"].stats.calls == 0
+
+
 async def test_a_call_whose_time_is_over_before_starts_no_extension() -> None:
     async with exthost.Host.from_config(config(entry("a", start="lazy"))) as host:
         for use in (host.call_tool, host.run_tool):

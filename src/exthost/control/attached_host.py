@@ -25,6 +25,7 @@ from exthost.dialects.find import find_dialect
 from exthost.dialects.meanings import OnProgress, Progress
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, NotFound, UsageError
+from exthost.events import check_callback
 from exthost.extension.misuse import check_context, check_name, require_asyncio
 from exthost.names import nearest
 from exthost.offer import RegisteredTool
@@ -223,7 +224,7 @@ class AttachedHost:
         forward = None
         if on_progress is not None:
             params["progress"] = True
-            forward = partial(_forward_progress, on_progress)
+            forward = partial(_forward_progress, check_callback(on_progress, "on_progress"))
         client = self._client or self._connected()
         reply = await client.send("call", extension, params, forward)
         if "error_reply" in reply:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from exthost.dialects.meanings import OnProgress
 from exthost.errors import CallFailed
+from exthost.events import check_callback
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import check_context
 from exthost.extension.timeouts import require_time_left
@@ -63,6 +64,8 @@ class ToolRunner:
         if not self._hooks.may_be_called():
             return await call(name, arguments, check=check)
         context = check_context(context)  # before the hooks run
+        if on_progress is not None:
+            check_callback(on_progress, "on_progress")
         if timeout is not None:
             require_time_left("", name, timeout)
         tool = await self._finder.find(name)
