@@ -317,6 +317,15 @@ async def test_a_timeout_that_is_no_number_of_seconds_is_told(timeout: Any) -> N
             host["a"].stream("echo", timeout=timeout)
 
 
+async def test_arguments_that_are_no_json_are_told_and_nothing_is_sent() -> None:
+    async with exthost.Host.from_config(config(entry("a"))) as host:
+        for arguments in (b"x", {"x"}):
+            with pytest.raises(errors.UsageError) as caught:
+                await host.call_tool("ext_a_shout", arguments)
+            assert caught.value.code == "X1301"
+        assert host["a"].stats.calls == 0
+
+
 async def listen(progress: Any) -> None:
     raise AssertionError
 
