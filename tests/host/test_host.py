@@ -13,6 +13,7 @@ import pytest
 
 import exthost
 from exthost import errors
+from exthost.config import spec_from_mapping
 from exthost.events import EVERYTHING, CallEnded, OfferChanged, StateChanged
 from exthost.extension.lifecycle import Event, State, step
 from tests.dialects.requirements import shows
@@ -250,10 +251,19 @@ async def test_a_host_that_is_not_open_says_so(when: str) -> None:
     if when == "after":
         async with host:
             pass
-    for use in (lambda: host.call_tool("ext_a_echo", {}), lambda: host.find_tool("echo")):
+    for use in (
+        lambda: host.call_tool("ext_a_echo", {}),
+        lambda: host.find_tool("echo"),
+        lambda: host.load(entry("b")),
+        lambda: host.replace(spec_from_mapping(entry("b"))),
+        lambda: host.reload(config(entry("b"))),
+        lambda: host.configure("a", "key", "value"),
+        lambda: host.unload("a"),
+    ):
         with pytest.raises(errors.UsageError) as caught:
             await use()
         assert caught.value.code == "X1315"
+    assert not len(host)
     with pytest.raises(errors.UsageError) as caught:
         host["a"]
     assert caught.value.code == "X1315"

@@ -411,8 +411,9 @@ def test_after_close_no_thread_is_taken_for_that_of_the_loop() -> None:
         host.close()
         thread: Any = ext.loop_thread._thread
         thread._ident = threading.get_ident()  # the system may give its number to another thread
-        with pytest.raises(errors.ExtensionGone):
+        with pytest.raises(errors.UsageError) as caught:
             ext.call("echo", 1, timeout=SECONDS)
+        assert caught.value.code == "X1315"
 
 
 def test_another_thread_may_close_the_host_during_a_read(never_unused: None) -> None:

@@ -23,7 +23,6 @@ from exthost.errors import UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import check_context, check_name
-from exthost.extension.timeouts import require_time_left
 from exthost.host.api.host_api import HostApi
 from exthost.host.background import BackgroundServices, TraceTarget
 from exthost.host.config_reload import ConfigReloader, ReloadOutcome
@@ -167,6 +166,7 @@ class Host:
         Return when it is ready, or at once if it starts at first use. If it does not get ready, it
         is removed, and the error is raised.
         """
+        self._extensions.require_open()
         if isinstance(entry, Spec):
             spec = entry
         else:
@@ -198,13 +198,14 @@ class Host:
         Subscribers of events see a single extension. Events about the new one begin when it
         replaces the old one, with what differs between the two; those about the old one end then.
         """
+        self._extensions.require_open()
         complete_spec = await self._api.with_stored_settings(self.config.apply_overrides(spec))
         await self._extensions.replace(complete_spec, before, self._factory)
 
     async def reload(self, source: str | Path | Mapping[str, Any] | None = None) -> ReloadOutcome:
         """Read the config again, or read `source` instead. Added extensions start, changed ones are
         replaced, removed ones end after their calls in flight. An invalid config only raises."""
-        self._extensions.check_loop()
+        self._extensions.require_open()
         if source is None and self.config.folder is None:
             raise UsageError("X1382", "this host has no config file to read again")
         config = await asyncio.to_thread(read_config, source or self.config.origin)
@@ -265,19 +266,12 @@ class Host:
         except TypeError:  # it has no hash, so it is no string: `find_tool` raises the error
             owner = None
         if owner is None:
-            return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
+            return self._runner.find_and_call(
+                name, arguments, timeout, context, wait, on_progress, check
+            )
         extension, tool = owner
         calls = self._by_id[extension].calls
         return calls.call_tool(tool, arguments, timeout, context, wait, on_progress, check)
-
-    async def _find_and_call(
-        self, name: str, arguments: Any, timeout: float | None, *options: Any
-    ) -> ToolResult:
-        if timeout is not None:  # before an extension is started to find the tool
-            require_time_left("", name, timeout)
-        tool = await self.find_tool(name)
-        calls = self._by_id[tool.extension].calls
-        return await calls.call_tool(tool.tool, arguments, timeout, *options)
 
     async def run_tool(
         self,

@@ -1,4 +1,5 @@
-"""Implements `host.run_tool`: calls a tool by its name, with the hooks before and after it."""
+"""Implements `host.run_tool`: calls a tool by its name, with the hooks before and after it. Also
+calls a tool for `host.call_tool`, if the tool has to be found first."""
 
 from collections.abc import Coroutine, Mapping
 from functools import partial
@@ -35,7 +36,7 @@ class CallTool(Protocol):
 
 
 class ToolRunner:
-    """Runs the tools of one host with their hooks."""
+    """Finds and runs the tools of one host."""
 
     def __init__(
         self,
@@ -48,6 +49,17 @@ class ToolRunner:
         self._hooks = hooks
         self._extensions = extensions
         self._call_tool = call_tool
+
+    async def find_and_call(
+        self, name: str, arguments: Any, timeout: float | None, *options: Any
+    ) -> ToolResult:
+        """Find the tool, starting extensions if needed, and call it without hooks. The parameters
+        are those of `host.call_tool`."""
+        if timeout is not None:  # before an extension is started
+            require_time_left("", name, timeout)
+        tool = await self._finder.find(name)
+        calls = self._extensions[tool.extension].calls
+        return await calls.call_tool(tool.tool, arguments, timeout, *options)
 
     async def run(
         self,
