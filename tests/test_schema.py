@@ -1,9 +1,11 @@
 """Arguments against input schemas: what is found, what is let through, what must not happen."""
 
+import datetime
 import socket
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -232,9 +234,34 @@ def test_a_schema_that_refers_to_itself_is_checked() -> None:
     ]
 
 
-@pytest.mark.parametrize("arguments", [{"a": "\ud800"}, {"a": object()}, {1: 2}, {"a": b"x"}])
+@pytest.mark.parametrize("arguments", [{"a": "\ud800"}, {"a": object()}, object()])
 def test_arguments_the_checker_cannot_read_are_let_through(arguments: Any) -> None:
     assert checker({"properties": {"a": {"type": "integer"}}}).problems(arguments) == []
+
+
+@dataclass
+class Point:
+    x: Any
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (b"x", ['arguments: the value is not of type "object"']),
+        ({1, 2}, ['arguments: the value is not of type "object"']),
+        (datetime.date(2026, 1, 1), ['arguments: the value is not of type "object"']),
+        ({"x": b"x"}, ['arguments.x: the value is not of type "integer"']),
+        (Point("a"), ['arguments.x: the value is not of type "integer"']),
+        (Point(1), []),
+        ({1: 2}, []),
+    ],
+    ids=repr,
+)
+def test_values_of_other_types_are_checked_as_they_would_be_sent(
+    arguments: Any, said: list[str]
+) -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    assert checker(schema).problems(arguments) == said
 
 
 def test_a_pattern_that_was_given_up_on_says_nothing() -> None:

@@ -272,6 +272,7 @@ Event: TypeAlias = (
 EVERYTHING: tuple[type[Any], ...] = get_args(Event)
 """Every class of event, for `subscribe`."""
 
+F = TypeVar("F")
 E = TypeVar("E", bound=tuple[Any, ...])
 E2 = TypeVar("E2", bound=tuple[Any, ...])
 E3 = TypeVar("E3", bound=tuple[Any, ...])
@@ -349,13 +350,20 @@ def _check_subscription(kinds: tuple[Any, ...], listener: Any) -> None:
                 f"{kind!r} is not a kind of event, so the listener would never be called",
                 help=f"pass a class of exthost.events: {class_names}",
             )
-    if not callable(listener):
+    check_callback(listener, "a listener")
+
+
+def check_callback(function: F, name: str) -> F:
+    """Return a function that is called when something happens. Raises UsageError if it cannot be
+    called, or if nobody would await it. `name` is its name in the error."""
+    if not callable(function):
         raise UsageError(
-            "X1332", f"a listener is a function, and not {listener!r}", help="pass a plain function"
+            "X1332", f"{name} is a function, and not {function!r:.60}", help="pass a plain function"
         )
-    if inspect.iscoroutinefunction(listener):
+    if inspect.iscoroutinefunction(function):
         raise UsageError(
             "X1332",
-            "a listener is a plain function, and this one is asynchronous: nobody would await it",
-            help="write `def`; start a task in it, or put the event in a queue",
+            f"{name} is a plain function, and this one is asynchronous: nobody would await it",
+            help="write `def`; start a task in it, or put what it is given in a queue",
         )
+    return function

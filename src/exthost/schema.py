@@ -24,7 +24,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Protocol
 
+from exthost.errors import UsageError
 from exthost.schema_survey import Survey, shorten
+from exthost.wire import jsontext
 
 # Enough to correct a call; the sixth problem is usually a consequence of the first.
 MAX_PROBLEMS = 5
@@ -120,19 +122,28 @@ class Checker:
         The list is empty if there is no problem or nothing can be checked. `noun` is what the
         sentences call the value.
         """
-        if self._validator is None or not self._can_check(arguments):
-            return []
         try:
-            if self._validator.is_valid(arguments):  # takes half the time of `iter_errors`
-                return []
-            errors = islice(self._validator.iter_errors(arguments), MAX_PROBLEMS)
-            sentences = [
-                _describe_error(error, noun) for error in errors if not _is_undecided(error)
-            ]
+            return self._find_problems(arguments, noun)
         except BaseException as error:
             if not _is_from_validator(error):
                 raise
+        # The validator does not know the type of a value: bytes, a set, a dataclass. What would be
+        # sent instead is checked.
+        try:
+            return self._find_problems(jsontext.decode(jsontext.encode(arguments)), noun)
+        except BaseException as error:
+            if not isinstance(error, UsageError) and not _is_from_validator(error):
+                raise
             return []  # for example lone surrogates, which JSON allows and the validator does not
+
+    def _find_problems(self, arguments: Any, noun: str) -> list[str]:
+        """Return the problems, or raise an error of the validator."""
+        if self._validator is None or not self._can_check(arguments):
+            return []
+        if self._validator.is_valid(arguments):  # takes half the time of `iter_errors`
+            return []
+        errors = islice(self._validator.iter_errors(arguments), MAX_PROBLEMS)
+        sentences = [_describe_error(error, noun) for error in errors if not _is_undecided(error)]
         return list(dict.fromkeys(sentences))
 
     def _can_check(self, arguments: Any) -> bool:

@@ -39,6 +39,21 @@ async def both(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
         yield host, attached
 
 
+async def test_arguments_of_a_wrong_type_are_told_as_by_a_host(tmp_path: Path) -> None:
+    wrong: Any = 5
+    async with both(tmp_path) as (host, attached):
+        for one in (host, attached):
+            for name in ("ext_text_shout", "ext_toy_fail"):
+                with pytest.raises(errors.UsageError) as caught:
+                    await one.call_tool(name, {"text": "x"}, context=wrong)
+                assert caught.value.code == "X1338"
+            with pytest.raises(errors.UsageError) as caught:
+                await one.call_tool("ext_text_shout", {"text": "x"}, on_progress=wrong)
+            assert caught.value.code == "X1332"
+            with pytest.raises(errors.CallTimeout, match="was not sent"):
+                await one.call_tool("ext_text_shout", {"text": "x"}, timeout=-1)
+
+
 async def test_calls_have_the_results_and_errors_of_a_host(tmp_path: Path) -> None:
     async with both(tmp_path) as (host, attached):
         for one in (host, attached):

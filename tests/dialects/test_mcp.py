@@ -335,6 +335,20 @@ async def test_the_context_is_passed_on_where_that_is_wanted() -> None:
         assert said(result) == {"_meta": {"agent_id": "a1", "session_id": None}}
 
 
+@pytest.mark.parametrize("options", [{}, {"context_passthrough": True}])
+async def test_a_context_that_is_no_mapping_is_told_and_none_is_an_empty_one(
+    options: dict[str, Any],
+) -> None:
+    async with child(options=options) as ext:
+        nothing: Any = None
+        wrong: list[Any] = [5, ["agent_id"]]
+        for context in wrong:
+            error = await failing(ext.call_tool("echo", {}, context=context))
+            assert isinstance(error, UsageError) and error.code == "X1338"
+        await ext.call_tool("echo", {}, context=nothing)
+        assert (ext.stats.calls, ext.stats.result) == (1, 1)
+
+
 # -- progress, timeouts, cancelling ----------------------------------------------------------
 
 

@@ -158,6 +158,38 @@ async def test_a_call_that_was_never_sent_does_not_count() -> None:
         assert ext.state == "starting" and ext.stats.breaker == "closed"
 
 
+@pytest.mark.parametrize("timeout", [0, 0.0, -0.5])
+async def test_a_call_whose_time_is_over_before_is_not_accepted_and_does_not_count(
+    timeout: float,
+) -> None:
+    ledger = Ledger()
+    sent: list[Any] = []
+    async with hostile(breaker=SETTINGS, events=ledger.bus) as ext:
+        ext.traffic.subscribe(sent.append)
+        for _ in range(5):
+            for use in (
+                ext.call("echo", timeout=timeout),
+                ext.call_tool("echo", {}, timeout=timeout),
+                ext.check_health(timeout=timeout),
+            ):
+                error = await failing(use)
+                assert isinstance(error, CallTimeout) and error.code == "X0801"
+                assert "was not sent" in error.message
+        with pytest.raises(CallTimeout):
+            ext.stream("echo", timeout=timeout)
+        assert (ext.state, ext.stats.breaker, ext.health) == ("ready", "closed", "running")
+        ledger.settle(ext)
+        assert not sent
+        assert await ext.call("echo", 1) == 1
+
+
+async def test_a_call_whose_time_is_over_before_starts_nothing() -> None:
+    async with closing(unstarted(start="lazy")) as ext:
+        for use in (ext.call("echo", timeout=-1), ext.call_tool("echo", {}, timeout=-1)):
+            assert isinstance(await failing(use), CallTimeout)
+        assert ext.state == "discovered"
+
+
 async def test_a_fresh_process_that_does_not_come_up_is_a_failed_probe(
     tmp_path: Path, clock: Clock
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import exthost
 from exthost.config import spec_from_mapping
-from exthost.errors import CallTimeout, ExthostError, HandshakeFailed
+from exthost.errors import CallTimeout, ExthostError, HandshakeFailed, UsageError
 from exthost.messages import Request
 from tests.dialects.requirements import shows
 from tests.extension.test_restarting import crash, follows_the_table
@@ -209,6 +209,19 @@ async def test_draining_waits_for_calls_under_way_and_not_for_ever() -> None:
         await ext.drain()
         assert time.monotonic() - began >= 0.2
         assert (await kept).code == "X1005"
+
+
+@pytest.mark.parametrize("patience", ["1s", float("nan"), [1]])
+async def test_a_patience_that_is_no_number_of_seconds_is_told_and_nothing_ends(
+    patience: Any,
+) -> None:
+    async with hostile() as ext:
+        error = await asyncio.wait_for(failing(ext.close(patience=patience)), 60)
+        assert isinstance(error, UsageError) and error.code == "X1318"
+        assert error.message.startswith("patience is a number of seconds")
+        assert ext.state == "ready"
+        await ext.restart()
+        assert await ext.call("echo", 1) == 1
 
 
 async def test_who_has_less_patience_ends_the_draining_of_another() -> None:

@@ -14,7 +14,7 @@ import pytest
 import exthost
 from exthost import SyncHost
 from exthost.config import config_from_mapping
-from exthost.errors import CallFailed, ConfigError, ExthostError, Refused
+from exthost.errors import CallFailed, CallTimeout, ConfigError, ExthostError, Refused
 from exthost.events import HookFailed
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
@@ -302,6 +302,17 @@ async def test_a_hook_that_may_not_block_is_passed_over_and_seen(tmp_path: Path)
         assert result.data == {"a": 1} and "after_tool_call of eye" in result.warnings[0]
         outcome = await host.hooks.run("before_message", {"message": "hi"})
         assert not outcome.stopped and [one.extension for one in outcome.passed_over] == ["eye"]
+
+
+async def test_no_hook_runs_for_a_call_that_cannot_be_made(tmp_path: Path) -> None:
+    guarded(tmp_path, {"action": "block", "reason": "no"})
+    async with exthost.Host.from_config(document(tmp_path)) as host:
+        error = await failing(host.run_tool(TOOL, {"a": 1}, timeout=-0.5))
+        assert isinstance(error, CallTimeout)
+        nothing_to_call: Any = 5
+        error = await failing(host.run_tool(TOOL, {"a": 1}, on_progress=nothing_to_call))
+        assert error.code == "X1332"
+        assert host["guard"].stats.calls == 0
 
 
 # -- who sees it -----------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import pytest
 
 import exthost
 from exthost import errors
+from exthost.config import spec_from_mapping
 from exthost.events import EVERYTHING, CallEnded, OfferChanged, StateChanged
 from exthost.extension.lifecycle import Event, State, step
 from tests.dialects.requirements import shows
@@ -250,10 +251,19 @@ async def test_a_host_that_is_not_open_says_so(when: str) -> None:
     if when == "after":
         async with host:
             pass
-    for use in (lambda: host.call_tool("ext_a_echo", {}), lambda: host.find_tool("echo")):
+    for use in (
+        lambda: host.call_tool("ext_a_echo", {}),
+        lambda: host.find_tool("echo"),
+        lambda: host.load(entry("b")),
+        lambda: host.replace(spec_from_mapping(entry("b"))),
+        lambda: host.reload(config(entry("b"))),
+        lambda: host.configure("a", "key", "value"),
+        lambda: host.unload("a"),
+    ):
         with pytest.raises(errors.UsageError) as caught:
             await use()
         assert caught.value.code == "X1315"
+    assert not len(host)
     with pytest.raises(errors.UsageError) as caught:
         host["a"]
     assert caught.value.code == "X1315"
@@ -307,12 +317,45 @@ async def test_a_timeout_that_is_no_number_of_seconds_is_told(timeout: Any) -> N
         for use in (
             host["a"].call("echo", 1, timeout=timeout),
             host.call_tool("a:echo", {"n": 1}, timeout=timeout),
+            host["a"].notify("echo", timeout=timeout),
+            host.hooks.run("before_tool_call", {}, timeout=timeout),
         ):
             with pytest.raises(errors.UsageError) as caught:
                 await asyncio.wait_for(use, 120)
             assert caught.value.code == "X1318"
         with pytest.raises(errors.UsageError):
             host["a"].stream("echo", timeout=timeout)
+
+
+async def test_arguments_that_are_no_json_are_told_and_nothing_is_sent() -> None:
+    async with exthost.Host.from_config(config(entry("a"))) as host:
+        for arguments in (b"x", {"x"}):
+            with pytest.raises(errors.UsageError) as caught:
+                await host.call_tool("ext_a_shout", arguments)
+            assert caught.value.code == "X1301"
+        assert host["a"].stats.calls == 0
+
+
+async def listen(progress: Any) -> None:
+    raise AssertionError
+
+
+@pytest.mark.parametrize("on_progress", [5, "print", listen])
+async def test_a_progress_callback_that_would_never_run_is_told(on_progress: Any) -> None:
+    async with exthost.Host.from_config(config(entry("a"))) as host:
+        for use in (host.call_tool, host.run_tool):
+            with pytest.raises(errors.UsageError, match="on_progress is a") as caught:
+                await use("ext_a_echo", {"n": 1}, on_progress=on_progress)
+            assert caught.value.code == "X1332"
+        assert host["a"].stats.calls == 0
+
+
+async def test_a_call_whose_time_is_over_before_starts_no_extension() -> None:
+    async with exthost.Host.from_config(config(entry("a", start="lazy"))) as host:
+        for use in (host.call_tool, host.run_tool):
+            with pytest.raises(errors.CallTimeout, match="was not sent"):
+                await use("ext_a_echo", {}, timeout=-0.5)
+        assert host["a"].state == "admitted"
 
 
 async def test_a_call_in_another_loop_is_told_where_the_host_lives() -> None:

@@ -14,7 +14,14 @@ from exthost.dialects.calls import HookCall
 from exthost.dialects.synaps.dialect import DIALECT
 from exthost.dialects.synaps.hooks import hook_event
 from exthost.dialects.value_result import VALUE_RESULT
-from exthost.errors import CallFailed, ExthostError, ProtocolViolation, Refused, UsageError
+from exthost.errors import (
+    CallFailed,
+    ExthostError,
+    NotFound,
+    ProtocolViolation,
+    Refused,
+    UsageError,
+)
 from exthost.host.api import external_changes
 from exthost.host.hooks import Confirmation
 from exthost.host.tool_loop import complete_with_tools, cut_to_bytes
@@ -23,6 +30,7 @@ from tests.dialects.requirements import shows
 from tests.extensions.driving import failing, until
 from tests.extensions.roder import entry as roder_entry
 from tests.extensions.synaps_tree import plugin
+from tests.host.test_host import entry
 
 BEFORE = {"hook": "before_tool_call"}
 ECHO = "ext_tools_echo"
@@ -375,6 +383,32 @@ def test_the_blocking_face_completes_and_configures(tmp_path: Path) -> None:
         host.configure("model", "k", "v")
 
 
+async def test_a_setting_that_cannot_be_stored_is_told(tmp_path: Path) -> None:
+    plugin(tmp_path / "notes")
+    wrong: Any = 5
+    async with exthost.Host(config(tmp_path)) as host:
+        for key, value, code in ((wrong, "red", "X1335"), ("color", wrong, "X1338")):
+            with pytest.raises(UsageError) as refused:
+                await host.configure("notes", key, value)
+            assert refused.value.code == code
+        with pytest.raises(NotFound, match="there is no extension 'note'") as unknown:
+            await host.configure("note", "color", "red")
+        assert "'notes'" in unknown.value.help
+
+
+async def test_neither_a_hook_nor_an_event_gets_a_context_that_is_no_mapping(
+    tmp_path: Path,
+) -> None:
+    plugin(tmp_path / "notes", hooks=[{"hook": "before_tool_call"}])
+    wrong: Any = 5
+    async with exthost.Host(config(tmp_path)) as host:
+        with pytest.raises(UsageError) as refused:
+            await host.run_tool("notes:env", context=wrong)
+        assert refused.value.code == "X1338"
+        with pytest.raises(UsageError):
+            host.emit("turn.started", context=wrong)
+
+
 # -- settings, secrets, config ---------------------------------------------------------------
 
 
@@ -500,7 +534,11 @@ async def test_who_subscribed_is_told_of_what_another_host_changes(
         messages = map(json.loads, heard.read_text().splitlines())
         return [one["params"]["value"] for one in messages if one.get("method") == "config.changed"]
 
-    async with exthost.Host(config(tmp_path / "p")) as host, exthost.Host() as other:
+    same = {"extensions": [entry("watcher", start="lazy")]}
+    async with (
+        exthost.Host(config(tmp_path / "p")) as host,
+        exthost.Host.from_config(same) as other,
+    ):
         await other.configure("watcher", "a", "theirs")
         await until(lambda: changes() == ["theirs"])
         await host.configure("watcher", "a", "ours")

@@ -67,6 +67,27 @@ def test_a_signal_between_the_request_and_the_wait_cancels_the_call(
         assert (host["h"].stats.cancelled, host["h"].stats.in_flight) == (1, 0)
 
 
+@pytest.mark.parametrize("timeout", [0, -0.5])
+def test_a_call_whose_time_is_over_before_is_not_accepted(timeout: float) -> None:
+    breaker = {"failures": 3, "open": "10m"}
+    lazy = entry("lazy", start="lazy")
+    with exthost.SyncHost.from_config(config(entry("a", breaker=breaker), lazy)) as host:
+        for _ in range(5):
+            for use in (
+                partial(host["a"].call, "echo", 1),
+                partial(host["a"].call_tool, "echo", {}),
+                partial(host.call_tool, "ext_a_echo", {}),
+                partial(host.run_tool, "ext_a_echo", {}),
+                partial(host.call_tool, "ext_lazy_echo", {}),
+            ):
+                with pytest.raises(errors.CallTimeout, match="was not sent") as caught:
+                    use(timeout=timeout)
+                assert caught.value.code == "X0801"
+        assert (host["a"].stats.calls, host["a"].stats.breaker) == (0, "closed")
+        assert host["lazy"].state == "admitted"
+        assert host.call_tool("ext_a_echo", {"n": 1}).data == {"n": 1}
+
+
 def test_a_request_of_the_loop_and_one_of_a_thread_have_different_ids() -> None:
     with (
         exthost.SyncHost.from_config(config(entry("a"))) as host,

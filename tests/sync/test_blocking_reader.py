@@ -1,8 +1,10 @@
 """Blocking callers that read their replies themselves, from a pipe that the event loop has lent."""
 
 import errno
+import itertools
 import os
 import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -10,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -406,13 +408,62 @@ def test_a_session_that_ends_while_a_reply_is_handled_ends_its_call_once() -> No
         assert ext.call("echo", 2, timeout=SECONDS) == 2
 
 
+class TimeLimit(Exception):
+    """What a signal handler raises."""
+
+
+def run_interrupted(function: Callable[[], None], line: int) -> bool:
+    """Run this function and raise TimeLimit before its line of this number, in the order of the
+    run, as a signal handler can at any line. Return whether there was such a line."""
+    left = line
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal left
+        if event == "line":
+            left -= 1
+            if left == 0:
+                raise TimeLimit
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    finally:
+        sys.settrace(before)
+    return left <= 0
+
+
+def test_an_exception_of_a_signal_handler_comes_out_of_each_line_of_a_request_for_a_loan() -> None:
+    busy_loop = SimpleNamespace(call_soon_threadsafe=lambda function: None)
+    owner: Any = SimpleNamespace(loop=busy_loop)
+    conversation: Any = SimpleNamespace(decode=None)
+    reader: Any = SimpleNamespace(loan=None)
+
+    def request_loan() -> None:
+        callers = BlockingReader(reader, conversation, owner)
+        for _ in range(3):
+            callers.count_call()
+        assert callers._is_requested
+
+    for line in itertools.count(1):
+        try:
+            was_reached = run_interrupted(request_loan, line)
+        except TimeLimit:
+            continue
+        assert not was_reached
+        break
+    assert line > 10
+
+
 def test_after_close_no_thread_is_taken_for_that_of_the_loop() -> None:
     with opened() as (host, ext):
         host.close()
         thread: Any = ext.loop_thread._thread
         thread._ident = threading.get_ident()  # the system may give its number to another thread
-        with pytest.raises(errors.ExtensionGone):
+        with pytest.raises(errors.UsageError) as caught:
             ext.call("echo", 1, timeout=SECONDS)
+        assert caught.value.code == "X1315"
 
 
 def test_another_thread_may_close_the_host_during_a_read(never_unused: None) -> None:

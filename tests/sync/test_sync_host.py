@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from exthost.session.replies import DELIVER
 from exthost.sync.blocking_call import BlockingCall
 from exthost.sync.loop_thread import LoopThread
 from tests.extensions.driving import command
-from tests.host.test_host import FRAGILE, config, entry
+from tests.host.test_host import FRAGILE, TEXT, config, entry
 from tests.toys import stepper
 
 
@@ -111,6 +112,25 @@ def test_a_host_that_is_not_open_says_so() -> None:
         with pytest.raises(errors.UsageError) as caught:
             use()
         assert caught.value.code == "X1315" and "with `with`" in caught.value.help
+
+
+def test_an_extension_that_is_kept_after_its_host_says_that_the_host_is_not_open() -> None:
+    with exthost.SyncHost.from_config(config(entry("a"))) as host:
+        of_host = host["a"]
+        assert of_host.call_tool("echo", {"n": 1}).data == {"n": 1}
+    with exthost.sync_connect([sys.executable, "-S", "-E", TEXT], dialect="morphir") as connected:
+        assert connected.call("echo", 1) == 1
+    for ext in (of_host, connected):
+        uses: list[Callable[[], Any]] = [
+            partial(ext.call_tool, "echo", {"n": 1}),
+            partial(ext.call, "echo", 1),
+            ext.restart,
+            ext.start,
+        ]
+        for use in uses:
+            with pytest.raises(errors.UsageError) as caught:
+                use()
+            assert caught.value.code == "X1315"
 
 
 @pytest.mark.parametrize("name", [None, ["a"], {"a": 1}])

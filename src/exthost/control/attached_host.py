@@ -25,7 +25,8 @@ from exthost.dialects.find import find_dialect
 from exthost.dialects.meanings import OnProgress, Progress
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, NotFound, UsageError
-from exthost.extension.misuse import check_name, require_asyncio
+from exthost.events import check_callback
+from exthost.extension.misuse import check_context, check_name, require_asyncio
 from exthost.names import nearest
 from exthost.offer import RegisteredTool
 from exthost.tool_result import ResultReader, ToolResult
@@ -217,13 +218,13 @@ class AttachedHost:
         if timeout is not None:
             params["timeout"] = timeout
         if context:
-            params["context"] = dict(context)
+            params["context"] = dict(check_context(context))
         if not wait:
             params["wait"] = False
         forward = None
         if on_progress is not None:
             params["progress"] = True
-            forward = partial(_forward_progress, on_progress)
+            forward = partial(_forward_progress, check_callback(on_progress, "on_progress"))
         client = self._client or self._connected()
         reply = await client.send("call", extension, params, forward)
         if "error_reply" in reply:

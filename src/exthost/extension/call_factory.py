@@ -13,8 +13,10 @@ from typing import Any, TypeAlias
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import ToolCall, tool_as_method
 from exthost.dialects.steps import OneRequest, OneRequestOrMore, Operation
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import NotFound, UsageError
-from exthost.extension.misuse import check_name, check_timeout
+from exthost.extension.misuse import check_context, check_name, check_timeout
+from exthost.extension.timeouts import no_time_left_error, require_time_left
 from exthost.launch.limits import resolve_method_limits
 from exthost.offer import Tool
 from exthost.schema import Checker
@@ -82,16 +84,24 @@ class CallFactory:
         """Return the time limit of a method or operation, in seconds."""
         return self._method_limits.get(method, self._call_limit)
 
+    def time_limit_of_tool(self, name: str, timeout: float | None) -> float:
+        """Return the seconds that a call of a tool has. Raises CallTimeout if no time is left."""
+        if timeout is None:
+            return self.tool_limit
+        return require_time_left(self._spec.id, name, timeout)
+
     def for_method(self, method: str, params: Any, timeout: float | None) -> CallParts:
         """Return the parts of a call of a method, which is given by its name on the wire."""
         if type(method) is not str:
             check_name(method)
         if timeout is None:
             limit = self.time_limit_for(method)
-        else:  # the quick check for a usual timeout; NaN is not equal to itself
-            limit = (
-                timeout if type(timeout) is float and timeout == timeout else check_timeout(timeout)
-            )
+        elif type(timeout) is float and timeout > 0.0:  # the quick check; NaN is not above 0
+            limit = timeout
+        else:
+            limit = check_timeout(timeout)
+            if limit <= 0.0:
+                raise no_time_left_error(self._spec.id, method, limit)
         operation = self._methods.get(method)
         if operation is not None:
             return self._for_operation(operation, method, params, limit, timeout is None)
@@ -113,8 +123,12 @@ class CallFactory:
         operation = self._dialect.operations.get(name)
         if operation is None:
             raise self._no_operation_error(name)
-        limit = self.time_limit_for(name) if timeout is None else check_timeout(timeout)
-        return self._for_operation(operation, display_name or name, params, limit, timeout is None)
+        display_name = display_name or name
+        if timeout is None:
+            limit = self.time_limit_for(name)
+        else:
+            limit = require_time_left(self._spec.id, display_name, timeout)
+        return self._for_operation(operation, display_name, params, limit, timeout is None)
 
     def for_tool(
         self,
@@ -128,6 +142,8 @@ class CallFactory:
         tool, name, quick_check, checker = prepared
         if arguments is None:
             arguments = {}
+        if context is not EMPTY_MAPPING:
+            context = check_context(context)
         try:
             is_valid = quick_check is not None and quick_check(arguments)
         except KeyboardInterrupt:
@@ -142,10 +158,12 @@ class CallFactory:
                 raise self._bad_arguments_error(tool, problems)
         if timeout is None:
             limit = self.tool_limit
-        else:  # the quick check for a usual timeout; NaN is not equal to itself
-            limit = (
-                timeout if type(timeout) is float and timeout == timeout else check_timeout(timeout)
-            )
+        elif type(timeout) is float and timeout > 0.0:  # the quick check; NaN is not above 0
+            limit = timeout
+        else:
+            limit = check_timeout(timeout)
+            if limit <= 0.0:
+                raise no_time_left_error(self._spec.id, name, limit)
         handler = self._tool_handler
         if self._tool_is_method and handler is not None:  # the tool's name is the method
             return name, arguments, handler, limit

@@ -20,7 +20,7 @@ from exthost.errors import (
     ExthostError,
     NotFound,
 )
-from exthost.events import Bus
+from exthost.events import Bus, check_callback
 from exthost.extension.call_factory import CallFactory, PreparedTool
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.lifecycle import State
@@ -132,7 +132,7 @@ class Calls:
         wire_method, wire_params, handler, limit = self.factory.for_method(method, params, timeout)
         call = AwaitableCall(wire_method, wire_params, handler, limit, queue)
         if on_progress is not None:
-            call.on_progress = on_progress
+            call.on_progress = check_callback(on_progress, "on_progress")
         queue.submit(call)
         await call
         return call.value
@@ -180,7 +180,7 @@ class Calls:
             call.started_at, call.deadline = wait_began_at, wait_began_at + limit
         call.context = context
         if on_progress is not None:
-            call.on_progress = on_progress
+            call.on_progress = check_callback(on_progress, "on_progress")
         queue.submit(call)
         try:
             await call
@@ -317,8 +317,8 @@ class Calls:
     async def _wait_for_start(self, name: str, timeout: float | None) -> None:
         """Wait until the extension is ready or cannot get ready. Raises CallTimeout after the time
         limit of the call of this tool."""
+        limit = self.factory.time_limit_of_tool(name, timeout)
         self._supervisor.request_start()
-        limit = self.factory.tool_limit if timeout is None else check_timeout(timeout)
         try:
             async with asyncio.timeout(limit):
                 await self._supervisor.wait_until_settled()
@@ -334,7 +334,7 @@ class Calls:
         self._supervisor.idle.record_use()
         if timeout is not None:
             try:
-                async with asyncio.timeout(timeout):
+                async with asyncio.timeout(check_timeout(timeout)):
                     await session.drained()
             except TimeoutError:
                 raise CallTimeout(

@@ -29,6 +29,7 @@ from exthost.extension.stats import Counts, Stats, Totals, build_stats
 from exthost.extension.status import Status
 from exthost.extension.stream_calls import make_stream
 from exthost.extension.supervisor import Supervisor
+from exthost.extension.timeouts import require_time_left
 from exthost.extension.toolbox import Toolbox
 from exthost.launch.integrity import compute_digests
 from exthost.launch.limits import resolve_limits
@@ -172,6 +173,8 @@ class Extension(FacetAttributes):
     async def check_health(self, *, timeout: float | None = None) -> Any:
         """Request a health report, if the dialect has such a request, and return it. `health` shows
         the report until the next one, or until another process is ready."""
+        if timeout is not None:  # a time that was over before is no fault of the extension
+            require_time_left(self.id, "health", timeout)
         try:
             report = await self.calls.run_operation("health", None, timeout, "health")
         except CallTimeout:
@@ -206,7 +209,7 @@ class Extension(FacetAttributes):
         """
         check_name(method)
         limit = self.calls.factory.time_limit_for(method)
-        stream_limit = None if timeout is None else check_timeout(timeout)
+        stream_limit = None if timeout is None else require_time_left(self.id, method, timeout)
         return make_stream(self.queue, self.dialect, method, params, limit, stream_limit)
 
     # -- life --------------------------------------------------------------------------------
@@ -258,9 +261,10 @@ class Extension(FacetAttributes):
         Calls in flight get `patience` seconds to finish first; None waits as long as their own
         limits. Then the processes are shut down by the steps of their dialect.
         """
+        seconds = math.inf if patience is None else check_timeout(patience, "patience")
         if not (self.queue.loop.is_closed() or self.queue.is_forked):
             check_loop(self.queue)
-        await self._supervisor.stop(math.inf if patience is None else patience)
+        await self._supervisor.stop(seconds)
         self._totals.remove(self._counts)
 
     async def drain(self) -> None:

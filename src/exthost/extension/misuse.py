@@ -1,24 +1,26 @@
-"""Errors for mistakes of callers: a timeout that is not a number, a name that is no string, a use
-in another event loop or without asyncio, an object that is opened twice, and an `await` of an
-object that is opened with `async with`.
+"""Errors for mistakes of callers: a timeout that is not a number, a name that is no string, another
+argument of a wrong type, a use in another event loop or without asyncio, an object that is opened
+twice, and an `await` of an object that is opened with `async with`.
 
-Without these checks the caller would get an error of asyncio that does not name the mistake, or no
-error at all.
+Without these checks the caller would get an error of Python or asyncio that does not name the
+mistake, or no error at all.
 """
 
 import asyncio
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any, NoReturn, Protocol
 
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import UsageError
 from exthost.session.failures import used_after_fork_error
 
 
-def check_timeout(timeout: Any) -> float:
+def check_timeout(timeout: Any, argument: str = "timeout") -> float:
     """Return the timeout that a caller passed, in seconds. Raises UsageError if it is not a number.
 
-    NaN is refused as well: a deadline that is NaN would never pass.
+    NaN is refused as well: a deadline that is NaN would never pass. `argument` is the name of the
+    argument, for the error.
     """
     # A tuple of types, because evaluating `int | float` makes a new object each time.
     if isinstance(timeout, (int, float)) and timeout == timeout:
@@ -28,8 +30,8 @@ def check_timeout(timeout: Any) -> float:
             return math.inf
     raise UsageError(
         "X1318",
-        f"a timeout is a number of seconds, and not {timeout!r}",
-        help="write timeout=5; without a timeout, the limits of the extension apply",
+        f"{argument} is a number of seconds, and not {timeout!r:.60}",
+        help=f"write {argument}=5; without {argument}, the limits of the extension apply",
     )
 
 
@@ -41,6 +43,21 @@ def check_name(name: Any, owner: str = "a tool or a method") -> None:
             f"the name of {owner} is a string, and not {name!r:.60}",
             help="write the name in quotes; `exthost list` and `exthost tools` list the names",
         )
+
+
+def check_context(context: Any) -> Mapping[str, Any]:
+    """Return the context of a call or an event. None is an empty one. Raises UsageError if it is
+    not a mapping."""
+    if type(context) is dict or isinstance(context, Mapping):
+        return context
+    if context is None:
+        return EMPTY_MAPPING
+    raise wrong_type_error("context", "a mapping, such as a dict", context)
+
+
+def wrong_type_error(argument: str, expected: str, value: Any) -> UsageError:
+    """Return the error for an argument that has a wrong type."""
+    return UsageError("X1338", f"{argument} is {expected}, and not {value!r:.60}")
 
 
 class Queue(Protocol):

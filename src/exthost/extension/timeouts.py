@@ -1,11 +1,36 @@
-"""Makes the error of a call that timed out. It says what the call waited for, and what to do."""
+"""Makes the error of a call that timed out. It says what the call waited for, and what to do.
+
+A call whose time is over before it is made is refused here, too.
+"""
+
+from typing import Any
 
 from exthost.errors import NO_EVIDENCE, CallTimeout, ExthostError
+from exthost.extension.misuse import check_timeout
 from exthost.session.call import Call
 from exthost.session.diagnostics import STRAY, UNMATCHED
 from exthost.session.stream import StreamCall
 
 _LOOK_AT_EXTENSION = "give the call a longer timeout, or look at what the extension is doing"
+
+
+def require_time_left(extension: str, method: str, timeout: Any) -> float:
+    """Return the timeout that a caller passed, in seconds. Raises CallTimeout if it is over."""
+    seconds = check_timeout(timeout)
+    if seconds <= 0.0:
+        raise no_time_left_error(extension, method, seconds)
+    return seconds
+
+
+def no_time_left_error(extension: str, method: str, seconds: float) -> CallTimeout:
+    """Return the error of a call whose time was over before it was made. It is not accepted:
+    nothing is sent, nothing is counted, and the breaker does not take it for a failure."""
+    return CallTimeout(
+        "X0801",
+        f"{method} was not sent: its time was over before (timeout={round(seconds, 3):g})",
+        extension=extension,
+        help="the timeout is 0 or less: look at what took the time before this call",
+    )
 
 
 def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeout:

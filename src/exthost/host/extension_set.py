@@ -91,9 +91,10 @@ class ExtensionSet:
             raise other_loop_error()
 
     def require_open(self) -> None:
-        """Raise UsageError if the host has never been opened, or is closed."""
-        if not self.is_open and not self.by_id:
+        """Raise UsageError if the host is not open, or if another event loop has opened it."""
+        if not self.is_open:
             raise not_open_error()
+        self.check_loop()
 
     def not_found_error(self, id: str) -> ExthostError:
         """Return the error for an unknown id. Raises UsageError if it is not a string."""

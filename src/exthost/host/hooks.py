@@ -39,6 +39,7 @@ from exthost.dialects.calls import HookAnswer
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExtensionGone, ExthostError, Refused, UsageError
 from exthost.events import Bus, HookFailed
+from exthost.extension.misuse import check_timeout
 from exthost.host.hook_index import HookIndex, is_distrusted
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
 from exthost.offer import Offer
@@ -168,6 +169,8 @@ class Hooks:
         """Call every handler of the hook `name`, and return the outcome. A handler that fails does
         not raise. `timeout` is in seconds, for each handler. `fixed_fields` are the fields of the
         event that no handler may change, so that later ones judge what will really happen."""
+        if timeout is not None:  # a mistake of the caller is no failure of a handler
+            check_timeout(timeout)
         outcome = Outcome(dict(event))
         is_after = name.startswith("after_")
         await self._start_with_unknown_hooks()

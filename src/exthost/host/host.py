@@ -22,7 +22,7 @@ from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
-from exthost.extension.misuse import check_name
+from exthost.extension.misuse import check_context, check_name
 from exthost.host.api.host_api import HostApi
 from exthost.host.background import BackgroundServices, TraceTarget
 from exthost.host.config_reload import ConfigReloader, ReloadOutcome
@@ -166,6 +166,7 @@ class Host:
         Return when it is ready, or at once if it starts at first use. If it does not get ready, it
         is removed, and the error is raised.
         """
+        self._extensions.require_open()
         if isinstance(entry, Spec):
             spec = entry
         else:
@@ -197,13 +198,14 @@ class Host:
         Subscribers of events see a single extension. Events about the new one begin when it
         replaces the old one, with what differs between the two; those about the old one end then.
         """
+        self._extensions.require_open()
         complete_spec = await self._api.with_stored_settings(self.config.apply_overrides(spec))
         await self._extensions.replace(complete_spec, before, self._factory)
 
     async def reload(self, source: str | Path | Mapping[str, Any] | None = None) -> ReloadOutcome:
         """Read the config again, or read `source` instead. Added extensions start, changed ones are
         replaced, removed ones end after their calls in flight. An invalid config only raises."""
-        self._extensions.check_loop()
+        self._extensions.require_open()
         if source is None and self.config.folder is None:
             raise UsageError("X1382", "this host has no config file to read again")
         config = await asyncio.to_thread(read_config, source or self.config.origin)
@@ -228,7 +230,7 @@ class Host:
         """Publish an event of your own program under a dotted name (`kind`) such as
         `turn.started`: on the bus, and to the extensions that subscribe to such names (event
         sinks). A dialect may pass on parts of `context`, as it does for calls."""
-        self.events.publish(HostEvent(kind, event, source, context))
+        self.events.publish(HostEvent(kind, event, source, check_context(context)))
 
     async def flush_events(self) -> None:
         """Wait until the events published so far are sent to the event sinks, or dropped."""
@@ -264,14 +266,12 @@ class Host:
         except TypeError:  # it has no hash, so it is no string: `find_tool` raises the error
             owner = None
         if owner is None:
-            return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
+            return self._runner.find_and_call(
+                name, arguments, timeout, context, wait, on_progress, check
+            )
         extension, tool = owner
         calls = self._by_id[extension].calls
         return calls.call_tool(tool, arguments, timeout, context, wait, on_progress, check)
-
-    async def _find_and_call(self, name: str, *arguments: Any) -> ToolResult:
-        tool = await self.find_tool(name)
-        return await self._by_id[tool.extension].calls.call_tool(tool.tool, *arguments)
 
     async def run_tool(
         self,
@@ -344,7 +344,7 @@ class Host:
 
     async def configure(self, extension: str, key: str, value: str) -> None:
         """Store a setting of an extension, and notify its processes that subscribed to it."""
-        await self._api.configure(extension, key, value)
+        await self._api.configure(self[extension].id, key, value)
 
     # -- life --------------------------------------------------------------------------------
 

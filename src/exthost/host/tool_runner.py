@@ -1,4 +1,5 @@
-"""Implements `host.run_tool`: calls a tool by its name, with the hooks before and after it."""
+"""Implements `host.run_tool`: calls a tool by its name, with the hooks before and after it. Also
+calls a tool for `host.call_tool`, if the tool has to be found first."""
 
 from collections.abc import Coroutine, Mapping
 from functools import partial
@@ -6,7 +7,10 @@ from typing import Any, Protocol
 
 from exthost.dialects.meanings import OnProgress
 from exthost.errors import CallFailed
+from exthost.events import check_callback
 from exthost.extension.extension import Extension
+from exthost.extension.misuse import check_context
+from exthost.extension.timeouts import require_time_left
 from exthost.host.hooked_call import HookedCall
 from exthost.host.hooks import Hooks
 from exthost.host.tool_finder import ToolFinder
@@ -32,7 +36,7 @@ class CallTool(Protocol):
 
 
 class ToolRunner:
-    """Runs the tools of one host with their hooks."""
+    """Finds and runs the tools of one host."""
 
     def __init__(
         self,
@@ -45,6 +49,17 @@ class ToolRunner:
         self._hooks = hooks
         self._extensions = extensions
         self._call_tool = call_tool
+
+    async def find_and_call(
+        self, name: str, arguments: Any, timeout: float | None, *options: Any
+    ) -> ToolResult:
+        """Find the tool, starting extensions if needed, and call it without hooks. The parameters
+        are those of `host.call_tool`."""
+        if timeout is not None:  # before an extension is started
+            require_time_left("", name, timeout)
+        tool = await self._finder.find(name)
+        calls = self._extensions[tool.extension].calls
+        return await calls.call_tool(tool.tool, arguments, timeout, *options)
 
     async def run(
         self,
@@ -60,6 +75,11 @@ class ToolRunner:
         call = partial(self._call_tool, timeout=timeout, context=context, on_progress=on_progress)
         if not self._hooks.may_be_called():
             return await call(name, arguments, check=check)
+        context = check_context(context)  # before the hooks run
+        if on_progress is not None:
+            check_callback(on_progress, "on_progress")
+        if timeout is not None:
+            require_time_left("", name, timeout)
         tool = await self._finder.find(name)
         call_found = partial(call, tool.name, check=False)
         try:

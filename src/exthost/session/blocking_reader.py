@@ -11,7 +11,7 @@ also takes it back when it waits for a reply itself, and when no caller has hand
 moment: then nobody calls, or a call takes so long that a switch does not matter.
 """
 
-import threading
+from _thread import LockType, allocate_lock
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -155,9 +155,12 @@ class BlockingReader:
         self._missing_calls -= 1
         if self._missing_calls <= 0 and not self._is_requested:
             self._is_requested = True
-            decided = threading.Event()
-            self._call_soon(lambda: self._lend(decided))
-            decided.wait(_REQUEST_SECONDS)
+            # Not an Event: if a signal handler raises inside its `wait`, a RuntimeError of its lock
+            # may come out instead.
+            undecided = allocate_lock()
+            undecided.acquire()
+            self._call_soon(lambda: self._lend(undecided))
+            undecided.acquire(timeout=_REQUEST_SECONDS)
 
     def _count_again(self, *, lasted: bool) -> None:
         """Count the calls until the next loan from the start."""
@@ -170,7 +173,7 @@ class BlockingReader:
 
     # -- on the thread of the event loop -----------------------------------------------------
 
-    def _lend(self, decided: threading.Event) -> None:
+    def _lend(self, undecided: LockType) -> None:
         conversation, reader = self._conversation, self._reader
         loan = None
         if conversation.phase is Phase.OPEN and conversation.is_idle:
@@ -183,7 +186,7 @@ class BlockingReader:
             if conversation.pending:  # sent just now, by a caller that did not see the loan
                 reader.take_back()
         self._is_requested = False
-        decided.set()
+        undecided.release()
 
     def _take_back_if_unused(self, loan: StdoutLoan, reads: int) -> None:
         if self._reader.loan is not loan:

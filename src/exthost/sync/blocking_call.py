@@ -71,6 +71,8 @@ class BlockingCall(Call):
             queue.submit_threadsafe(self)
             return self.wait()
         except ExthostError:  # the call could not be sent, or has ended
+            if not self.ended and queue.loop.is_closed():
+                raise not_open_error() from None  # no restart is possible any more
             raise
         except BaseException as error:
             if not queue.loop.is_closed():

@@ -20,6 +20,7 @@ from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import already_open_error
+from exthost.extension.timeouts import require_time_left
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host import Host
 from exthost.host.host_settings import HostSettings, check_config
@@ -183,6 +184,8 @@ class SyncHost:
             raise not_open_error()
         tool = host.registry.get(name)
         if tool is None:
+            if timeout is not None:  # before an extension is started to find the tool
+                require_time_left("", name, timeout)
             tool = loop_thread.run(lambda: host.find_tool(name))
         return call_tool(
             host[tool.extension],

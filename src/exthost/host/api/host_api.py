@@ -24,6 +24,7 @@ from exthost.dialects.host_requests import (
     WriteConfig,
 )
 from exthost.errors import CallFailed, ConfigError, UsageError
+from exthost.extension.misuse import check_name, wrong_type_error
 from exthost.host.api.external_changes import ExternalChanges
 from exthost.host.api.memory import Memories
 from exthost.host.api.store import Missing, Store
@@ -87,6 +88,9 @@ class HostApi:
     ) -> None:
         """Store a setting of an extension, and notify its processes that subscribed to it. Raises
         QuotaExceeded if it would then store more than `quota` bytes; None is unlimited."""
+        check_name(key, "a setting")
+        if not isinstance(value, str):
+            raise wrong_type_error("the value of a setting", "a string", value)
         stored = None
         self.external_changes.begin_own_write(extension, key)
         try:
