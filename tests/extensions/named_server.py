@@ -1,9 +1,9 @@
-"""An MCP server that reports any name, and has tools of any names. Standard library only; run with
--S -E.
+"""An MCP server that reports any name, and has tools and prompts of any names. Standard library
+only; run with -S -E.
 
     named_server.py ANSWER NAME TOOL…
 
-Each tool answers with the text ANSWER.
+There is a prompt of the name of each tool. Tools and prompts answer with the text ANSWER.
 """
 
 import json
@@ -13,11 +13,15 @@ answer, name, *tools = sys.argv[1:]
 RESULTS = {
     "initialize": {
         "protocolVersion": "2025-11-25",
-        "capabilities": {"tools": {}},
+        "capabilities": {"tools": {}, "prompts": {}},
         "serverInfo": {"name": name, "version": "1"},
     },
     "tools/list": {"tools": [{"name": tool, "inputSchema": {"type": "object"}} for tool in tools]},
     "tools/call": {"content": [{"type": "text", "text": answer}]},
+    "prompts/list": {"prompts": [{"name": tool} for tool in tools]},
+    "prompts/get": {
+        "messages": [{"role": "user", "content": {"type": "text", "text": answer}}],
+    },
     "ping": {},
 }
 
