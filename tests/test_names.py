@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exthost.names import nearest, prefixed_description, registered_name
+from exthost.names import nearest, prefixed_description, registered_name, registered_prefix
 
 VECTORS = Path(__file__).parent / "vectors" / "names.toml"
 ROWS: list[dict[str, Any]] = tomllib.loads(VECTORS.read_text(encoding="utf-8"))["name"]
@@ -108,3 +108,8 @@ def test_the_nearest_name_is_always_one_of_the_candidates(name: str, known: list
     found = nearest(name, known)
     assert found is None or found in known
     assert found == name or name not in known
+
+
+@given(any_text | long_text, any_text | long_text)
+def test_every_registered_name_begins_with_the_prefix_of_its_extension(id: str, tool: str) -> None:
+    assert registered_name(id, tool).startswith(registered_prefix(id))

@@ -46,6 +46,14 @@ def registered_name(extension_id: str, tool: str) -> str:
     return f"ext_{safe_id[:_MAX_ID_BYTES]}_{digest}"
 
 
+def registered_prefix(extension_id: str) -> str:
+    """Return the text with which the registered name of each tool of this extension begins."""
+    safe_id = _UNSAFE.sub("_", extension_id)
+    if len(safe_id) > _MAX_ID_BYTES:
+        return f"ext_{safe_id[:_MAX_ID_BYTES]}"
+    return f"ext_{safe_id}_"
+
+
 def _digest(extension_id: str, tool: str) -> str:
     # An extension may send lone surrogates, as Node.js does; they are hashed unchanged.
     original = f"{extension_id}\0{tool}".encode(errors="surrogatepass")

@@ -66,11 +66,11 @@ def test_a_setting_gets_its_value_from_a_variable_of_the_config() -> None:
 
 
 def test_a_package_with_permissions_is_told_no_secret_in_its_config_either() -> None:
-    assert withheld_variables(SANDBOXED) == ("NOTES_KEY",)
+    assert withheld_variables(SANDBOXED, HOST) == ("NOTES_KEY",)
     with pytest.raises(Refused) as caught:
         prepare(SANDBOXED, SYNAPS, HOST)
     line = '[overrides.notes] env = { NOTES_KEY = { from = "NOTES_KEY" } }'
-    assert line == grant_line(SANDBOXED) and line in caught.value.help
+    assert line == grant_line(SANDBOXED, HOST) and line in caught.value.help
     for policy in (None, "filtered", "minimal"):
         spec = replace(SANDBOXED, env_policy=policy)
         assert "NOTES_KEY" not in build_environment(spec, SYNAPS, HOST, EMPTY_MAPPING).variables
@@ -80,4 +80,34 @@ def test_what_the_operator_gives_is_given() -> None:
     spec = replace(SANDBOXED, env={"NOTES_KEY": HostEnvRef("NOTES_KEY")})
     launch = prepare(spec, SYNAPS, HOST)
     assert launch.context.config == {"api_key": "secret"}
-    assert launch.plan.env["NOTES_KEY"] == "secret" and withheld_variables(spec) == ()
+    assert launch.plan.env["NOTES_KEY"] == "secret" and withheld_variables(spec, HOST) == ()
+
+
+OWN_VARIABLE = "SYNAPS_EXTENSION_NOTES_API_KEY"  # of `api_key` of notes, and of `key` of notes_api
+OTHER = replace(
+    PACKAGED,
+    id="notes_api",
+    requires=Requires(),
+    settings=(DeclaredSetting("key", (OWN_VARIABLE,), default="none"),),
+)
+
+
+def test_a_package_with_permissions_gets_no_variable_by_the_choice_of_its_id_and_keys() -> None:
+    host = {**HOST, OWN_VARIABLE: "secret of notes"}
+    assert prepare(OTHER, SYNAPS, host).context.config == {"key": "secret of notes"}
+    sandboxed = replace(OTHER, permissions=Permissions())
+    assert prepare(sandboxed, SYNAPS, host).context.config == {"key": "none"}
+    assert withheld_variables(sandboxed, host) == (OWN_VARIABLE,)
+    assert withheld_variables(sandboxed, HOST) == (), "it is not set, so nothing is withheld"
+    granted = replace(sandboxed, env={OWN_VARIABLE: HostEnvRef(OWN_VARIABLE)})
+    assert prepare(granted, SYNAPS, host).context.config == {"key": "secret of notes"}
+
+
+def test_a_required_setting_whose_variable_is_withheld_says_how_to_grant_it() -> None:
+    settings = (DeclaredSetting("key", (OWN_VARIABLE,), required=True),)
+    spec = replace(OTHER, settings=settings, permissions=Permissions())
+    host = {**HOST, OWN_VARIABLE: "secret of notes"}
+    with pytest.raises(Refused) as caught:
+        prepare(spec, SYNAPS, host)
+    line = f'[overrides.notes_api] env = {{ {OWN_VARIABLE} = {{ from = "{OWN_VARIABLE}" }} }}'
+    assert caught.value.code == "X0350" and line in caught.value.help

@@ -14,10 +14,11 @@ import exthost
 from exthost.errors import Refused
 from exthost.events import LogLine, Spawned
 from exthost.process.procfs import descendants
-from tests.extensions import nexo_tree
+from tests.extensions import nexo_tree, synaps_tree
 from tests.extensions.driving import pid_of
 from tests.extensions.looking import environment_of
 from tests.sandbox.confined import folder, shared_folder
+from tests.sandbox.programs import IN_PLACE
 from tests.sandbox.trials import trial
 
 MCP_CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
@@ -266,3 +267,23 @@ async def a_package_is_not_given_the_secrets_that_it_asks_for() -> None:
                 seen = (await host["toy"].call_tool("env")).data
                 assert {name for name in SENSITIVE if name in seen} == wanted, seen.keys()
                 assert "PATH" in seen
+
+
+@trial
+async def a_package_gets_no_setting_of_another_by_its_id_and_keys() -> None:
+    variable = "SYNAPS_EXTENSION_NOTES_API_KEY"  # of `api_key` of notes, and of `key` of notes_api
+    given = {"notes": {"env": {variable: {"from": variable}}}}
+    with folder() as place:
+        for id, key in (("notes", "api_key"), ("notes_api", "key")):
+            setting = {"key": key, "default": "none"}
+            package = synaps_tree.plugin(place / id, config=[setting], **IN_PLACE)
+            shutil.copy(synaps_tree.CHILD, package / "ext.py")
+        discovery = {"search_paths": [str(place)]}
+        config = {"discovery": discovery, "defaults": {"permissions": {}}, "overrides": given}
+        environ = {**os.environ, variable: "secret-value"}
+        async with exthost.Host.from_config(config, environ=environ) as host:
+            configs = [
+                (await host.call_tool(f"{id}:started")).data["params"]["config"]
+                for id in ("notes", "notes_api")
+            ]
+        assert configs == [{"api_key": "secret-value"}, {"key": "none"}], configs

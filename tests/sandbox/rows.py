@@ -104,9 +104,11 @@ ROWS: Mapping[str, Row] = {
         (
             "a_secret_of_the_host_is_in_no_environment",
             "a_package_is_not_given_the_secrets_that_it_asks_for",
+            "a_package_gets_no_setting_of_another_by_its_id_and_keys",
             *_tests(
                 "tests/launch/test_variables.py",
                 "test_a_package_with_permissions_is_told_no_secret_in_its_config_either",
+                "test_a_package_with_permissions_gets_no_variable_by_the_choice_of_its_id_and_keys",
             ),
         ),
     ),

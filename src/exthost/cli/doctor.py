@@ -226,13 +226,10 @@ def _admission_findings(
         message = describe_secrets(secrets)
         fix = "if you trust it, put its id in the allowlist; else in `disabled`"
         findings.append(Finding("warning", spec.id, spec.origin, message, fix))
-    if names := withheld_variables(spec):
+    if names := withheld_variables(spec, os.environ):
         message = f"asks for variables that its permissions do not give it: {', '.join(names)}"
-        findings.append(
-            Finding(
-                "warning", spec.id, spec.origin, message, f"if you trust it: {grant_line(spec)}"
-            )
-        )
+        fix = f"if you trust it: {grant_line(spec, os.environ)}"
+        findings.append(Finding("warning", spec.id, spec.origin, message, fix))
     held_back = describe_environment(spec)["held_back"]
     if held_back:
         message = f"{plural(len(held_back), 'variable')} held back from its environment"

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from exthost.gateway.mcp_values import MCP_DIALECT
-from exthost.names import registered_name
+from exthost.names import registered_name, registered_prefix
 
 __all__ = [
     "Catalog",
@@ -75,7 +75,7 @@ class Catalog:
 
     `on_late_list` is called with the kind of a list that arrived after a client got a reply without
     its items. With `plain_names`, a prompt whose name only one server uses is listed under that
-    name.
+    name, unless it looks like the name of another server's prompt.
     """
 
     def __init__(
@@ -161,10 +161,20 @@ class Catalog:
             ""
             if not isinstance(name, str)
             else name
-            if self._plain_names and server_names.count(name) == 1
+            if self._plain_names
+            and server_names.count(name) == 1
+            and not self._may_be_registered(name)
             else registered_name(ext.id, name)
             for (ext, _), name in zip(items, server_names, strict=True)
         ]
+
+    def _may_be_registered(self, name: str) -> bool:
+        """Return whether the text can be the name of a prompt with its extension: a registered name
+        or `extension:prompt`. Such a text is never looked up as a server's own name."""
+        return any(
+            name.startswith((registered_prefix(extension.id), f"{extension.id}:"))
+            for extension in self._extensions()
+        )
 
     def find_server(self, id: str) -> Extension | None:
         """Return the MCP server with this id, or None if no MCP server that is ready has it."""
@@ -187,6 +197,8 @@ class Catalog:
                 registered_name(extension.id, str(server_name)),
             ):
                 return Prompt(extension, server_name)
+        if self._may_be_registered(name):
+            return None
         candidates = [Prompt(ext, name) for ext, item in items if item.get("name") == name]
         return candidates[0] if len(candidates) == 1 else None
 

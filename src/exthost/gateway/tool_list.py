@@ -39,7 +39,8 @@ T = TypeVar("T")
 
 class ToolList:
     """The tools of a host. With `plain_names`, a tool whose name only one extension uses is listed
-    under that name, without the prefix of its extension."""
+    under that name, without the prefix of its extension. A tool whose own name can mean another
+    tool, because it looks like a registered name, keeps its registered name."""
 
     def __init__(self, host: Host, *, plain_names: bool = False) -> None:
         self._host = host
@@ -106,17 +107,19 @@ class ToolList:
         """Return the tools in the form of this protocol version."""
         if version not in self._by_version:
             tools = [tool for tool in self._host.tools.values() if not self._needs_task(tool)]
-            plain_names = [tool.tool for tool in tools]
             self._by_version[version] = [
                 mcp_values.tool_value(
                     tool,
                     from_mcp_server=is_mcp_server(self._host[tool.extension]),
                     version=version,
-                    plain_name=self._plain_names and plain_names.count(tool.tool) == 1,
+                    plain_name=self._plain_names and self._is_found_by_own_name(tool),
                 )
                 for tool in tools
             ]
         return self._by_version[version]
+
+    def _is_found_by_own_name(self, tool: RegisteredTool) -> bool:
+        return self._host.registry.get_candidates(tool.tool) == [tool]
 
     def _needs_task(self, tool: RegisteredTool) -> bool:
         """Return whether a tool can only be called as an MCP task. Warn once for each such tool."""

@@ -8,8 +8,14 @@ A tool can be named in three ways:
   one extension with the requested capability.
 
 If two extensions have a tool with the same registered name, the first extension in the order of the
-host gets the name, and a warning about the second extension is logged. When the first extension is
-no longer available, the second one gets the name.
+host gets the name, and a warning about the second extension is logged.
+
+A name means the same tool whatever state its extension is in. While an extension does not serve
+(it is stopped or has failed), its tools are not listed, but the names in its last offer stay its
+own: a look-up by such a name fails, and no other extension gets the name until the first one is
+unloaded. Two more rules hold for extensions that have offered nothing yet: a text that begins like
+the registered names of a loaded extension (`ext_weather_`) is never looked up as a tool's own name,
+and in `extension:tool` the id of a loaded extension comes before any name that another one reports.
 
 The tables of names are built at the first look-up after a change, and not at each change. So a
 hundred extensions that start one after another cause a single build. Any thread may look up a tool
@@ -18,12 +24,19 @@ built meanwhile are not used. The registry does no I/O, except that it logs warn
 """
 
 import logging
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
 from exthost.errors import NotFound
-from exthost.names import capability_fits, nearest, prefixed_description, registered_name
+from exthost.names import (
+    capability_fits,
+    nearest,
+    prefixed_description,
+    registered_name,
+    registered_prefix,
+)
 from exthost.offer import Offer, RegisteredTool, Tool
 
 _log = logging.getLogger("exthost.host.registry")
@@ -49,18 +62,46 @@ class _Tables:
     """The tables of names between two changes.
 
     is_built     whether the tables below are complete
-    tools        the tools by registered name
-    by_own_name  the tools by their own names
-    owners       the id of the extension of each tool and the tool's own name, by registered name
+    tools        the tools that can be called, by registered name
+    owners       the id of the extension of each of them and the tool's own name, by registered name
+    by_name      the tools by registered name, also those of extensions that do not serve
+    by_own_name  the tools by their own names, also those of extensions that do not serve
+    serves       whether an extension serves, by its id
+    prefixes     the beginnings of the registered names of each extension
     """
 
-    __slots__ = ("by_own_name", "is_built", "owners", "tools")
+    __slots__ = (
+        "by_name",
+        "by_own_name",
+        "is_built",
+        "owners",
+        "prefixes",
+        "serves",
+        "tools",
+    )
 
     def __init__(self) -> None:
         self.is_built = False
         self.tools: dict[str, RegisteredTool] = {}
-        self.by_own_name: dict[str, list[RegisteredTool]] = {}
         self.owners: dict[str, tuple[str, str]] = {}
+        self.by_name: dict[str, RegisteredTool] = {}
+        self.by_own_name: dict[str, list[RegisteredTool]] = {}
+        self.serves: dict[str, bool] = {}
+        self.prefixes: tuple[str, ...] = ()
+
+    def get_candidates(self, name: str) -> list[RegisteredTool]:
+        """Return the tools that the name can mean, in any of the three forms."""
+        registered = self.by_name.get(name)
+        if registered is not None:
+            return [registered]
+        extension, colon, tool_part = name.partition(":")
+        if not colon:
+            return [] if name.startswith(self.prefixes) else self.by_own_name.get(name, [])
+        tools = self.by_own_name.get(tool_part, [])
+        if extension in self.serves:
+            return [tool for tool in tools if tool.extension == extension]
+        # `provider` is the name that the extension reports for itself.
+        return [tool for tool in tools if tool.provider == extension]
 
 
 class Registry:
@@ -112,21 +153,17 @@ class Registry:
         except TypeError:  # a list or another value without a hash, which is no name
             return None
 
+    def get_candidates(self, name: str) -> list[RegisteredTool]:
+        """Return the tools that this name can mean, in any of the three forms, also those of
+        extensions that do not serve."""
+        return list(self._get_tables().get_candidates(name))
+
     def find(self, name: str, *, capability: str = "") -> RegisteredTool:
         """Return the tool with this name, in any of the three forms, of an extension with this
-        capability ("" for any). Raises NotFound if no tool or several tools match."""
+        capability ("" for any). Raises NotFound if no tool or several tools match, or if the
+        extension of the tool does not serve; only then the error has its id as `extension`."""
         tables = self._get_tables()
-        registered = tables.tools.get(name)
-        extension, colon, tool_part = name.partition(":")
-        if registered is not None:
-            candidates = [registered]
-        else:
-            candidates = tables.by_own_name.get(tool_part if colon else name, [])
-        if colon:
-            # `provider` is the name that the extension reports for itself.
-            candidates = [
-                tool for tool in candidates if extension in (tool.extension, tool.provider)
-            ]
+        candidates = tables.get_candidates(name)
         if capability and candidates:
             candidates = [tool for tool in candidates if _has_capability(tool, capability)]
             if not candidates:
@@ -136,7 +173,10 @@ class Registry:
                     help="exthost inspect shows the capabilities of an extension",
                 )
         if len(candidates) == 1:
-            return candidates[0]
+            [tool] = candidates
+            if tables.serves[tool.extension]:
+                return tool
+            raise _not_serving_error(name, tool.extension)
         raise _not_found_error(name, candidates, tables)
 
     def _get_tables(self) -> _Tables:
@@ -148,24 +188,28 @@ class Registry:
 
     def _build(self, tables: _Tables) -> None:
         tools: dict[str, RegisteredTool] = {}
-        by_own_name: dict[str, list[RegisteredTool]] = {}
         owners: dict[str, tuple[str, str]] = {}
+        by_name: dict[str, RegisteredTool] = {}
+        by_own_name: dict[str, list[RegisteredTool]] = {}
+        serves: dict[str, bool] = {}
         warnings = []
         # A copy: a thread of `SyncHost` may be here while the event loop adds an extension.
         for extension in list(self._extensions):
-            if not extension.serves:
-                continue
+            serves[extension.id] = extension.serves
             for tool in extension.tools.values():
                 registered = _register(extension, tool)
-                holder = tools.setdefault(registered.name, registered)
-                owners.setdefault(registered.name, (extension.id, tool.name))
+                holder = by_name.setdefault(registered.name, registered)
+                if holder is registered and serves[extension.id]:
+                    tools[registered.name] = registered
+                    owners[registered.name] = (extension.id, tool.name)
                 by_own_name.setdefault(tool.name, []).append(registered)
                 if holder is not registered:
                     warnings.append(
                         f"{registered.name} is taken by {holder.extension}:{holder.tool}, "
                         f"so {registered.extension}:{registered.tool} is not listed under it"
                     )
-        tables.tools, tables.by_own_name = tools, by_own_name
+        tables.tools, tables.by_name, tables.by_own_name = tools, by_name, by_own_name
+        tables.serves, tables.prefixes = serves, tuple(map(registered_prefix, serves))
         tables.owners.update(owners)
         # Last, because other threads, and an exception of a signal handler, may come in between.
         tables.is_built = True
@@ -173,6 +217,15 @@ class Registry:
             if warning not in self.logged_warnings:
                 self.logged_warnings.add(warning)
                 _log.warning("%s", warning)
+
+
+def _not_serving_error(name: str, extension: str) -> NotFound:
+    return NotFound(
+        "X1201",
+        f"the tool {name!r} is one of {extension}, which does not run now",
+        extension=extension,
+        help=f"exthost status shows why, and exthost start {shlex.quote(extension)} starts it",
+    )
 
 
 def _not_found_error(name: str, candidates: list[RegisteredTool], tables: _Tables) -> NotFound:
@@ -183,7 +236,8 @@ def _not_found_error(name: str, candidates: list[RegisteredTool], tables: _Table
             f"{len(candidates)} extensions have a tool {name!r}",
             help=f"say which one you mean: {names}",
         )
-    nearest_name = nearest(name, [*tables.tools, *tables.by_own_name])
+    own_names = (name for name in tables.by_own_name if not name.startswith(tables.prefixes))
+    nearest_name = nearest(name, [*tables.tools, *own_names])
     if nearest_name is not None:
         help = f"did you mean {nearest_name!r}?"
     elif tables.tools:

@@ -6,7 +6,7 @@ from exthost.errors import ExthostError, NotFound
 from exthost.extension.misuse import check_name
 from exthost.host.extension_set import ExtensionSet
 from exthost.host.registry import Registry
-from exthost.names import registered_name
+from exthost.names import registered_prefix
 from exthost.offer import RegisteredTool
 
 __all__ = ["ToolFinder"]
@@ -31,7 +31,8 @@ class ToolFinder:
 
         With `ask_all`, every silent extension is also started if the name is a tool's own name,
         because another extension may have a tool of that name, too. Raises NotFound if the name
-        is then unknown or ambiguous.
+        is then unknown or ambiguous. If the extension that has the name does not serve, the error
+        that says why is raised; no other extension is searched for the name then.
         """
         self._extensions.require_open()
         check_name(name)
@@ -47,6 +48,7 @@ class ToolFinder:
         except NotFound as error:
             if error.code == _AMBIGUOUS:
                 raise
+            self._raise_why_owner_is_unavailable(name, error)
             silent = [ext for ext in self._extensions if ext.is_silent]
             owners = [ext for ext in silent if _can_belong_to(name, ext.id)]
             to_start = owners or (silent if ask_all else [])
@@ -56,12 +58,19 @@ class ToolFinder:
         outcomes = await asyncio.gather(*(ext.start() for ext in to_start), return_exceptions=True)
         try:
             return self._registry.find(name, capability=capability)
-        except NotFound:
+        except NotFound as error:
+            self._raise_why_owner_is_unavailable(name, error)
             for outcome in outcomes:
                 if owners and isinstance(outcome, ExthostError):
                     raise outcome from None
             self._raise_why_unavailable(name)
             raise
+
+    def _raise_why_owner_is_unavailable(self, name: str, error: NotFound) -> None:
+        """If an extension has the name but does not serve, raise the error that says why."""
+        owner = self._extensions.by_id.get(error.extension)
+        if owner is not None:
+            raise owner.absence(name) from None
 
     def _raise_why_unavailable(self, name: str) -> None:
         """If an extension that can have this tool is unavailable (failed, refused or stopped),
@@ -79,4 +88,4 @@ def _can_belong_to(name: str, extension: str) -> bool:
     extension_part, colon, _ = name.partition(":")
     if colon:
         return extension_part == extension
-    return name.startswith(registered_name(extension, ""))
+    return name.startswith(registered_prefix(extension))

@@ -215,8 +215,8 @@ def _settings(spec: Spec, environ: Mapping[str, str]) -> Any:
     try:
         return resolve_config(spec, variables_for_settings(spec, environ))
     except Refused as refused:
-        if withheld_variables(spec):
-            refused.help = f"if you trust it with its secrets: {grant_line(spec)}"
+        if withheld_variables(spec, environ):
+            refused.help = f"if you trust it with its secrets: {grant_line(spec, environ)}"
         raise
 
 

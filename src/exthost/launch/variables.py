@@ -5,7 +5,8 @@ Without a `permissions` table the configured `env_policy` applies, or the defaul
 (the protocol that the extension speaks). With such a table and no `env_policy`, an extension gets a
 few variables that hardly any program can do without, and the variables that the operator (the
 author of the host's config) set under `env`. It does not get the variables that the manifest of its
-package requires (`requires.env`, `secret_env`): a package must not decide which secrets it gets.
+package requires (`requires.env`, `secret_env`), nor the variables that are named after its id and
+its settings: a package must not decide which secrets it gets.
 """
 
 from collections.abc import Mapping
@@ -36,7 +37,7 @@ def build_environment(
     traits = dialect.traits
     if enforced_policy(spec) is not None and spec.env_policy is None:
         return child_environment(host, "minimal", names=_USUAL, configured=configured)
-    withheld = withheld_variables(spec)
+    withheld = withheld_variables(spec, host)
     return child_environment(
         host,
         spec.env_policy or traits.environment,
@@ -50,7 +51,7 @@ def variables_for_settings(spec: Spec, host: Mapping[str, str]) -> Mapping[str, 
     """Return the variables from which the settings of an extension may get their values: those that
     the operator set, and those of the host that are not withheld."""
     operator_set = _operator_variables(spec)
-    withheld = withheld_variables(spec)
+    withheld = withheld_variables(spec, host)
     if not operator_set and not withheld:
         return host
     passed_on = {name: value for name, value in host.items() if name not in withheld}
@@ -64,19 +65,28 @@ def resolve_reference(value: str, host: Mapping[str, str]) -> str:
     return host.get(value, "") if isinstance(value, HostEnvRef) else value
 
 
-def withheld_variables(spec: Spec) -> tuple[str, ...]:
-    """Return the variables that the manifest of a sandboxed package requires and that the package
-    does not get, because the operator has not set them."""
+def withheld_variables(spec: Spec, host: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the variables that a sandboxed package does not get, because the operator has not set
+    them: those that its manifest requires, and those of its settings that are set in `host`.
+
+    The variable of a setting is named after the id and the key, which the package chooses: `key` of
+    the package `notes_api` has the same variable as `api_key` of the package `notes`.
+    """
     if enforced_policy(spec) is None or spec.package is None:
         return ()
     configured = _operator_variables(spec)
-    requested = dict.fromkeys((*spec.requires.env, *_secrets(spec)))
+    of_settings = (name for setting in spec.settings for name in setting.variables)
+    requested = dict.fromkeys(
+        (*spec.requires.env, *_secrets(spec), *(name for name in of_settings if host.get(name)))
+    )
     return tuple(name for name in requested if name not in configured)
 
 
-def grant_line(spec: Spec) -> str:
+def grant_line(spec: Spec, host: Mapping[str, str]) -> str:
     """Return the config line that grants an extension its withheld variables."""
-    example = ", ".join(f'{name} = {{ from = "{name}" }}' for name in withheld_variables(spec))
+    example = ", ".join(
+        f'{name} = {{ from = "{name}" }}' for name in withheld_variables(spec, host)
+    )
     return f"[overrides.{toml_key(spec.id)}] env = {{ {example} }}"
 
 

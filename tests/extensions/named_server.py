@@ -1,0 +1,36 @@
+"""An MCP server that reports any name, and has tools and prompts of any names. Standard library
+only; run with -S -E.
+
+    named_server.py ANSWER NAME TOOL…
+
+There is a prompt of the name of each tool. Tools and prompts answer with the text ANSWER.
+"""
+
+import json
+import sys
+
+answer, name, *tools = sys.argv[1:]
+RESULTS = {
+    "initialize": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}, "prompts": {}},
+        "serverInfo": {"name": name, "version": "1"},
+    },
+    "tools/list": {"tools": [{"name": tool, "inputSchema": {"type": "object"}} for tool in tools]},
+    "tools/call": {"content": [{"type": "text", "text": answer}]},
+    "prompts/list": {"prompts": [{"name": tool} for tool in tools]},
+    "prompts/get": {
+        "messages": [{"role": "user", "content": {"type": "text", "text": answer}}],
+    },
+    "ping": {},
+}
+
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" not in request:
+        continue
+    if request["method"] in RESULTS:
+        outcome = {"result": RESULTS[request["method"]]}
+    else:
+        outcome = {"error": {"code": -32601, "message": "no such method"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **outcome}), flush=True)
