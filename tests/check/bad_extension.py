@@ -74,6 +74,8 @@ def reply(id: Any, **outcome: Any) -> None:
         del message["jsonrpc"]
     if FAULT == "misspelt" and "result" in message:
         message["reslt"] = message.pop("result")
+    if FAULT == "null-error" and "result" in message:
+        message["error"] = None
     if FAULT == "result-and-error":
         message = {"result": None, **message, "error": message.get("error") or "no"}
     write(message)
@@ -99,7 +101,13 @@ def tools() -> list[Message]:
         first["outputSchema"] = {**OUTPUT, "properties": {"n": {"type": "integer"}}}
     if DIALECT == "morphir" and FAULT == "invalid-output-schema":
         first["return_schema"] = OUTPUT
+    if FAULT == "list-output-schema":
+        first["outputSchema"] = {"type": "array"}
     second: Message = {"name": "count", "description": "Count", key: {"type": "object"}}
+    if FAULT == "no-schema":
+        del second[key]
+    if FAULT == "null-schema":
+        second[key] = None
     if FAULT == "same-name":
         second["name"] = "shout"
     if FAULT == "no-description":
@@ -136,11 +144,22 @@ def call_tool(id: Any, name: str, arguments: Message) -> None:
         text = arguments.get("text", "")
     if DIALECT != "mcp":
         return reply(id, result=text.upper())
-    content = [{"type": "text", "text": text.upper()}]
+    content: list[Message] = [{"type": "text", "text": text.upper()}]
     data: Message = {"n": "many"} if FAULT == "result-against-schema" else {"n": 1}
     if FAULT == "no-content":
         return reply(id, result=[text])
-    return reply(id, result={"content": content, "structuredContent": data})
+    result: Message = {"content": content, "structuredContent": data}
+    if FAULT == "unknown-block":
+        content[0]["type"] = "txt"
+    if FAULT == "no-mime-type":
+        content[0] = {"type": "image", "data": "aGk="}
+    if FAULT == "no-base64":
+        content[0] = {"type": "image", "data": "hi!", "mimeType": "image/png"}
+    if FAULT == "text-is-error":
+        result["isError"] = "false"
+    if FAULT == "only-structured":
+        del result["content"]
+    return reply(id, result=result)
 
 
 def answer(message: Message) -> None:
@@ -149,6 +168,10 @@ def answer(message: Message) -> None:
     if id is None:
         if FAULT == "dies-of-cancel" and method == "notifications/cancelled":
             sys.exit("what is cancelled?")
+        if FAULT == "answers-notifications":
+            return fail(None, f"unknown: {method}", -32601)
+        if FAULT == "result-for-notifications":
+            return reply(None, result={})
         return None
     if FAULT == "silent":
         return None
@@ -166,6 +189,8 @@ def answer(message: Message) -> None:
                 "serverInfo": {"name": "bad", "version": "1.0"},
             },
         }
+        if FAULT == "no-server-info":
+            del results["mcp"]["serverInfo"]
         reply(id, result=results[DIALECT])
         if FAULT == "exits-after-one":
             sys.exit(0)

@@ -13,8 +13,7 @@ from exthost.check.offer_audit import audit_declared_tools, audit_emptiness, aud
 from exthost.check.run import run_checks
 from exthost.check.settings import Settings
 from exthost.connection import connection_spec
-from exthost.dialects.conformance import Conformance
-from exthost.dialects.message_audit import Problem
+from exthost.dialects.conformance import Conformance, Problem
 from exthost.dialects.rules import all_rules
 from exthost.offer import Offer, Tool
 from exthost.spec import Spec
@@ -88,6 +87,19 @@ FAULTS = [
     Fault("result-against-schema", "mcp", "result", "n: "),
     Fault("no-content", "mcp", "result", "content"),
     Fault("slow", "nexo", "speed", "ms"),
+    # What the host can use, and official clients refuse.
+    Fault("no-server-info", "mcp", "handshake", "serverInfo is missing"),
+    Fault("no-schema", "mcp", "input-schema", "inputSchema of 'count' is missing"),
+    Fault("null-schema", "mcp", "input-schema", "inputSchema of 'count' is null"),
+    Fault("list-output-schema", "mcp", "output-schema", "'array'"),
+    Fault("null-error", "mcp", "error-form", "which is null"),
+    Fault("answers-notifications", "mcp", "notification-reply", "answers no request"),
+    Fault("result-for-notifications", "mcp", "notification-reply", "answers no request"),
+    Fault("unknown-block", "mcp", "result", "type is 'txt'"),
+    Fault("no-mime-type", "mcp", "result", "mimeType is missing"),
+    Fault("no-base64", "mcp", "result", "no base64: 'hi!'"),
+    Fault("text-is-error", "mcp", "result", "isError is 'false'"),
+    Fault("only-structured", "mcp", "result", "content is missing"),
 ]
 
 # One of each kind; `make test-more` has the others, since each takes a handful of processes.

@@ -14,8 +14,8 @@ from exthost.check.byte_log import ByteLog
 from exthost.check.pipes import Pipes
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Role
-from exthost.dialects.conformance import Conformance
-from exthost.dialects.message_audit import MessageAudit, Problem, explain_violation
+from exthost.dialects.conformance import Conformance, Problem
+from exthost.dialects.message_audit import MessageAudit, explain_violation
 from exthost.dialects.steps import Handshake, Received, Subscribe, TryRequest, WaitFor
 from exthost.errors import ExthostError, ProtocolViolation
 from exthost.launch.limits import resolve_limits
@@ -43,8 +43,9 @@ _LAST_OUTPUT_SECONDS = 2.0
 
 # Rules that may be broken although the reply can be read.
 _HARMLESS = frozenset(
-    {"stdout-noise", "byte-order-mark", "version-member", "error-form", "reply-form", "reply-once"}
-)
+    {"stdout-noise", "byte-order-mark", "version-member", "error-form", "reply-form", "reply-once",
+     "notification-reply", "handshake", "input-schema", "output-schema", "result"}
+)  # fmt: skip
 
 Answer = Reply | Failure
 
@@ -352,6 +353,7 @@ class CheckedProcess:
     async def kill(self) -> None:
         """Kill the process if it runs, and release everything."""
         await self.pipes.kill()
+        self._note(self._audit.finish())
         for future in [*self._waiting.values(), *self._in_order]:
             future.cancel()
 
