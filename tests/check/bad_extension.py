@@ -273,12 +273,22 @@ def main() -> None:
         FILE.touch()
     if FAULT == "orphan":
         subprocess.Popen(["sleep", "30"])
+    if FAULT == "quiet-orphan":  # in a session of its own, without the pipes
+        null = subprocess.DEVNULL
+        orphan = subprocess.Popen(
+            ["sleep", "30"], stdin=null, stdout=null, stderr=null, start_new_session=True
+        )
+        FILE.write_text(str(orphan.pid))
+    if FAULT == "ends-its-child":
+        ended_child = subprocess.Popen(["sleep", "30"])
     any_came = False
     for message in messages():
         any_came = True
         answer(message)
     if FAULT == "lock":
         FILE.unlink()
+    if FAULT == "ends-its-child":
+        ended_child.terminate()
     if FAULT == "ignores-end" or (FAULT == "ignores-early-end" and not any_came):
         time.sleep(60)
     sys.exit(3 if FAULT == "bad-status" else 0)

@@ -75,7 +75,8 @@ FAULTS = [
     Fault("ignores-early-end", "nexo", "early-end", "still runs"),
     Fault("bad-status", "morphir", "exit-status", "exited with 3"),
     Fault("ignores-sigterm", "morphir", "signal", "still runs"),
-    Fault("orphan", "morphir", "orphans", "holds its stdout open"),
+    Fault("orphan", "morphir", "orphans", "still runs: sleep 30"),
+    Fault("quiet-orphan", "mcp", "orphans", "still runs: sleep 30"),
     Fault("lock", "morphir", "restart", "exited with 1"),
     Fault("forgets", "nexo", "restart", "gone: count"),
     Fault("offers-nothing", "morphir", "offer", "it offers nothing"),
@@ -108,9 +109,6 @@ SAMPLE = {"prints", "wrong-id", "length-too-long", "dies-of-unknown", "result-ag
 
 def planted(name: str, dialect: str, folder: Path) -> Spec:
     words = [sys.executable, "-S", "-E", str(BAD), dialect, name, str(folder / "state")]
-    # With a namespace around it no process could be left.
-    if name == "orphan":
-        return connection_spec(words, dialect, {"lifetime": "plain"})
     return connection_spec(words, dialect, {})
 
 
@@ -146,6 +144,28 @@ async def test_without_a_fault_every_check_passes(dialect: str, tmp_path: Path) 
     report = await check("none", dialect, tmp_path, seconds=60)
     # How fast it is says something of the machine only.
     assert [one.message for one in report.findings if one.rule.name != "speed"] == []
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process runs. One that has ended may wait for its parent as a zombie."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+async def test_a_process_that_is_left_is_ended_by_the_check(tmp_path: Path) -> None:
+    report = await check("quiet-orphan", "morphir", tmp_path, seconds=60)
+    [finding] = report.faults
+    assert finding.rule.name == "orphans"
+    pid = int(finding.message.rpartition("(pid ")[2].rstrip(")"))
+    assert not is_running(pid)
+
+
+async def test_a_child_that_the_extension_ends_is_not_left(tmp_path: Path) -> None:
+    report = await check("ends-its-child", "morphir", tmp_path, seconds=60)
+    assert [one.message for one in report.findings if one.rule.name != "speed"] == []
+    assert "orphans" in {outcome.rule.name for outcome in report.with_status("passed")}
 
 
 @pytest.mark.more

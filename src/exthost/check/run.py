@@ -139,6 +139,7 @@ async def _check(
         life = LifeChecks(starter, ledger, settings.reply_seconds)
         if conversation.process is not None:
             await life.check_shutdown(conversation.process)
+        await life.check_orphans()
         await life.check_split_messages()
         await life.check_restart(offer)
         await life.check_early_end()
