@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -144,6 +145,24 @@ async def test_without_a_fault_every_check_passes(dialect: str, tmp_path: Path) 
     report = await check("none", dialect, tmp_path, seconds=60)
     # How fast it is says something of the machine only.
     assert [one.message for one in report.findings if one.rule.name != "speed"] == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "status", "reason"),
+    [
+        (2**20, "passed", "a message of 1,044,480 bytes"),
+        (2**13 - 1, "skipped", "max_message is 8,191 bytes"),
+    ],
+)
+async def test_the_large_message_is_within_the_limit_of_messages(
+    limit: int, status: str, reason: str, tmp_path: Path
+) -> None:
+    spec = planted("none", "nexo", tmp_path)
+    spec = replace(spec, limits=replace(spec.limits, max_message=limit))
+    report = await run_checks(spec, os.environ, Settings(reply_seconds=60))
+    [outcome] = [one for one in report.outcomes if one.rule.name == "large-message"]
+    assert (outcome.status, outcome.reason) == (status, reason)
+    assert report.ok
 
 
 def is_running(pid: int) -> bool:

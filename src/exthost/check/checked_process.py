@@ -82,7 +82,8 @@ class CheckedProcess:
         self._is_inside_frame = False  # the last output completed no frame
         self._audit = MessageAudit(conformance)
         # `resolve_limits` always sets this limit; 2**26 is only for the type checker.
-        self._framing = dialect.framing(resolve_limits(spec, dialect).max_message or 2**26)
+        self.max_message_bytes = resolve_limits(spec, dialect).max_message or 2**26
+        self._framing = dialect.framing(self.max_message_bytes)
         self._codec = dialect.codec(Role.HOST)
         self._next_id = dialect.traits.first_id
         self._waiting: dict[Id, asyncio.Future[Answer]] = {}

@@ -22,9 +22,11 @@ from exthost.messages import Failure, Notification, Request
 from exthost.offer import Offer
 from exthost.schema import Checker
 
-# The size of the large message, the number of requests in one write, and the number of requests
-# whose replies are timed.
+# The size of the padding in the large message, and an upper bound of the rest of that message.
 LARGE_BYTES = 2**20
+UNPADDED_BYTES = 4096
+
+# The number of requests in one write, and the number of requests whose replies are timed.
 JOINED_REQUESTS = 5
 TIMED_REQUESTS = 15
 
@@ -288,15 +290,21 @@ class ConversationChecks:
         if request is None or process.dialect.closed:
             self._ledger.skip("large-message", "the dialect has no request for it")
             return
+        limit = process.max_message_bytes
+        if limit < 2 * UNPADDED_BYTES:
+            self._ledger.skip("large-message", f"max_message is {limit:,} bytes")
+            return
         began = time.perf_counter()
+        size = min(LARGE_BYTES, limit - UNPADDED_BYTES)
+        subject = "a message of 1 MiB" if size == LARGE_BYTES else f"a message of {size:,} bytes"
         # "é" is two bytes in UTF-8: a program that counts characters instead of bytes fails.
-        padded = request._replace(params={"padding": "é" * (LARGE_BYTES // 2)})
+        padded = request._replace(params={"padding": "é" * (size // 2)})
         try:
             await process.request(padded, max(self._seconds, 5.0))
         except NoAnswer as silence:
-            self._ledger.add_finding("large-message", f"a message of 1 MiB: {silence}", process)
+            self._ledger.add_finding("large-message", f"{subject}: {silence}", process)
             await self._drop(process)
-        self._ledger.mark_checked("large-message", time.perf_counter() - began)
+        self._ledger.mark_checked("large-message", time.perf_counter() - began, subject)
 
     async def _check_cancel(self, process: CheckedProcess) -> None:
         make_message = process.dialect.cancel_message
