@@ -17,6 +17,7 @@ from typing import Any
 DIALECT, FAULT = sys.argv[1:3]
 FILE = Path(sys.argv[3] if len(sys.argv) > 3 else "none")
 IN, OUT = 0, 1
+requests = 0
 
 Message = dict[str, Any]
 
@@ -162,6 +163,14 @@ def call_tool(id: Any, name: str, arguments: Message) -> None:
     return reply(id, result=result)
 
 
+def quit_after(number: int) -> None:
+    """Exit at the request after this many requests."""
+    global requests
+    requests += 1
+    if requests > number:
+        sys.exit(0)
+
+
 def answer(message: Message) -> None:
     method, id = message["method"], message.get("id")
     params: Any = message.get("params")
@@ -175,6 +184,8 @@ def answer(message: Message) -> None:
         return None
     if FAULT == "silent":
         return None
+    if FAULT.startswith("quits-"):
+        quit_after(int(FAULT.removeprefix("quits-")))
     if method == "initialize":
         version = "1999-01-01" if FAULT == "old-revision" else "2025-11-25"
         if FAULT == "refuses":

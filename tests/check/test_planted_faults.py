@@ -70,6 +70,7 @@ FAULTS = [
     Fault("dies-of-arguments", "synaps", "bad-arguments", "exited with 1"),
     Fault("any-arguments", "mcp", "bad-arguments", "with a result"),
     Fault("small-buffer", "nexo", "large-message", "1 MiB"),
+    Fault("quits-12", "nexo", "stays-alive", "exited with 0 on its own, during request 13"),
     Fault("dies-of-cancel", "mcp", "cancel", "exited with 1"),
     Fault("no-shutdown", "synaps", "shutdown", "not answered"),
     Fault("ignores-end", "morphir", "end-of-input", "still runs"),
@@ -163,6 +164,20 @@ async def test_the_large_message_is_within_the_limit_of_messages(
     [outcome] = [one for one in report.outcomes if one.rule.name == "large-message"]
     assert (outcome.status, outcome.reason) == (status, reason)
     assert report.ok
+
+
+# nexo: 1 request of the handshake, 16 whose time is taken, 5 in one write, the unknown method and
+# one more, the unknown tool and one more, missing arguments and one more, a call, and a large one.
+@pytest.mark.more
+@pytest.mark.parametrize("number", [1, 2, 16, 17, 18, 21, 22, 23, 24, 25, 26, 27, 28, 29])
+async def test_a_process_that_ends_on_its_own_is_one_finding_wherever_it_ends(
+    number: int, tmp_path: Path
+) -> None:
+    report = await check(f"quits-{number}", "nexo", tmp_path, seconds=60)
+    [finding] = report.faults
+    assert finding.rule.name == "stays-alive"
+    place = f"the process exited with 0 on its own, during request {number + 1} ("
+    assert finding.message.startswith(place)
 
 
 def is_running(pid: int) -> bool:

@@ -34,6 +34,9 @@ TIMED_REQUESTS = 15
 SLOW_REPLY_SECONDS = 0.05
 SLOW_START_SECONDS = 5.0
 
+# How long a process is watched after the last request, in case that request makes it exit.
+_LAST_SECONDS = 0.1
+
 _UNKNOWN = Request(UNKNOWN_METHOD, {})
 
 # The JSON-RPC code of a method that does not exist.
@@ -43,6 +46,10 @@ _TOOL_ENDED_IT = "the call ended the process: see stderr, and catch exceptions a
 _TOOL_SILENT = (
     "no reply came: answer every call, with an error if need be; --reply-timeout gives it more time"
 )
+
+
+class _EndedItself(Exception):
+    """A process ended, though nothing told it to. The finding is recorded."""
 
 
 class ConversationChecks:
@@ -63,17 +70,23 @@ class ConversationChecks:
     async def run(self, process: CheckedProcess, offer: Offer) -> None:
         """Run all checks. Afterwards `process` is the last process, or None if it has ended."""
         self.process, self.offer = process, offer
-        for check in (
-            self._check_speed,
-            self._check_joined_frames,
-            self._check_unknown_method,
-            self._check_unknown_tool,
-            self._check_bad_arguments,
-            self._check_results,
-            self._check_large_message,
-            self._check_cancel,
+        for rule, check in (
+            ("speed", self._check_speed),
+            ("joined-frames", self._check_joined_frames),
+            ("unknown-method", self._check_unknown_method),
+            ("unknown-tool", self._check_unknown_tool),
+            ("bad-arguments", self._check_bad_arguments),
+            ("result", self._check_results),
+            ("large-message", self._check_large_message),
+            ("cancel", self._check_cancel),
         ):
-            await self._run_one(check)
+            try:
+                await self._run_one(check)
+            except _EndedItself:
+                self._ledger.skip(rule, "the process ended on its own")
+        self._ledger.mark_checked("stays-alive")
+        if self.process is not None and await self.process.pipes.exits_within(_LAST_SECONDS):
+            await self._record_end(self.process)
 
     async def _run_one(self, check: Callable[[CheckedProcess], Awaitable[None]]) -> None:
         process = await self._live_process()
@@ -82,12 +95,35 @@ class ConversationChecks:
         await check(process)
         self._ledger.add_message_problems(process)
         if self.process is not None and not self.process.is_alive:
-            await self._drop(self.process)
+            await self._record_end(self.process)
+
+    async def _record_end(self, process: CheckedProcess) -> None:
+        """Record that a process ended on its own, unless an earlier one did, and drop it."""
+        status = await process.find_own_end()
+        if status is not None and not self._ledger.has("stays-alive"):
+            why = f"the process {status} on its own, {process.describe_place()}"
+            self._ledger.add_finding("stays-alive", why, process)
+        await self._drop(process)
+
+    async def _record_silence(
+        self, rule: str, subject: str, silence: NoAnswer, process: CheckedProcess, fix: str = ""
+    ) -> None:
+        """Record that the rule is broken, since a request was not answered, and drop the process.
+        Raises _EndedItself if the process exited with 0: a request that does harm ends a program
+        with another status, so the end has nothing to do with the rule."""
+        status = await process.find_own_end()
+        if status is not None and status.code == 0:
+            await self._record_end(process)
+            raise _EndedItself
+        self._ledger.add_finding(rule, f"{subject}{silence}", process, fix=fix)
+        await self._drop(process)
 
     async def _live_process(self) -> CheckedProcess | None:
         """Return the process, or a new process if it has ended; None if no new process starts."""
         process = self.process
-        if process is None or not process.is_alive:
+        if process is not None and not process.is_alive:
+            await self._record_end(process)
+        if self.process is None:
             try:
                 process, _ = await self._starter.connect()
             except (NoAnswer, ExthostError) as error:
@@ -103,15 +139,15 @@ class ConversationChecks:
         broken. The message begins with `when`, such as "after an unknown method"."""
         if self._ping is None:
             if not process.is_alive:
-                self._ledger.add_finding(rule, f"{when} {process.describe_end()}", process)
+                await self._record_silence(
+                    rule, f"{when} ", NoAnswer(process.describe_end()), process
+                )
                 return False
             return True
         try:
             await process.request(self._ping, self._seconds)
         except NoAnswer as silence:
-            self._ledger.add_finding(rule, f"{when} {silence}", process)
-            await self._starter.release(process)
-            self.process = None
+            await self._record_silence(rule, f"{when} ", silence, process)
             return False
         return True
 
@@ -125,7 +161,8 @@ class ConversationChecks:
                 await process.request(ping, self._seconds)
             except NoAnswer:
                 if not process.is_alive:
-                    return
+                    await self._record_end(process)
+                    raise _EndedItself from None
                 continue
             self._ping = ping
             break
@@ -138,7 +175,10 @@ class ConversationChecks:
             try:
                 await process.request(self._ping, self._seconds)
             except NoAnswer:
-                return
+                if process.is_alive:
+                    return
+                await self._record_end(process)
+                raise _EndedItself from None
             times.append(time.perf_counter() - began)
         seconds = median(times)
         if seconds > SLOW_REPLY_SECONDS:
@@ -169,9 +209,8 @@ class ConversationChecks:
                 await process.wait_for(future, ping.method, self._seconds)
                 answers += 1
         except NoAnswer as silence:
-            why = f"{answers} of {JOINED_REQUESTS} requests in one write were answered: {silence}"
-            self._ledger.add_finding("joined-frames", why, process)
-            await self._drop(process)
+            subject = f"{answers} of {JOINED_REQUESTS} requests in one write were answered: "
+            await self._record_silence("joined-frames", subject, silence, process)
         for future in futures:
             if not future.done():
                 future.cancel()
@@ -187,8 +226,7 @@ class ConversationChecks:
         try:
             answer = await process.request(_UNKNOWN, self._seconds)
         except NoAnswer as silence:
-            self._ledger.add_finding("unknown-method", str(silence), process)
-            await self._drop(process)
+            await self._record_silence("unknown-method", "", silence, process)
         else:
             if not isinstance(answer, Failure):
                 why = f"{UNKNOWN_METHOD} was answered with a result, as if it existed"
@@ -221,8 +259,7 @@ class ConversationChecks:
         try:
             result = await call_tool(process, call, self.offer, self._seconds)
         except NoAnswer as silence:
-            self._ledger.add_finding(rule, f"{subject}: {silence}", process)
-            await self._drop(process)
+            await self._record_silence(rule, f"{subject}: ", silence, process)
         except CallFailed:
             await self._check_still_answers(process, rule, f"after a call of {subject}")
         except ProtocolViolation as violation:
@@ -258,11 +295,10 @@ class ConversationChecks:
                     self._record_tool_failure(live, name, error.error_message or error.message)
                     continue
                 fix = _suggest_fix(error, live)
-                self._ledger.add_finding(
-                    "result", f"{name}: {describe_error(error)}", live, fix=fix
-                )
                 if isinstance(error, NoAnswer):  # it may never answer again
-                    await self._drop(live)
+                    await self._record_silence("result", f"{name}: ", error, live, fix)
+                else:
+                    self._ledger.add_finding("result", f"{name}: {error.message}", live, fix=fix)
                 continue
             self._check_result(live, name, tools[name].output_schema, result)
             self._ledger.mark_checked("tool-failure", time.perf_counter() - began)
@@ -302,8 +338,7 @@ class ConversationChecks:
         try:
             await process.request(padded, max(self._seconds, 5.0))
         except NoAnswer as silence:
-            self._ledger.add_finding("large-message", f"{subject}: {silence}", process)
-            await self._drop(process)
+            await self._record_silence("large-message", f"{subject}: ", silence, process)
         self._ledger.mark_checked("large-message", time.perf_counter() - began, subject)
 
     async def _check_cancel(self, process: CheckedProcess) -> None:
@@ -325,9 +360,10 @@ class ConversationChecks:
                 elif message is not None:
                     await process.request(message, self._seconds)
         except NoAnswer as silence:
-            self._ledger.add_finding("cancel", str(silence), process)
-        future.cancel()
-        await self._check_still_answers(process, "cancel", "after a cancelled call")
+            await self._record_silence("cancel", "", silence, process)
+        else:
+            future.cancel()
+            await self._check_still_answers(process, "cancel", "after a cancelled call")
         self._ledger.mark_checked("cancel", time.perf_counter() - began)
 
     async def _drop(self, process: CheckedProcess) -> None:
