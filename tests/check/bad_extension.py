@@ -17,6 +17,7 @@ from typing import Any
 DIALECT, FAULT = sys.argv[1:3]
 FILE = Path(sys.argv[3] if len(sys.argv) > 3 else "none")
 IN, OUT = 0, 1
+requests = 0
 
 Message = dict[str, Any]
 
@@ -74,6 +75,8 @@ def reply(id: Any, **outcome: Any) -> None:
         del message["jsonrpc"]
     if FAULT == "misspelt" and "result" in message:
         message["reslt"] = message.pop("result")
+    if FAULT == "null-error" and "result" in message:
+        message["error"] = None
     if FAULT == "result-and-error":
         message = {"result": None, **message, "error": message.get("error") or "no"}
     write(message)
@@ -99,7 +102,13 @@ def tools() -> list[Message]:
         first["outputSchema"] = {**OUTPUT, "properties": {"n": {"type": "integer"}}}
     if DIALECT == "morphir" and FAULT == "invalid-output-schema":
         first["return_schema"] = OUTPUT
+    if FAULT == "list-output-schema":
+        first["outputSchema"] = {"type": "array"}
     second: Message = {"name": "count", "description": "Count", key: {"type": "object"}}
+    if FAULT == "no-schema":
+        del second[key]
+    if FAULT == "null-schema":
+        second[key] = None
     if FAULT == "same-name":
         second["name"] = "shout"
     if FAULT == "no-description":
@@ -136,11 +145,30 @@ def call_tool(id: Any, name: str, arguments: Message) -> None:
         text = arguments.get("text", "")
     if DIALECT != "mcp":
         return reply(id, result=text.upper())
-    content = [{"type": "text", "text": text.upper()}]
+    content: list[Message] = [{"type": "text", "text": text.upper()}]
     data: Message = {"n": "many"} if FAULT == "result-against-schema" else {"n": 1}
     if FAULT == "no-content":
         return reply(id, result=[text])
-    return reply(id, result={"content": content, "structuredContent": data})
+    result: Message = {"content": content, "structuredContent": data}
+    if FAULT == "unknown-block":
+        content[0]["type"] = "txt"
+    if FAULT == "no-mime-type":
+        content[0] = {"type": "image", "data": "aGk="}
+    if FAULT == "no-base64":
+        content[0] = {"type": "image", "data": "hi!", "mimeType": "image/png"}
+    if FAULT == "text-is-error":
+        result["isError"] = "false"
+    if FAULT == "only-structured":
+        del result["content"]
+    return reply(id, result=result)
+
+
+def quit_after(number: int) -> None:
+    """Exit at the request after this many requests."""
+    global requests
+    requests += 1
+    if requests > number:
+        sys.exit(0)
 
 
 def answer(message: Message) -> None:
@@ -149,9 +177,15 @@ def answer(message: Message) -> None:
     if id is None:
         if FAULT == "dies-of-cancel" and method == "notifications/cancelled":
             sys.exit("what is cancelled?")
+        if FAULT == "answers-notifications":
+            return fail(None, f"unknown: {method}", -32601)
+        if FAULT == "result-for-notifications":
+            return reply(None, result={})
         return None
     if FAULT == "silent":
         return None
+    if FAULT.startswith("quits-"):
+        quit_after(int(FAULT.removeprefix("quits-")))
     if method == "initialize":
         version = "1999-01-01" if FAULT == "old-revision" else "2025-11-25"
         if FAULT == "refuses":
@@ -166,6 +200,8 @@ def answer(message: Message) -> None:
                 "serverInfo": {"name": "bad", "version": "1.0"},
             },
         }
+        if FAULT == "no-server-info":
+            del results["mcp"]["serverInfo"]
         reply(id, result=results[DIALECT])
         if FAULT == "exits-after-one":
             sys.exit(0)
@@ -248,12 +284,22 @@ def main() -> None:
         FILE.touch()
     if FAULT == "orphan":
         subprocess.Popen(["sleep", "30"])
+    if FAULT == "quiet-orphan":  # in a session of its own, without the pipes
+        null = subprocess.DEVNULL
+        orphan = subprocess.Popen(
+            ["sleep", "30"], stdin=null, stdout=null, stderr=null, start_new_session=True
+        )
+        FILE.write_text(str(orphan.pid))
+    if FAULT == "ends-its-child":
+        ended_child = subprocess.Popen(["sleep", "30"])
     any_came = False
     for message in messages():
         any_came = True
         answer(message)
     if FAULT == "lock":
         FILE.unlink()
+    if FAULT == "ends-its-child":
+        ended_child.terminate()
     if FAULT == "ignores-end" or (FAULT == "ignores-early-end" and not any_came):
         time.sleep(60)
     sys.exit(3 if FAULT == "bad-status" else 0)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +14,7 @@ from exthost.check.offer_audit import audit_declared_tools, audit_emptiness, aud
 from exthost.check.run import run_checks
 from exthost.check.settings import Settings
 from exthost.connection import connection_spec
-from exthost.dialects.conformance import Conformance
-from exthost.dialects.message_audit import Problem
+from exthost.dialects.conformance import Conformance, Problem
 from exthost.dialects.rules import all_rules
 from exthost.offer import Offer, Tool
 from exthost.spec import Spec
@@ -70,13 +70,15 @@ FAULTS = [
     Fault("dies-of-arguments", "synaps", "bad-arguments", "exited with 1"),
     Fault("any-arguments", "mcp", "bad-arguments", "with a result"),
     Fault("small-buffer", "nexo", "large-message", "1 MiB"),
+    Fault("quits-12", "nexo", "stays-alive", "exited with 0 on its own, during request 13"),
     Fault("dies-of-cancel", "mcp", "cancel", "exited with 1"),
     Fault("no-shutdown", "synaps", "shutdown", "not answered"),
     Fault("ignores-end", "morphir", "end-of-input", "still runs"),
     Fault("ignores-early-end", "nexo", "early-end", "still runs"),
     Fault("bad-status", "morphir", "exit-status", "exited with 3"),
     Fault("ignores-sigterm", "morphir", "signal", "still runs"),
-    Fault("orphan", "morphir", "orphans", "holds its stdout open"),
+    Fault("orphan", "morphir", "orphans", "still runs: sleep 30"),
+    Fault("quiet-orphan", "mcp", "orphans", "still runs: sleep 30"),
     Fault("lock", "morphir", "restart", "exited with 1"),
     Fault("forgets", "nexo", "restart", "gone: count"),
     Fault("offers-nothing", "morphir", "offer", "it offers nothing"),
@@ -88,6 +90,19 @@ FAULTS = [
     Fault("result-against-schema", "mcp", "result", "n: "),
     Fault("no-content", "mcp", "result", "content"),
     Fault("slow", "nexo", "speed", "ms"),
+    # What the host can use, and official clients refuse.
+    Fault("no-server-info", "mcp", "handshake", "serverInfo is missing"),
+    Fault("no-schema", "mcp", "input-schema", "inputSchema of 'count' is missing"),
+    Fault("null-schema", "mcp", "input-schema", "inputSchema of 'count' is null"),
+    Fault("list-output-schema", "mcp", "output-schema", "'array'"),
+    Fault("null-error", "mcp", "error-form", "which is null"),
+    Fault("answers-notifications", "mcp", "notification-reply", "answers no request"),
+    Fault("result-for-notifications", "mcp", "notification-reply", "answers no request"),
+    Fault("unknown-block", "mcp", "result", "type is 'txt'"),
+    Fault("no-mime-type", "mcp", "result", "mimeType is missing"),
+    Fault("no-base64", "mcp", "result", "no base64: 'hi!'"),
+    Fault("text-is-error", "mcp", "result", "isError is 'false'"),
+    Fault("only-structured", "mcp", "result", "content is missing"),
 ]
 
 # One of each kind; `make test-more` has the others, since each takes a handful of processes.
@@ -96,9 +111,6 @@ SAMPLE = {"prints", "wrong-id", "length-too-long", "dies-of-unknown", "result-ag
 
 def planted(name: str, dialect: str, folder: Path) -> Spec:
     words = [sys.executable, "-S", "-E", str(BAD), dialect, name, str(folder / "state")]
-    # With a namespace around it no process could be left.
-    if name == "orphan":
-        return connection_spec(words, dialect, {"lifetime": "plain"})
     return connection_spec(words, dialect, {})
 
 
@@ -134,6 +146,60 @@ async def test_without_a_fault_every_check_passes(dialect: str, tmp_path: Path) 
     report = await check("none", dialect, tmp_path, seconds=60)
     # How fast it is says something of the machine only.
     assert [one.message for one in report.findings if one.rule.name != "speed"] == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "status", "reason"),
+    [
+        (2**20, "passed", "a message of 1,044,480 bytes"),
+        (2**13 - 1, "skipped", "max_message is 8,191 bytes"),
+    ],
+)
+async def test_the_large_message_is_within_the_limit_of_messages(
+    limit: int, status: str, reason: str, tmp_path: Path
+) -> None:
+    spec = planted("none", "nexo", tmp_path)
+    spec = replace(spec, limits=replace(spec.limits, max_message=limit))
+    report = await run_checks(spec, os.environ, Settings(reply_seconds=60))
+    [outcome] = [one for one in report.outcomes if one.rule.name == "large-message"]
+    assert (outcome.status, outcome.reason) == (status, reason)
+    assert report.ok
+
+
+# nexo: 1 request of the handshake, 16 whose time is taken, 5 in one write, the unknown method and
+# one more, the unknown tool and one more, missing arguments and one more, a call, and a large one.
+@pytest.mark.more
+@pytest.mark.parametrize("number", [1, 2, 16, 17, 18, 21, 22, 23, 24, 25, 26, 27, 28, 29])
+async def test_a_process_that_ends_on_its_own_is_one_finding_wherever_it_ends(
+    number: int, tmp_path: Path
+) -> None:
+    report = await check(f"quits-{number}", "nexo", tmp_path, seconds=60)
+    [finding] = report.faults
+    assert finding.rule.name == "stays-alive"
+    place = f"the process exited with 0 on its own, during request {number + 1} ("
+    assert finding.message.startswith(place)
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process runs. One that has ended may wait for its parent as a zombie."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+async def test_a_process_that_is_left_is_ended_by_the_check(tmp_path: Path) -> None:
+    report = await check("quiet-orphan", "morphir", tmp_path, seconds=60)
+    [finding] = report.faults
+    assert finding.rule.name == "orphans"
+    pid = int(finding.message.rpartition("(pid ")[2].rstrip(")"))
+    assert not is_running(pid)
+
+
+async def test_a_child_that_the_extension_ends_is_not_left(tmp_path: Path) -> None:
+    report = await check("ends-its-child", "morphir", tmp_path, seconds=60)
+    assert [one.message for one in report.findings if one.rule.name != "speed"] == []
+    assert "orphans" in {outcome.rule.name for outcome in report.with_status("passed")}
 
 
 @pytest.mark.more

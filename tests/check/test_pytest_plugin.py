@@ -47,6 +47,14 @@ def test_the_fixture_fails_with_the_report_and_options_make_a_test_of_each_rule(
     assert "2 failed, 3 passed" in done.stdout, done.stdout
 
 
+def test_a_path_without_an_extension_is_an_error_of_usage(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_it():\n    pass\n")
+    done = run_pytest(tmp_path, "--exthost-check", "nowhere", "test_it.py")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR, done.stdout + done.stderr
+    assert "--exthost-check nowhere: " in done.stderr and "INTERNALERROR" not in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("place", ["project/tests", "project"])
 def test_paths_are_those_of_the_test_file_or_of_the_root_folder(place: str, tmp_path: Path) -> None:
     folders = [tmp_path / "project" / "tests", tmp_path / "project"]

@@ -3,6 +3,7 @@
 import pytest
 
 from exthost.dialects.conformance import Conformance
+from exthost.dialects.find import find_conformance
 from exthost.dialects.message_audit import MessageAudit
 from exthost.messages import Noise
 from exthost.wire.framing import Broken, Skipped
@@ -50,6 +51,45 @@ def test_each_frame_is_reported_under_these_rules(frame: bytes, rules: list[str]
 def test_a_message_over_several_lines_is_one_kind_of_fault() -> None:
     lines = [b"{", b'  "id": 7,', b'  "result": 1', b"}"]
     assert set(broken_rules(*lines)) == {"one-line"}
+
+
+PARSE_ERROR = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}'
+NO_ID = b'{"jsonrpc":"2.0","id":null,"result":{}}'
+PONG = b'{"jsonrpc":"2.0","id":7,"result":{}}'
+
+
+@pytest.mark.parametrize(
+    ("frames", "rules"),
+    [
+        ([PARSE_ERROR, PONG], ["notification-reply"]),
+        ([PONG, PARSE_ERROR], ["notification-reply"]),
+        ([PARSE_ERROR], []),  # it may answer the request, which has no other response
+        ([PONG, NO_ID], ["notification-reply"]),
+        ([NO_ID, PONG], ["reply-id"]),  # no response had an id so far
+    ],
+)
+def test_a_response_without_an_id_that_answers_no_request_answers_a_notification(
+    frames: list[bytes], rules: list[str]
+) -> None:
+    assert broken_rules(*frames) == rules
+
+
+def test_a_result_without_an_id_in_place_of_a_response_is_reported_at_the_end() -> None:
+    audit = MessageAudit(Conformance())
+    audit.add_request(7, "ping")
+    assert audit.check_frame(PONG, Noise(b"", "")) == []
+    audit.add_request(8, "ping")
+    assert audit.check_frame(NO_ID, Noise(b"", "")) == []
+    assert [problem.rule for problem in audit.finish()] == ["reply-id"]
+    assert audit.finish() == []
+
+
+@pytest.mark.parametrize(("dialect", "rules"), [("mcp", ["error-form"]), ("nexo", [])])
+def test_a_null_error_beside_a_result_is_refused_by_clients_of_mcp(
+    dialect: str, rules: list[str]
+) -> None:
+    frame = b'{"jsonrpc":"2.0","id":7,"result":{},"error":null}'
+    assert broken_rules(frame, conformance=find_conformance(dialect)) == rules
 
 
 def test_a_second_reply_to_a_request_is_reported() -> None:

@@ -15,6 +15,7 @@ In reading order:
     starter              starts processes as the host does
     ledger               collects the findings of a run
     conversation_checks  requests: unknown, large, cancelled, several in one write
+    survivors            finds and ends the processes that an extension has left
     life_checks          the start, the end, signals, and a second start
     run                  runs all checks within a time limit
     manifest_check       checks the manifest, before anything is started

@@ -14,14 +14,15 @@ from exthost.check.byte_log import ByteLog
 from exthost.check.pipes import Pipes
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Role
-from exthost.dialects.conformance import Conformance
-from exthost.dialects.message_audit import MessageAudit, Problem, explain_violation
+from exthost.dialects.conformance import Conformance, Problem
+from exthost.dialects.message_audit import MessageAudit, explain_violation
 from exthost.dialects.steps import Handshake, Received, Subscribe, TryRequest, WaitFor
 from exthost.errors import ExthostError, ProtocolViolation
 from exthost.launch.limits import resolve_limits
 from exthost.launch.plan import Launch
 from exthost.messages import Batch, Failure, Id, Incoming, Noise, Notification, Reply, Request
 from exthost.offer import Offer
+from exthost.process.exit_status import ExitStatus
 from exthost.spec import Spec
 from exthost.wire.framing import Broken, Bytes, Skipped
 
@@ -43,8 +44,9 @@ _LAST_OUTPUT_SECONDS = 2.0
 
 # Rules that may be broken although the reply can be read.
 _HARMLESS = frozenset(
-    {"stdout-noise", "byte-order-mark", "version-member", "error-form", "reply-form", "reply-once"}
-)
+    {"stdout-noise", "byte-order-mark", "version-member", "error-form", "reply-form", "reply-once",
+     "notification-reply", "handshake", "input-schema", "output-schema", "result"}
+)  # fmt: skip
 
 Answer = Reply | Failure
 
@@ -81,11 +83,15 @@ class CheckedProcess:
         self._is_inside_frame = False  # the last output completed no frame
         self._audit = MessageAudit(conformance)
         # `resolve_limits` always sets this limit; 2**26 is only for the type checker.
-        self._framing = dialect.framing(resolve_limits(spec, dialect).max_message or 2**26)
+        self.max_message_bytes = resolve_limits(spec, dialect).max_message or 2**26
+        self._framing = dialect.framing(self.max_message_bytes)
         self._codec = dialect.codec(Role.HOST)
         self._next_id = dialect.traits.first_id
         self._waiting: dict[Id, asyncio.Future[Answer]] = {}
         self._in_order: deque[asyncio.Future[Answer]] = deque()
+        self._sent_methods: list[str] = []
+        self._numbers: dict[asyncio.Future[Answer], int] = {}  # of requests, from 1
+        self._answered_requests = 0  # the number of the last request that was answered
         self._loop = asyncio.get_running_loop()
         self._output_came = asyncio.Event()
         self.pipes = Pipes(launch.plan, spec.id, self._on_output, self._on_exit)
@@ -136,6 +142,9 @@ class CheckedProcess:
             future = self._waiting.pop(incoming.id, None) if incoming.id is not None else None
             if self.dialect.traits.positional and self._in_order:
                 future = self._in_order.popleft()
+            if future is not None:
+                number = self._numbers.pop(future, 0)
+                self._answered_requests = max(self._answered_requests, number)
             if future is not None and not future.done():
                 future.set_result(incoming)
         elif isinstance(incoming, Request):
@@ -189,7 +198,9 @@ class CheckedProcess:
         except TimeoutError:
             raise NotRead(f"it does not read its stdin: {self.describe_end()}") from None
         except OSError:
-            raise NoAnswer(self.describe_end()) from None
+            # It has closed its stdin. Usually because it exits, and the status explains more.
+            await self.pipes.exits_within(_EXIT_SECONDS)
+            raise NoAnswer(self.describe_end(when_running="it closed its stdin")) from None
 
     def register_request(self, request: Request) -> tuple[bytes, Request]:
         """Number a request and register it, so that its reply is expected. Return its bytes, which
@@ -201,6 +212,8 @@ class CheckedProcess:
         data = self._framing.wrap(self._codec.request(request.method, request.params, id))
         self._audit.add_request(id, request.method)
         future: asyncio.Future[Answer] = self._loop.create_future()
+        self._sent_methods.append(request.method)
+        self._numbers[future] = len(self._sent_methods)
         if self.dialect.traits.positional:
             self._in_order.append(future)
         else:
@@ -332,14 +345,30 @@ class CheckedProcess:
             return
         self.writes_at_end_only = self.has_written
 
-    def describe_end(self) -> str:
-        """Return a phrase that says how the process ended, or that it still runs."""
+    def describe_end(self, when_running: str = "the process still runs") -> str:
+        """Return a phrase that says how the process ended; `when_running` if it has not."""
         status = self.pipes.status
         if self.is_broken:
             return "its output cannot be read any further"
         if status is not None:
             return f"the process {status}"
-        return "it closed its stdout" if self.pipes.ended.is_set() else "the process still runs"
+        return "it closed its stdout" if self.pipes.ended.is_set() else when_running
+
+    async def find_own_end(self) -> ExitStatus | None:
+        """Return how the process ended although nothing told it to; None if it runs. Call it before
+        anything ends the process."""
+        if self.pipes.ended.is_set():
+            return await self.pipes.exits_within(_EXIT_SECONDS)
+        return self.pipes.status
+
+    def describe_place(self) -> str:
+        """Return which request the process answered last, or had to answer next."""
+        number = self._answered_requests
+        if number < len(self._sent_methods):
+            return f"during request {number + 1} ({self._sent_methods[number]})"
+        return (
+            f"after request {number} ({self._sent_methods[-1]})" if number else "before a request"
+        )
 
     def unfinished_frame(self) -> Problem | None:
         """Return the problem of an incomplete frame at the end of the output, or None. No frame can
@@ -352,6 +381,7 @@ class CheckedProcess:
     async def kill(self) -> None:
         """Kill the process if it runs, and release everything."""
         await self.pipes.kill()
+        self._note(self._audit.finish())
         for future in [*self._waiting.values(), *self._in_order]:
             future.cancel()
 

@@ -22,15 +22,20 @@ from exthost.messages import Failure, Notification, Request
 from exthost.offer import Offer
 from exthost.schema import Checker
 
-# The size of the large message, the number of requests in one write, and the number of requests
-# whose replies are timed.
+# The size of the padding in the large message, and an upper bound of the rest of that message.
 LARGE_BYTES = 2**20
+UNPADDED_BYTES = 4096
+
+# The number of requests in one write, and the number of requests whose replies are timed.
 JOINED_REQUESTS = 5
 TIMED_REQUESTS = 15
 
 # Slower replies and starts are a warning. A reply that waits for a timer takes 40 ms and more.
 SLOW_REPLY_SECONDS = 0.05
 SLOW_START_SECONDS = 5.0
+
+# How long a process is watched after the last request, in case that request makes it exit.
+_LAST_SECONDS = 0.1
 
 _UNKNOWN = Request(UNKNOWN_METHOD, {})
 
@@ -41,6 +46,10 @@ _TOOL_ENDED_IT = "the call ended the process: see stderr, and catch exceptions a
 _TOOL_SILENT = (
     "no reply came: answer every call, with an error if need be; --reply-timeout gives it more time"
 )
+
+
+class _EndedItself(Exception):
+    """A process ended, though nothing told it to. The finding is recorded."""
 
 
 class ConversationChecks:
@@ -61,17 +70,23 @@ class ConversationChecks:
     async def run(self, process: CheckedProcess, offer: Offer) -> None:
         """Run all checks. Afterwards `process` is the last process, or None if it has ended."""
         self.process, self.offer = process, offer
-        for check in (
-            self._check_speed,
-            self._check_joined_frames,
-            self._check_unknown_method,
-            self._check_unknown_tool,
-            self._check_bad_arguments,
-            self._check_results,
-            self._check_large_message,
-            self._check_cancel,
+        for rule, check in (
+            ("speed", self._check_speed),
+            ("joined-frames", self._check_joined_frames),
+            ("unknown-method", self._check_unknown_method),
+            ("unknown-tool", self._check_unknown_tool),
+            ("bad-arguments", self._check_bad_arguments),
+            ("result", self._check_results),
+            ("large-message", self._check_large_message),
+            ("cancel", self._check_cancel),
         ):
-            await self._run_one(check)
+            try:
+                await self._run_one(check)
+            except _EndedItself:
+                self._ledger.skip(rule, "the process ended on its own")
+        self._ledger.mark_checked("stays-alive")
+        if self.process is not None and await self.process.pipes.exits_within(_LAST_SECONDS):
+            await self._record_end(self.process)
 
     async def _run_one(self, check: Callable[[CheckedProcess], Awaitable[None]]) -> None:
         process = await self._live_process()
@@ -80,12 +95,35 @@ class ConversationChecks:
         await check(process)
         self._ledger.add_message_problems(process)
         if self.process is not None and not self.process.is_alive:
-            await self._drop(self.process)
+            await self._record_end(self.process)
+
+    async def _record_end(self, process: CheckedProcess) -> None:
+        """Record that a process ended on its own, unless an earlier one did, and drop it."""
+        status = await process.find_own_end()
+        if status is not None and not self._ledger.has("stays-alive"):
+            why = f"the process {status} on its own, {process.describe_place()}"
+            self._ledger.add_finding("stays-alive", why, process)
+        await self._drop(process)
+
+    async def _record_silence(
+        self, rule: str, subject: str, silence: NoAnswer, process: CheckedProcess, fix: str = ""
+    ) -> None:
+        """Record that the rule is broken, since a request was not answered, and drop the process.
+        Raises _EndedItself if the process exited with 0: a request that does harm ends a program
+        with another status, so the end has nothing to do with the rule."""
+        status = await process.find_own_end()
+        if status is not None and status.code == 0:
+            await self._record_end(process)
+            raise _EndedItself
+        self._ledger.add_finding(rule, f"{subject}{silence}", process, fix=fix)
+        await self._drop(process)
 
     async def _live_process(self) -> CheckedProcess | None:
         """Return the process, or a new process if it has ended; None if no new process starts."""
         process = self.process
-        if process is None or not process.is_alive:
+        if process is not None and not process.is_alive:
+            await self._record_end(process)
+        if self.process is None:
             try:
                 process, _ = await self._starter.connect()
             except (NoAnswer, ExthostError) as error:
@@ -101,15 +139,15 @@ class ConversationChecks:
         broken. The message begins with `when`, such as "after an unknown method"."""
         if self._ping is None:
             if not process.is_alive:
-                self._ledger.add_finding(rule, f"{when} {process.describe_end()}", process)
+                await self._record_silence(
+                    rule, f"{when} ", NoAnswer(process.describe_end()), process
+                )
                 return False
             return True
         try:
             await process.request(self._ping, self._seconds)
         except NoAnswer as silence:
-            self._ledger.add_finding(rule, f"{when} {silence}", process)
-            await self._starter.release(process)
-            self.process = None
+            await self._record_silence(rule, f"{when} ", silence, process)
             return False
         return True
 
@@ -123,7 +161,8 @@ class ConversationChecks:
                 await process.request(ping, self._seconds)
             except NoAnswer:
                 if not process.is_alive:
-                    return
+                    await self._record_end(process)
+                    raise _EndedItself from None
                 continue
             self._ping = ping
             break
@@ -136,7 +175,10 @@ class ConversationChecks:
             try:
                 await process.request(self._ping, self._seconds)
             except NoAnswer:
-                return
+                if process.is_alive:
+                    return
+                await self._record_end(process)
+                raise _EndedItself from None
             times.append(time.perf_counter() - began)
         seconds = median(times)
         if seconds > SLOW_REPLY_SECONDS:
@@ -167,9 +209,8 @@ class ConversationChecks:
                 await process.wait_for(future, ping.method, self._seconds)
                 answers += 1
         except NoAnswer as silence:
-            why = f"{answers} of {JOINED_REQUESTS} requests in one write were answered: {silence}"
-            self._ledger.add_finding("joined-frames", why, process)
-            await self._drop(process)
+            subject = f"{answers} of {JOINED_REQUESTS} requests in one write were answered: "
+            await self._record_silence("joined-frames", subject, silence, process)
         for future in futures:
             if not future.done():
                 future.cancel()
@@ -185,8 +226,7 @@ class ConversationChecks:
         try:
             answer = await process.request(_UNKNOWN, self._seconds)
         except NoAnswer as silence:
-            self._ledger.add_finding("unknown-method", str(silence), process)
-            await self._drop(process)
+            await self._record_silence("unknown-method", "", silence, process)
         else:
             if not isinstance(answer, Failure):
                 why = f"{UNKNOWN_METHOD} was answered with a result, as if it existed"
@@ -219,8 +259,7 @@ class ConversationChecks:
         try:
             result = await call_tool(process, call, self.offer, self._seconds)
         except NoAnswer as silence:
-            self._ledger.add_finding(rule, f"{subject}: {silence}", process)
-            await self._drop(process)
+            await self._record_silence(rule, f"{subject}: ", silence, process)
         except CallFailed:
             await self._check_still_answers(process, rule, f"after a call of {subject}")
         except ProtocolViolation as violation:
@@ -256,11 +295,10 @@ class ConversationChecks:
                     self._record_tool_failure(live, name, error.error_message or error.message)
                     continue
                 fix = _suggest_fix(error, live)
-                self._ledger.add_finding(
-                    "result", f"{name}: {describe_error(error)}", live, fix=fix
-                )
                 if isinstance(error, NoAnswer):  # it may never answer again
-                    await self._drop(live)
+                    await self._record_silence("result", f"{name}: ", error, live, fix)
+                else:
+                    self._ledger.add_finding("result", f"{name}: {error.message}", live, fix=fix)
                 continue
             self._check_result(live, name, tools[name].output_schema, result)
             self._ledger.mark_checked("tool-failure", time.perf_counter() - began)
@@ -288,15 +326,20 @@ class ConversationChecks:
         if request is None or process.dialect.closed:
             self._ledger.skip("large-message", "the dialect has no request for it")
             return
+        limit = process.max_message_bytes
+        if limit < 2 * UNPADDED_BYTES:
+            self._ledger.skip("large-message", f"max_message is {limit:,} bytes")
+            return
         began = time.perf_counter()
+        size = min(LARGE_BYTES, limit - UNPADDED_BYTES)
+        subject = "a message of 1 MiB" if size == LARGE_BYTES else f"a message of {size:,} bytes"
         # "é" is two bytes in UTF-8: a program that counts characters instead of bytes fails.
-        padded = request._replace(params={"padding": "é" * (LARGE_BYTES // 2)})
+        padded = request._replace(params={"padding": "é" * (size // 2)})
         try:
             await process.request(padded, max(self._seconds, 5.0))
         except NoAnswer as silence:
-            self._ledger.add_finding("large-message", f"a message of 1 MiB: {silence}", process)
-            await self._drop(process)
-        self._ledger.mark_checked("large-message", time.perf_counter() - began)
+            await self._record_silence("large-message", f"{subject}: ", silence, process)
+        self._ledger.mark_checked("large-message", time.perf_counter() - began, subject)
 
     async def _check_cancel(self, process: CheckedProcess) -> None:
         make_message = process.dialect.cancel_message
@@ -317,9 +360,10 @@ class ConversationChecks:
                 elif message is not None:
                     await process.request(message, self._seconds)
         except NoAnswer as silence:
-            self._ledger.add_finding("cancel", str(silence), process)
-        future.cancel()
-        await self._check_still_answers(process, "cancel", "after a cancelled call")
+            await self._record_silence("cancel", "", silence, process)
+        else:
+            future.cancel()
+            await self._check_still_answers(process, "cancel", "after a cancelled call")
         self._ledger.mark_checked("cancel", time.perf_counter() - began)
 
     async def _drop(self, process: CheckedProcess) -> None:

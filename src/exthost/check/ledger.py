@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from exthost.check.checked_process import CheckedProcess
 from exthost.check.findings import Finding, Outcome
-from exthost.dialects.conformance import Conformance
-from exthost.dialects.message_audit import Problem
+from exthost.dialects.conformance import Conformance, Problem
 from exthost.dialects.rules import all_rules, find_rule
 
 # At most this many findings of one rule are kept; more would only repeat them.
@@ -57,13 +56,13 @@ class Ledger:
     def add_problems(self, problems: Iterable[Problem]) -> None:
         """Record problems for which no bytes are shown, such as those of the announced tools."""
         for problem in problems:
-            self._add(problem.rule, problem.message, None, ())
+            self._add(problem.rule, problem.message, None, (), problem.fix)
 
     def add_message_problems(self, process: CheckedProcess) -> None:
         """Record the problems of a process's messages since the last call for this process."""
         start = self._recorded_problems.get(id(process), 0)
         for problem, exchange in process.problems[start:]:
-            self._add(problem.rule, problem.message, process, exchange)
+            self._add(problem.rule, problem.message, process, exchange, problem.fix)
         self._recorded_problems[id(process)] = len(process.problems)
 
     def has(self, *names: str) -> bool:

@@ -1,7 +1,9 @@
 """The checks of the life cycle: how an extension starts, ends, and starts again."""
 
+import secrets
 import time
 
+from exthost.check import survivors
 from exthost.check.checked_process import CheckedProcess, NoAnswer, describe_error
 from exthost.check.ledger import Ledger
 from exthost.check.offer_audit import describe_offer_change
@@ -59,10 +61,7 @@ class LifeChecks:
             return
         self._ledger.mark_checked(rule, took, f"after {took:.2f} s")
         self._check_status(status, process)
-        if not await process.pipes.output_ends():
-            why = "it has exited, and another process still holds its stdout open"
-            self._ledger.add_finding("orphans", why, process)
-        self._ledger.mark_checked("orphans")
+        await process.pipes.output_ends()
         if (problem := process.unfinished_frame()) is not None:
             self._ledger.add_finding("frame", problem.message, process)
 
@@ -80,6 +79,50 @@ class LifeChecks:
         await self._end_input(process, "early-end", "before the first message", seconds)
         self._starter.all_starts_seconds += time.perf_counter() - began
         await self._starter.release(process)
+
+    async def check_orphans(self) -> None:
+        """End a process by the shutdown steps of its dialect, and look for processes that it has
+        left. They are killed."""
+        if not survivors.can_look():
+            self._ledger.skip(
+                "orphans", "it cannot be seen on this system which processes are left"
+            )
+            return
+        mark = secrets.token_hex(16)
+        starter = self._starter.make_plain(survivors.MARK_NAME, mark)
+        began = time.perf_counter()
+        try:
+            process, _ = await starter.connect()
+            if process.launch.plan.wrapper is not None:
+                self._ledger.skip("orphans", "its sandbox ends every process with it")
+                return
+            if not await self._end_gently(process):
+                self._ledger.skip("orphans", "it did not exit")
+                return
+            for pid, command in await survivors.wait_for_survivors(process.pipes.pid, mark):
+                why = f"it has exited, and a process that it started still runs: {command[:200]}"
+                self._ledger.add_finding("orphans", f"{why} (pid {pid})", process)
+            self._ledger.mark_checked("orphans", time.perf_counter() - began)
+        except (NoAnswer, ExthostError) as error:
+            self._ledger.skip("orphans", f"it did not start again: {describe_error(error)}")
+        finally:
+            if starter.latest is not None:
+                survivors.kill_survivors(starter.latest.pipes.pid, mark)
+            await starter.release_all()
+
+    async def _end_gently(self, process: CheckedProcess) -> bool:
+        """Run the shutdown steps up to the end of the input. Return whether the process exits."""
+        for step in process.dialect.traits.shutdown_steps:
+            match step:
+                case Say(message, _) if not isinstance(message, Notification):
+                    try:
+                        await process.request(message, self._seconds)
+                    except NoAnswer:
+                        pass
+                case Write(data):
+                    await _write(process, data)
+        process.pipes.close_stdin()
+        return await process.pipes.exits_within(self._seconds) is not None
 
     async def check_split_messages(self) -> None:
         """Do the handshake with messages that are written in pieces, then kill the process."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from exthost.dialects.message_audit import Problem
+from exthost.dialects.conformance import Problem
 from exthost.offer import Offer, Tool
 from exthost.schema import Checker, schema_problem
 

@@ -56,6 +56,11 @@ class Pipes:
         return self._child.see_exit()
 
     @property
+    def pid(self) -> int:
+        """The pid of the process, or of the wrapper that runs it in a namespace."""
+        return self._child.pid
+
+    @property
     def has_exited(self) -> bool:
         """Whether the event loop has seen the exit."""
         return self._exited.is_set()

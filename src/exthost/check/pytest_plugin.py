@@ -158,6 +158,12 @@ class ExtensionCollector(pytest.Collector):
 def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
+    from exthost.errors import ExthostError
+
     for target in config.getoption("--exthost-check"):
         collector = ExtensionCollector.from_parent(session, name=target)
-        items.extend(collector.collect())
+        try:
+            items.extend(collector.collect())
+        except ExthostError as error:
+            help = f"; {error.help}" if error.help else ""
+            raise pytest.UsageError(f"--exthost-check {target}: {error.message}{help}") from None

@@ -34,7 +34,10 @@ _EXITED = "it must read stdin until its end, and exit only then; with the SDK, c
 
 # Rules that the audit checks on every message that is received.
 _MESSAGE_RULES = ("stdout-noise", "byte-order-mark", "frame", "message-size")
-_JSON_RULES = ("json", "utf8", "number", "reply-id", "reply-id-type", "reply-once", "reply-form")
+_JSON_RULES = (
+    "json", "utf8", "number",
+    "reply-id", "reply-id-type", "reply-once", "reply-form", "notification-reply",
+)  # fmt: skip
 _OFFER_RULES = ("offer", "tools", "input-schema", "output-schema")
 
 
@@ -136,6 +139,7 @@ async def _check(
         life = LifeChecks(starter, ledger, settings.reply_seconds)
         if conversation.process is not None:
             await life.check_shutdown(conversation.process)
+        await life.check_orphans()
         await life.check_split_messages()
         await life.check_restart(offer)
         await life.check_early_end()

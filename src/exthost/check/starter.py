@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from exthost.check.checked_process import AnswerTimeout, CheckedProcess, NoAnswer
 from exthost.check.ledger import Ledger
@@ -50,6 +51,7 @@ class Starter:
         self.dialect = dialect
         self.ledger = ledger
         self._conformance = conformance
+        self._reply_seconds = reply_seconds
         self._environ = _buffered(environ, spec)
         # `resolve_limits` always sets this limit; 0.0 is only for the type checker.
         limit = resolve_limits(spec, dialect).handshake or 0.0
@@ -64,6 +66,16 @@ class Starter:
         self.start_seconds = 0.0  # the duration of the slowest start, handshake included
         self.all_starts_seconds = 0.0  # the sum of the durations of all starts
         self.has_connected = False  # whether a handshake has succeeded
+
+    def make_plain(self, name: str, value: str) -> "Starter":
+        """Return a starter of the same extension without a PID namespace, and with one more
+        variable. The kernel ends a namespace with the program, so that nothing can be left."""
+        spec = replace(self.spec, lifetime="plain", env={**self.spec.env, name: value})
+        starter = Starter(
+            spec, self.dialect, self._conformance, self._environ, self.ledger, self._reply_seconds
+        )
+        starter._uses_fallback = self._uses_fallback
+        return starter
 
     async def start(self) -> CheckedProcess:
         """Start a process, without a handshake. Raises ExthostError."""

@@ -6,9 +6,9 @@ messages. The host itself accepts messages with many mistakes, but `exthost chec
 the author of the extension. A dialect without a Conformance is checked with the defaults.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from exthost.empty_mapping import empty_mapping
 from exthost.messages import Request
@@ -16,6 +16,21 @@ from exthost.messages import Request
 # Names that no extension uses, for the checks of unknown methods and tools.
 UNKNOWN_METHOD = "exthost/check-unknown"
 UNKNOWN_TOOL = "exthost_check_unknown"
+
+
+class Problem(NamedTuple):
+    """A broken rule: its name, a description for the author, the offending bytes, and how to fix
+    it; "" for the fix that the rule suggests."""
+
+    rule: str
+    message: str
+    data: bytes = b""
+    fix: str = ""
+
+
+# Takes the method of a request, the result in its reply, and the methods of the requests that were
+# answered with a result before. Returns the problems of the result.
+ResultAudit: TypeAlias = Callable[[str, Any, Collection[str]], Iterable[Problem]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +42,8 @@ class Conformance:
     is_json      whether a message is a JSON object
     has_version  whether every message has the field `jsonrpc`
     error_form   the type of the field `error` of an error reply; "" for any type
+    null_error   whether a reply with a result may have the field `error`, which is null then
+    audit_result checks the result of a reply; None if results of any form are accepted
     host_results method → the result of a request that the extension sends to the host. Other
                  requests are refused
     warnings     the names of checks that only warn in this dialect
@@ -37,5 +54,7 @@ class Conformance:
     is_json: bool = True
     has_version: bool = True
     error_form: Literal["object", "text", ""] = "object"
+    null_error: bool = True
+    audit_result: ResultAudit | None = None
     host_results: Mapping[str, Any] = field(default_factory=empty_mapping)
     warnings: frozenset[str] = frozenset()

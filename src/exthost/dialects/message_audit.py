@@ -10,7 +10,7 @@ import ast
 import json
 from typing import Any, NamedTuple
 
-from exthost.dialects.conformance import Conformance
+from exthost.dialects.conformance import Conformance, Problem
 from exthost.messages import Id, Incoming, Message, Noise
 from exthost.wire.framing import Broken, Bytes, Skipped
 from exthost.wire.lines import BOM
@@ -20,17 +20,19 @@ _SHOWN_CHARACTERS = 60
 # A message has at least one of these fields.
 _MESSAGE_FIELDS = frozenset({"method", "id", "result", "error"})
 
-
-class Problem(NamedTuple):
-    """A broken rule: its name, a description for the author, and the offending bytes."""
-
-    rule: str
-    message: str
-    data: bytes = b""
+_NO_NULL_ERROR = "leave `error` out of a response that has a result"
 
 
 class NotFiniteError(ValueError):
     """JSON text contains NaN or Infinity."""
+
+
+class _ResponseWithoutId(NamedTuple):
+    """A response without an id, and the requests that it may answer: those without a response."""
+
+    data: bytes
+    is_error: bool
+    candidates: set[Id]
 
 
 class MessageAudit:
@@ -40,6 +42,8 @@ class MessageAudit:
         self._conformance = conformance
         self._requests: dict[Id, str] = {}  # id → method
         self._answered: set[Id] = set()
+        self._methods_with_result: set[str] = set()
+        self._without_id: list[_ResponseWithoutId] = []
         self._is_first = True
         # Whether the last line was a part of a message that is written over several lines.
         self._inside_object = False
@@ -132,16 +136,23 @@ class MessageAudit:
             return problems
         if (problem := self._check_id(message, data)) is not None:
             problems.append(problem)
+        problems += self._check_responses_without_id()
         if (problem := self._check_outcome(message, data)) is not None:
             problems.append(problem)
+        else:
+            problems += self._check_result(message, data)
         return problems
 
     def _check_id(self, message: dict[str, Any], data: bytes) -> Problem | None:
         id = message.get("id")
         if id is None:
-            if isinstance(message.get("error"), dict):
-                return None  # JSON-RPC requires this reply to a request that cannot be parsed
-            return Problem("reply-id", f"a response has no id: {_quote(data)}", data)
+            # JSON-RPC requires an error without an id if a request cannot be parsed.
+            is_error = isinstance(message.get("error"), dict)
+            if not is_error and not self._answered:
+                return _missing_id_problem(data)
+            candidates = self._requests.keys() - self._answered
+            self._without_id.append(_ResponseWithoutId(data, is_error, candidates))
+            return None
         if type(id) not in (int, str) or id not in self._requests:
             intended_id = next(
                 (sent_id for sent_id in self._requests if _differs_only_in_type(id, sent_id)), None
@@ -161,6 +172,37 @@ class MessageAudit:
         self._answered.add(id)
         return None
 
+    def _check_responses_without_id(self) -> list[Problem]:
+        """Return a problem for each response without an id that answers no request: all requests
+        that it could answer have got responses of their own."""
+        problems, rest = [], []
+        for response in self._without_id:
+            if response.candidates <= self._answered:
+                why = f"a response without an id answers no request: {_quote(response.data)}"
+                problems.append(Problem("notification-reply", why, response.data))
+            else:
+                rest.append(response)
+        self._without_id = rest
+        return problems
+
+    def finish(self) -> list[Problem]:
+        """Return the problems that are known only at the end of the output."""
+        results = [response for response in self._without_id if not response.is_error]
+        self._without_id = []
+        return [_missing_id_problem(response.data) for response in results]
+
+    def _check_result(self, message: dict[str, Any], data: bytes) -> list[Problem]:
+        """Return the problems of the result of a request that is known."""
+        id, audit_result = message.get("id"), self._conformance.audit_result
+        if "result" not in message or type(id) not in (int, str) or id not in self._requests:
+            return []
+        method, earlier = self._requests[id], frozenset(self._methods_with_result)
+        self._methods_with_result.add(method)
+        if audit_result is None:
+            return []
+        found = audit_result(method, message["result"], earlier)
+        return [problem._replace(data=data) for problem in found]
+
     def _check_outcome(self, message: dict[str, Any], data: bytes) -> Problem | None:
         has_result, error = "result" in message, message.get("error")
         if has_result and error is not None:
@@ -170,6 +212,9 @@ class MessageAudit:
             has = f"; it has: {_quote(other_keys.encode())}" if other_keys else ""
             return Problem("reply-form", f"a response has neither result nor error{has}", data)
         if error is None:
+            if "error" in message and not self._conformance.null_error:
+                why = "a response with a result has `error` as well, which is null"
+                return Problem("error-form", why, data, _NO_NULL_ERROR)
             return None
         form = self._conformance.error_form
         if form == "text" and not isinstance(error, str):
@@ -193,6 +238,10 @@ def explain_violation(why: str, frame: bytes) -> Problem:
             "of them"
         )
     return Problem("frame", why, frame)
+
+
+def _missing_id_problem(data: bytes) -> Problem:
+    return Problem("reply-id", f"a response has no id: {_quote(data)}", data)
 
 
 def is_message(incoming: Incoming) -> bool:

@@ -37,8 +37,9 @@ def diagnose_output(
     `ids` are the ids of the requests that were sent. `was_read`: the replies could be read, so only
     a reply without a result is searched for.
     """
+    from exthost.dialects.conformance import Problem
     from exthost.dialects.find import find_conformance
-    from exthost.dialects.message_audit import MessageAudit, Problem, explain_violation
+    from exthost.dialects.message_audit import MessageAudit, explain_violation
     from exthost.dialects.rules import find_rule
 
     try:

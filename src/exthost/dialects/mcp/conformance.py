@@ -1,11 +1,12 @@
 """How `exthost check` checks mcp extensions.
 
-Names the requirement that each check tests, and requests without an effect.
+Names the requirement that each check tests, requests without an effect, and the check of results.
 """
 
 from types import MappingProxyType
 
 from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance
+from exthost.dialects.mcp.result_audit import audit_result
 from exthost.messages import Request
 
 CONFORMANCE = Conformance(
@@ -21,6 +22,7 @@ CONFORMANCE = Conformance(
             "error-form": "mcp-wire-01",
             "reply-id": "mcp-wire-03",
             "reply-id-type": "mcp-wire-03",
+            "notification-reply": "mcp-wire-01",
             "message-size": "mcp-wire-04",
             "unknown-method": "mcp-ask-01",
             "cancel": "mcp-cancel-01",
@@ -34,4 +36,7 @@ CONFORMANCE = Conformance(
     ),
     # Servers with a handshake have `ping`; stateless servers do not.
     pings=(Request("ping", None), Request("tools/list", {}), Request(UNKNOWN_METHOD, {})),
+    # Official clients refuse a reply that has both.
+    null_error=False,
+    audit_result=audit_result,
 )

@@ -1,0 +1,93 @@
+"""The results of MCP servers that `exthost check` reports although the host can use them."""
+
+from typing import Any
+
+import pytest
+
+from exthost.dialects.mcp.result_audit import audit_result
+
+HANDSHAKE = frozenset({"initialize"})
+TEXT = {"type": "text", "text": "hi"}
+INFO = {"name": "x", "version": "1"}
+IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+OBJECT = {"type": "object"}
+
+
+def problems(method: str, result: Any, earlier: frozenset[str] = HANDSHAKE) -> list[str]:
+    found = list(audit_result(method, result, earlier))
+    assert all(problem.fix for problem in found)
+    return [f"{problem.rule}: {problem.message}" for problem in found]
+
+
+def resource(**members: Any) -> dict[str, Any]:
+    return {"type": "resource", "resource": {"uri": "file:///a", **members}}
+
+
+@pytest.mark.parametrize(
+    ("method", "result", "message"),
+    [
+        ("initialize", {}, "handshake: in its reply to initialize serverInfo is missing"),
+        ("initialize", {"serverInfo": {"name": "x"}}, "the version of serverInfo is missing"),
+        ("tools/list", {"tools": [{"name": "a"}]}, "inputSchema of 'a' is missing"),
+        (
+            "tools/list",
+            {"tools": [{"name": "a", "inputSchema": None}]},
+            "input-schema: inputSchema of 'a' is null",
+        ),
+        ("tools/list", {"tools": [{"name": "a", "inputSchema": {}}]}, "inputSchema of 'a' is {}"),
+        (
+            "tools/list",
+            {"tools": [{"name": "a", "inputSchema": OBJECT, "outputSchema": {"type": "array"}}]},
+            "output-schema: outputSchema of 'a' must have \"type\": \"object\", and it is 'array'",
+        ),
+        (
+            "tools/call",
+            {"structuredContent": {}},
+            "result: in the result of a tool content is miss",
+        ),
+        ("tools/call", {"content": [], "isError": "false"}, "isError is 'false'"),
+        ("tools/call", {"content": [], "structuredContent": [1]}, "structuredContent is [1]"),
+        ("tools/call", {"content": ["hi"]}, "in block 0 of the content stands 'hi'"),
+        ("tools/call", {"content": [TEXT, {"type": "txt"}]}, "in block 1 of the content type is"),
+        ("tools/call", {"content": [{"type": "text"}]}, "(text) text is missing"),
+        ("tools/call", {"content": [{**IMAGE, "mimeType": None}]}, "(image) mimeType is null"),
+        ("tools/call", {"content": [{**IMAGE, "data": "a+%"}]}, "data is no base64: 'a+%'"),
+        ("tools/call", {"content": [{"type": "resource_link", "uri": "a"}]}, "name is missing"),
+        ("tools/call", {"content": [{"type": "resource"}]}, "resource is no object: null"),
+        ("tools/call", {"content": [resource()]}, "neither text nor blob"),
+        ("tools/call", {"content": [resource(blob="é")]}, "blob is no base64"),
+    ],
+)
+def test_what_official_clients_refuse_is_one_problem(
+    method: str, result: Any, message: str
+) -> None:
+    [problem] = problems(method, result)
+    assert message in problem
+
+
+@pytest.mark.parametrize(
+    ("method", "result"),
+    [
+        ("initialize", {"serverInfo": INFO}),
+        ("tools/list", {"tools": [{"name": "a", "inputSchema": OBJECT, "outputSchema": OBJECT}]}),
+        # Reported for every dialect, from the offer.
+        ("tools/list", {"tools": [{"inputSchema": {"type": "x"}, "outputSchema": {"type": "x"}}]}),
+        ("tools/list", {"tools": None}),
+        ("tools/call", {"content": [], "isError": True}),
+        ("tools/call", {"content": [TEXT, IMAGE, resource(text=""), resource(blob="aG\r\nk=")]}),
+        ("tools/call", {"content": [{"type": "resource_link", "uri": "a", "name": "b"}]}),
+        ("tools/call", {"resultType": "input_required", "inputRequests": {}}),
+        ("tools/call", None),
+        ("server/discover", {}),
+        ("exthost/other", {"content": 1}),
+    ],
+)
+def test_what_the_protocol_allows_is_no_problem(method: str, result: Any) -> None:
+    assert problems(method, result) == []
+
+
+def test_the_stateless_era_allows_any_schema_and_any_data_of_a_result() -> None:
+    tool = {"name": "a", "inputSchema": OBJECT, "outputSchema": {"type": "array"}}
+    assert problems("tools/list", {"tools": [tool]}, frozenset()) == []
+    result = {"content": [], "structuredContent": [1]}
+    assert problems("tools/call", result, frozenset()) == []
