@@ -1,6 +1,7 @@
 """Blocking callers that read their replies themselves, from a pipe that the event loop has lent."""
 
 import errno
+import gc
 import itertools
 import os
 import signal
@@ -426,11 +427,13 @@ def run_interrupted(function: Callable[[], None], line: int) -> bool:
         return trace
 
     before = sys.gettrace()
+    gc.disable()  # Python drops what a line of a `__del__` raises
     sys.settrace(trace)
     try:
         function()
     finally:
         sys.settrace(before)
+        gc.enable()
     return left <= 0
 
 
