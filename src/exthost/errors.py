@@ -153,6 +153,13 @@ def escape_controls(text: str) -> str:
     )
 
 
+def escape_message(text: str) -> str:
+    """Return a message as it is printed: its control characters are escaped, and each line after
+    the first begins with `  | `, so that text from an extension does not look like a message of the
+    host."""
+    return escape_controls(text).rstrip("\n").replace("\n", "\n  | ")
+
+
 def _unpickle(
     error_class: type[ExthostError], args: tuple[Any, ...], attributes: dict[str, Any]
 ) -> ExthostError:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from exthost.check.findings import Finding, Outcome, Report
-from exthost.errors import escape_controls
+from exthost.errors import escape_message
 
 _MARKS = {"passed": "ok", "warning": "warning", "fault": "FAULT", "skipped": "-"}
 
@@ -18,9 +18,9 @@ def report_lines(report: Report, *, every: bool = False) -> Iterator[str]:
 
 def outcome_lines(outcome: Outcome) -> Iterator[str]:
     """Yield the lines of the outcome of one rule."""
-    yield escape_controls(_headline(outcome))
+    yield escape_message(_headline(outcome))
     for finding in outcome.findings:
-        yield from map(escape_controls, _finding_lines(finding))
+        yield from map(escape_message, _finding_lines(finding))
 
 
 def summary_line(report: Report) -> str:

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 from exthost.cli.colour import paint
 from exthost.errors import ExthostError, UsageError
 from exthost.errors import escape_controls as escape_controls
+from exthost.errors import escape_message as escape_message
 from exthost.process.stderr_tail import is_note
 
 DEFAULT_CONFIG = "exthost.toml"
@@ -197,8 +198,8 @@ def json_line(value: Any, *, indent: int | None = None) -> bytes:
 
 
 def show_result(text: str) -> None:
-    """Print a line about what was done to stdout, with control characters escaped."""
-    print(escape_controls(text))
+    """Print a line about what was done to stdout (see `escape_message`)."""
+    print(escape_message(text))
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
@@ -251,13 +252,13 @@ def show_line(extension: str, text: str) -> None:
 
 
 def say(text: str) -> None:
-    """Print a message to stderr, with control characters escaped."""
-    _write_stderr(escape_controls(text) + "\n")
+    """Print a message to stderr (see `escape_message`)."""
+    _write_stderr(escape_message(text) + "\n")
 
 
 def say_labelled(label: str, style: str, text: str) -> None:
     """Print a message to stderr that begins with a coloured label."""
-    _write_stderr(f"{paint(label, style, sys.stderr)} {escape_controls(text)}\n")
+    _write_stderr(f"{paint(label, style, sys.stderr)} {escape_message(text)}\n")
 
 
 def _write_stderr(text: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from exthost.cli.common import (
     Args,
-    escape_controls,
+    escape_message,
     json_line,
     json_text,
     remember_shown_line,
@@ -78,7 +78,7 @@ class LineDisplay:
         self.say(event_line(event))
 
     def say(self, text: str) -> None:
-        self._stderr.write(escape_controls(text) + "\n")
+        self._stderr.write(escape_message(text) + "\n")
 
     def close(self) -> None:
         self._stderr.close()
@@ -91,7 +91,7 @@ class QuietDisplay:
         self._stderr = NonblockingWriter(STDERR)
 
     def say(self, text: str) -> None:
-        self._stderr.write(escape_controls(text) + "\n")
+        self._stderr.write(escape_message(text) + "\n")
 
     def close(self) -> None:
         self._stderr.close()
@@ -123,7 +123,7 @@ class JsonDisplay:
         self._stdout.write(json_line(record).decode())
 
     def say(self, text: str) -> None:
-        self._stderr.write(escape_controls(text) + "\n")
+        self._stderr.write(escape_message(text) + "\n")
 
     def close(self) -> None:
         self._stdout.close()

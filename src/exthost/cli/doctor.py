@@ -14,7 +14,7 @@ from exthost.cli.colour import paint
 from exthost.cli.common import (
     Args,
     add_config_option,
-    escape_controls,
+    escape_message,
     plural,
     refuse_command,
     say,
@@ -371,7 +371,7 @@ def _show(
     for finding in findings:
         about = f"{finding.extension}: " if finding.extension else ""
         label = paint(f"{finding.level}:", finding.level, sys.stdout)
-        print(f"{label} {escape_controls(about + finding.message)}")
+        print(f"{label} {escape_message(about + finding.message)}")
         for detail in finding.details if args.all else ():
             show_result(f"  {detail}")
         if finding.path:

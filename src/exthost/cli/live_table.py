@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from exthost.cli.common import escape_controls
+from exthost.cli.common import escape_controls, escape_message
 from exthost.cli.event_lines import event_line
 from exthost.cli.live_controls import LiveControls, ReadLog
 from exthost.cli.live_keys import LiveKeys
@@ -81,14 +81,14 @@ class LiveTable:
         self._draw()
 
     def say(self, text: str) -> None:
-        self._host_lines.append(escape_controls(text))
+        self._host_lines.append(escape_message(text))
         self._draw_soon()
 
     def _show_line(self, text: str) -> None:
         """Show a line above the table. If a frame already has MAX_LINES, the oldest line is dropped
         and counted."""
         self._dropped_lines += len(self._extension_lines) == MAX_LINES
-        self._extension_lines.append(escape_controls(text))
+        self._extension_lines.append(escape_message(text))
         self._draw_soon()
 
     def close(self) -> None:
