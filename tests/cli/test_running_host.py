@@ -160,6 +160,18 @@ def test_a_second_host_of_the_same_config_is_refused_and_starts_nothing(shared: 
     assert [one["pids"] for one in before] == [one["pids"] for one in after]
 
 
+def test_a_second_host_is_refused_before_it_opens_or_announces_a_service(shared: Shared) -> None:
+    folder, host = shared
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = str(busy.getsockname()[1])
+        for words in (["--web", "0"], ["--http", "0"], ["--web", port], ["--http", port]):
+            for verb in ("run", "up"):
+                done = run_process(verb, *words, cwd=folder)
+                assert done.returncode == 2 and done.stdout == ""
+                headline = done.stderr.splitlines()[0]
+                assert headline.startswith("error[X1375]: ") and str(host.pid) in headline
+
+
 def test_what_a_killed_host_left_is_replaced(folder: Path) -> None:
     with running(folder) as host:
         assert told(folder, "status")["host"]["pid"] == host.pid
