@@ -160,6 +160,18 @@ def test_a_second_host_of_the_same_config_is_refused_and_starts_nothing(shared: 
     assert [one["pids"] for one in before] == [one["pids"] for one in after]
 
 
+def test_a_second_host_is_refused_before_it_opens_or_announces_a_service(shared: Shared) -> None:
+    folder, host = shared
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = str(busy.getsockname()[1])
+        for words in (["--web", "0"], ["--http", "0"], ["--web", port], ["--http", port]):
+            for verb in ("run", "up"):
+                done = run_process(verb, *words, cwd=folder)
+                assert done.returncode == 2 and done.stdout == ""
+                headline = done.stderr.splitlines()[0]
+                assert headline.startswith("error[X1375]: ") and str(host.pid) in headline
+
+
 def test_what_a_killed_host_left_is_replaced(folder: Path) -> None:
     with running(folder) as host:
         assert told(folder, "status")["host"]["pid"] == host.pid
@@ -266,6 +278,48 @@ def test_a_host_that_does_not_answer_is_not_waited_for_in_vain(shared: Shared) -
         assert told(folder, "list")["extensions"][0]["state"] == "admitted"
     finally:
         host.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["restart", "one", "--timeout", "300ms"],
+        ["call", "one", "echo", "--method", "--timeout", "300ms"],
+        ["down", "--timeout", "300ms"],
+        ["up", "-d"],
+        ["trace"],
+        ["top"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_host_that_hangs_is_named_and_was_asked_for_nothing(
+    shared: Shared, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, host = shared
+    if "--timeout" not in words:
+        monkeypatch.setattr("exthost.control.client.HELLO_SECONDS", 0.3)
+    host.send_signal(signal.SIGSTOP)
+    try:
+        error = told(folder, *words, code=6)["error"]
+    finally:
+        host.send_signal(signal.SIGCONT)
+    assert error["code"] == "X0875"
+    assert error["message"] == f"the host, process {host.pid}, did not answer within 0.3 s"
+    assert "stopped or hung, and has taken up nothing" in error["help"]
+    assert f"kill -CONT {host.pid}" in error["help"] and "--timeout" not in error["help"]
+
+
+def test_a_host_that_takes_long_goes_on_with_what_was_asked(tmp_path: Path) -> None:
+    write_config(tmp_path, extension("s", *hostile_command("stubborn")))
+    with running(tmp_path, program=PATIENT) as host:
+        error = told(tmp_path, "stop", "s", "--timeout", "3s", code=6)["error"]
+        assert error["code"] == "X0875" and f"process {host.pid}" in error["message"]
+        assert error["help"].startswith("it goes on with what was asked")
+        assert row(tmp_path, "s")["state"] != "ready"
+        host.send_signal(signal.SIGTERM)
+        wait_for(host, "stopping")
+        host.send_signal(signal.SIGTERM)
+        host.communicate(timeout=RUN_SECONDS)
 
 
 def test_a_host_that_drains_starts_nothing_any_more(tmp_path: Path) -> None:

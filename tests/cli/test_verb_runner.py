@@ -11,7 +11,7 @@ import pytest
 
 from exthost.control.address import config_key
 from exthost.process.state_dirs import log_file
-from tests.cli.running import EXTHOST, RUN_SECONDS, TALKER, run_inside
+from tests.cli.running import EXTHOST, RUN_SECONDS, TALKER, run_inside, run_process
 
 # Arguments → the message and the help of the error.
 SLIPS = {
@@ -50,6 +50,17 @@ def test_help_that_cannot_be_written_is_an_error_and_no_traceback(words: str) ->
     done = _run_shell(f"{shlex.join(EXTHOST)} {words} > /dev/full")
     assert done.returncode == 2
     assert done.stderr.startswith("error[X1379]: the output cannot be written"), done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize(
+    ("words", "code"), [("", 2), ("--help", 0), ("call --help", 0), ("top --help", 0)]
+)
+def test_help_is_written_in_every_encoding_of_stdout(words: str, code: int, encoding: str) -> None:
+    variables = os.environ | {"PYTHONIOENCODING": encoding}
+    done = run_process(*words.split(), env=variables, encoding=encoding)
+    assert (done.returncode, done.stderr) == (code, "")
+    assert done.stdout.startswith("usage: exthost") and "\\u2" in done.stdout
 
 
 def test_messages_that_cannot_be_written_do_not_change_the_outcome(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ async def test_without_a_folder_there_is_no_socket(
 ) -> None:
     (home / "run").write_text("in the way")
     path = home / "run" / "x.sock"
-    monkeypatch.setattr("exthost.control.server.socket_paths", lambda *_: (path,))
+    monkeypatch.setattr("exthost.control.host_lock.socket_paths", lambda *_: (path,))
     host = Host()
     with pytest.raises(Refused) as caught:
         ControlServer(host, StatusReport(host), "x.toml", {})

@@ -38,6 +38,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     verb_table           the verbs as data, for `completion` and `man`
 """
 
+import io
 import os
 import sys
 
@@ -50,6 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     code."""
     try:
         _open_closed_streams()
+        _escape_unencodable_text()
         code = _main(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
         return code
@@ -91,6 +93,15 @@ def _open_closed_streams() -> None:
             # are open by now.
             file = open(os.devnull, "r" if number == 0 else "w", encoding="utf-8")  # noqa: PTH123, SIM115
             setattr(sys, name, file)
+
+
+def _escape_unencodable_text() -> None:
+    """Make stdout write characters that its encoding lacks as escapes, as stderr does. Otherwise
+    they would raise UnicodeEncodeError."""
+    # A stdout with another error handler can write them; one that a caller of `main` has put in
+    # place may be no TextIOWrapper.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _help() -> str:

@@ -15,16 +15,13 @@ from exthost.cli.common import (
     refuse_command,
     show_json,
 )
-from exthost.control.client import ask
+from exthost.control.client import HELLO_SECONDS, ask
 from exthost.control.protocol import Request
 from exthost.errors import CallTimeout, ExthostError, UsageError
 
 # The default time limit. A host waits for calls in flight for limits.stop at most, whose default is
 # shorter.
 WAIT_SECONDS = 120.0
-
-# The time limit of a request that a running host answers at once.
-_HELLO_SECONDS = 10.0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
-    host = ask(config_path(args), Request("hello"), timeout=_HELLO_SECONDS)
+    host = ask(config_path(args), Request("hello"), timeout=timeout)
     pid = host["pid"]
     if host["program"]:
         raise UsageError(
@@ -69,7 +66,7 @@ def _terminate(args: Args, pid: int, timeout: float) -> bool:
     try:
         # The pid may have been reused before `pidfd_open`. If the host still reports this pid, the
         # pidfd is that of the host.
-        if ask(config_path(args), Request("hello"), timeout=_HELLO_SECONDS)["pid"] == pid:
+        if ask(config_path(args), Request("hello"), timeout=timeout)["pid"] == pid:
             signal.pidfd_send_signal(pidfd, signal.SIGTERM)
         ready, _, _ = select.select([pidfd], [], [], timeout)
         return bool(ready)
@@ -82,7 +79,7 @@ def _wait_until_unreachable(args: Args, timeout: float) -> bool:
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         try:
-            ask(config_path(args), Request("hello"), timeout=_HELLO_SECONDS)
+            ask(config_path(args), Request("hello"), timeout=HELLO_SECONDS)
         except ExthostError:
             return True
         time.sleep(0.05)

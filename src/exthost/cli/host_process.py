@@ -10,8 +10,8 @@ second signal kills the extensions at once.
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from exthost.cli.background_service import BackgroundService, ServiceContext
@@ -21,6 +21,7 @@ from exthost.cli.displays import Display, QuietDisplay
 from exthost.cli.log_handler import WarningHandler
 from exthost.config import Config
 from exthost.control.address import config_key
+from exthost.control.host_lock import HostLock
 from exthost.control.requests import RequestPerformer
 from exthost.control.server import ControlServer
 from exthost.control.status_report import StatusReport
@@ -54,14 +55,16 @@ class HostProcess:
         *,
         may_be_second: bool = False,
         plain_names: bool = False,
+        lock: HostLock | None = None,
     ) -> None:
         """`path` is the path of the config, from which the names of the control socket and of the
-        logs are derived. If another host of this config already has the control socket, the process
-        runs without one if `may_be_second` is true, and entering it raises UsageError otherwise.
-        For `plain_names` see `Gateway`."""
+        logs are derived. `lock` is the lock of the config if it was taken already. If another host
+        of this config has the lock, the process runs without a control socket if `may_be_second` is
+        true, and entering it raises UsageError otherwise. For `plain_names` see `Gateway`."""
         self._config_path = path
         self._services = services
         self._may_be_second = may_be_second
+        self._lock = lock
         self._notifier = ServiceNotifier(os.environ)
         self.host = Host(config, environ=_child_variables() if services else None)
         self.report = StatusReport(self.host)
@@ -111,7 +114,7 @@ class HostProcess:
         """Open the control socket. If there is no folder for it, or if another host has the socket
         and `may_be_second` is true, print a warning and return None: the host runs without it."""
         try:
-            return ControlServer(self.host, self.report, self._config_path)
+            return ControlServer(self.host, self.report, self._config_path, lock=self._lock)
         except Refused as refused:
             reason = refused.message
         except UsageError as taken:
@@ -262,6 +265,20 @@ class HostProcess:
         await closing
         second_signal.cancel()
         await asyncio.wait([second_signal])
+
+
+@contextmanager
+def host_lock(path: str) -> Iterator[HostLock | None]:
+    """Take the lock of a config for the length of a `with` block, before the services open their
+    sockets. Raises UsageError if another host has it. Yields None if there is no folder for it:
+    `HostProcess` then reports that, and runs without a control socket."""
+    try:
+        lock = HostLock(path)
+    except Refused:
+        yield None
+        return
+    with lock:
+        yield lock
 
 
 def _child_variables() -> dict[str, str]:

@@ -16,12 +16,13 @@ from collections.abc import Sequence
 from exthost.cli.background_service import BackgroundService
 from exthost.cli.common import Args, add_config_option, refuse_command, require_config_path
 from exthost.cli.displays import Display, choose_display
-from exthost.cli.host_process import HostProcess
+from exthost.cli.host_process import HostProcess, host_lock
 from exthost.cli.mcp_service import add_http_options, check_http_options, mcp_services
 from exthost.cli.otel_export import add_otel_options, otel_services
 from exthost.cli.verb_loop import run_long_lived
 from exthost.cli.web_service import add_web_options, web_services
 from exthost.config import Config
+from exthost.control.host_lock import HostLock
 from exthost.control.status_report import StatusReport
 from exthost.discovery.configfile import read_config
 from exthost.errors import UsageError
@@ -51,20 +52,26 @@ def run(args: Args) -> int:
     path = require_config_path(args)
     config = read_config(path)
     with (
+        host_lock(path) as lock,
         mcp_services(args, on_stdio=args.mcp_stdio) as services,
         web_services(args) as page_services,
     ):
-        return run_long_lived(
-            _supervise(args, path, config, [*services, *page_services, *otel_services(args)])
-        )
+        all_services = [*services, *page_services, *otel_services(args)]
+        return run_long_lived(_supervise(args, path, config, all_services, lock))
 
 
 async def _supervise(
-    args: Args, path: str, config: Config, services: Sequence[BackgroundService]
+    args: Args,
+    path: str,
+    config: Config,
+    services: Sequence[BackgroundService],
+    lock: HostLock | None,
 ) -> int:
     def make_display(host: Host, report: StatusReport) -> Display:
         return choose_display(args, host, report)
 
-    names = args.plain_names
-    async with HostProcess(path, config, make_display, services, plain_names=names) as process:
+    process = HostProcess(
+        path, config, make_display, services, plain_names=args.plain_names, lock=lock
+    )
+    async with process:
         return await process.run()

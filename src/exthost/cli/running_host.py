@@ -12,12 +12,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from exthost.cli.common import Args, config_path, say, show_line
-from exthost.control.client import HostClient
-from exthost.control.protocol import Request
+from exthost.control.client import HELLO_SECONDS, HostClient
 from exthost.errors import NotFound
-
-# The time limit of a request that a running host answers at once.
-_HELLO_SECONDS = 10.0
 
 # The error codes of "there is no extension …" and of "no host is running".
 _NO_EXTENSION = "X1205"
@@ -41,17 +37,17 @@ def running_host(args: Args) -> Iterator[HostClient | None]:
         yield None
         return
     with client:
-        host = client.ask(Request("hello"), timeout=_HELLO_SECONDS)
-        if host["ending"]:
+        if client.host["ending"]:
             yield None
             return
-        say(f"through the running host, pid {host['pid']}")
+        say(f"through the running host, pid {client.host['pid']}")
         yield client
 
 
 def _connect(args: Args) -> HostClient | None:
+    timeout = getattr(args, "timeout", None) or args.start_seconds  # a verb has one of them at most
     try:
-        return HostClient(config_path(args), timeout=_HELLO_SECONDS)
+        return HostClient(config_path(args), timeout=timeout or HELLO_SECONDS)
     except NotFound as error:
         if error.code != _NO_HOST:
             raise

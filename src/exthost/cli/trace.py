@@ -21,14 +21,11 @@ from exthost.cli.common import (
     say,
 )
 from exthost.cli.traffic_lines import traffic_line
-from exthost.control.client import HostClient
+from exthost.control.client import HELLO_SECONDS, HostClient
 from exthost.control.protocol import Request
 from exthost.trace.record import TraceRecord
 from exthost.trace.trace_file import TraceFile, dropped_record
 from exthost.trace.trace_format import LineMaker
-
-# The time limit for connecting. A running host accepts at once.
-CONNECT_SECONDS = 10.0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +69,7 @@ def _follow(args: Args, dialects: dict[str, str], store: Callable[[TraceRecord],
             if args.count and messages >= args.count:
                 raise _CountReached
 
-    with HostClient(config_path(args), timeout=CONNECT_SECONDS) as client:
+    with HostClient(config_path(args), timeout=HELLO_SECONDS) as client:
         try:
             client.ask(Request("trace", args.name), on_event=on_event)
         except _CountReached:

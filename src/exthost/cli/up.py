@@ -17,7 +17,7 @@ from exthost.cli.common import Args, refuse_command, require_config_path, say, s
 from exthost.cli.mcp_service import http_arguments
 from exthost.cli.python_command import PYTHON_COMMAND
 from exthost.control.address import config_key, make_private_folder
-from exthost.control.client import ask
+from exthost.control.client import HELLO_SECONDS, ask
 from exthost.control.protocol import Request
 from exthost.discovery.configfile import read_config
 from exthost.errors import ExthostError, NotFound, Refused, UsageError
@@ -25,9 +25,6 @@ from exthost.process.state_dirs import log_file
 
 # How often to check whether the host has started.
 _POLL_SECONDS = 0.05
-
-# The time limit of a request that a running host answers at once.
-_HELLO_SECONDS = 10.0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +76,7 @@ def _require_no_host(path: str) -> None:
     """Raise UsageError if a host of this config runs. Called before its output file would be
     overwritten."""
     try:
-        host = ask(path, Request("hello"), timeout=_HELLO_SECONDS)
+        host = ask(path, Request("hello"), timeout=HELLO_SECONDS)
     except NotFound:
         return
     raise UsageError(
@@ -113,7 +110,7 @@ def _wait_until_open(path: str, process: "subprocess.Popen[bytes]") -> dict[str,
     `hello`. Return None if the host ended before that."""
     while process.poll() is None:
         try:
-            host: dict[str, Any] = ask(path, Request("hello"), timeout=_HELLO_SECONDS)
+            host: dict[str, Any] = ask(path, Request("hello"), timeout=HELLO_SECONDS)
         except NotFound:
             pass
         except ExthostError:

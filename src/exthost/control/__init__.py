@@ -8,7 +8,8 @@ order:
     peer_credentials   checks which user is at the other end
     served_host        the interface of the host that the server uses
     line_connection    one end of the socket on an event loop: reads and writes lines
-    server             the server in the host's process; ensures that a config has one host only
+    host_lock          the lock of a config, which ensures that it has one host only
+    server             the server in the host's process
     server_connection  the server's end of one connection
     requests           performs the requests
     measurements       measures durations of calls, processor time and memory on request

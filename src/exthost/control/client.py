@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from exthost.control import protocol
 from exthost.control.address import is_own_folder, socket_paths
-from exthost.control.peer_credentials import is_same_user, is_sandboxed
+from exthost.control.peer_credentials import is_same_user, is_sandboxed, peer_pid
 from exthost.control.protocol import REPLY_BYTES, Request
 from exthost.errors import CallTimeout, Evidence, ExtensionGone, NotFound
 from exthost.wire.framing import Broken, Skipped
@@ -23,30 +23,51 @@ from exthost.wire.lines import Lines
 # than the read.
 _READ_BYTES = 64 * 1024
 
+# The time limit of `hello`. A host that is neither stopped nor hung answers it at once.
+HELLO_SECONDS = 10.0
+
+# The requests that a host answers at once. The other ones may take as long as an extension does.
+_PROMPT_VERBS = ("hello", "status")
+
 
 def ask(
     config: str, request: Request, *, timeout: float, environ: Mapping[str, str] = os.environ
 ) -> Any:
     """Send a request to the host of this config, and return the value of the reply. Raises the
     error in the reply, or NotFound if no host is running. `timeout` is in seconds."""
+    deadline = time.monotonic() + timeout
     with HostClient(config, timeout=timeout, environ=environ) as client:
-        return client.ask(request, timeout=timeout)
+        if request.verb == "hello":
+            return client.host
+        # Not 0: the host has answered, so it gets the request.
+        return client.ask(request, timeout=max(0.001, deadline - time.monotonic()))
 
 
 class HostClient:
-    """One connection to the host of a config, for one request at a time."""
+    """One connection to the host of a config, for one request at a time.
+
+    `host` is the host's reply to `hello`, with its pid. A connection exists only after that reply,
+    so a request is sent only to a host that answers.
+    """
 
     def __init__(
         self, config: str, *, timeout: float, environ: Mapping[str, str] = os.environ
     ) -> None:
-        """Connect. Raises NotFound if no host is running, and CallTimeout if the host does not
-        accept within `timeout` seconds."""
+        """Connect, and wait for the reply to `hello`. Raises NotFound if no host is running, and
+        CallTimeout if the host does not reply within `timeout` or HELLO_SECONDS, whichever is
+        shorter."""
+        timeout = min(timeout, HELLO_SECONDS)
         try:
             self._socket = connect_to_host(config, environ, timeout)
         except TimeoutError:
-            raise _timeout_error(timeout) from None
+            raise _unresponsive_error(timeout, None) from None
         self._framing = Lines(REPLY_BYTES)
         self._lines: deque[bytes] = deque()
+        try:
+            self.host: dict[str, Any] = self.ask(Request("hello"), timeout=timeout)
+        except BaseException:
+            self._socket.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -78,7 +99,9 @@ class HostClient:
                     on_event(line.event)
         except TimeoutError:
             assert timeout is not None  # without a timeout, no TimeoutError is raised
-            raise _timeout_error(timeout) from None
+            if request.verb in _PROMPT_VERBS:
+                raise _unresponsive_error(timeout, peer_pid(self._socket)) from None
+            raise _timeout_error(timeout, self.host["pid"]) from None
         except OSError:
             raise host_gone_error() from None
         if line.error is not None:
@@ -98,12 +121,22 @@ class HostClient:
         return self._lines.popleft()
 
 
-def _timeout_error(timeout: float) -> CallTimeout:
+def _timeout_error(timeout: float, pid: int) -> CallTimeout:
+    """Return the error for a host that has taken up a request and has not completed it in time."""
     return CallTimeout(
         "X0875",
-        f"the host did not answer within {timeout:g} s",
+        f"the host, process {pid}, did not complete the request within {timeout:g} s",
         help="it goes on with what was asked; see exthost status, or give a longer --timeout",
     )
+
+
+def _unresponsive_error(timeout: float, pid: int | None) -> CallTimeout:
+    """Return the error for a host that does not answer what it would answer at once."""
+    help = "it may be stopped or hung, and has taken up nothing"
+    if pid is not None:
+        help += f": kill -CONT {pid} continues it, kill -KILL {pid} ends it and its extensions"
+    who = "the host" if pid is None else f"the host, process {pid},"
+    return CallTimeout("X0875", f"{who} did not answer within {timeout:g} s", help=help)
 
 
 def connect_to_host(config: str, environ: Mapping[str, str], timeout: float) -> socket.socket:

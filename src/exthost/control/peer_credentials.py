@@ -13,7 +13,7 @@ import socket
 import struct
 from pathlib import Path
 
-__all__ = ["is_same_user", "is_sandboxed"]
+__all__ = ["is_same_user", "is_sandboxed", "peer_pid"]
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _SO_PEERCRED = getattr(socket, "SO_PEERCRED", None)
@@ -29,6 +29,15 @@ def is_same_user(connected: socket.socket) -> bool:
         return True
     _, uid, _ = _read_credentials(connected, _SO_PEERCRED)
     return bool(uid == os.geteuid())
+
+
+def peer_pid(connected: socket.socket) -> int | None:
+    """Return the pid of the process at the other end: for a client, the one that listens on the
+    socket. Return None if the system cannot report it."""
+    if _SO_PEERCRED is None:
+        return None
+    pid, _, _ = _read_credentials(connected, _SO_PEERCRED)
+    return pid or None  # 0 is a process outside of this PID namespace
 
 
 def is_sandboxed(connected: socket.socket) -> bool:

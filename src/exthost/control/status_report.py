@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost.control.served_host import ServedHost
+from exthost.errors import ExthostError
 from exthost.events import Exited, Spawned, StateChanged
 from exthost.extension.extension import Extension
 
@@ -48,13 +49,23 @@ class StatusReport:
         is_error = change.after in _ERROR_STATES or (change.after == "admitted" and change.reason)
         if not is_error:
             return
-        last_error: dict[str, Any] = {"message": change.reason, "time": time.time()}
+        now = time.time()
+        last_error: dict[str, Any] = {"message": change.reason, "time": now}
         if change.extension in self._host:
             cause = self._host[change.extension].cause
             if cause is not None:
-                last_error |= {"message": cause.message, "code": cause.code, "help": cause.help}
-                last_error["exit"] = cause.evidence.exit
+                last_error = _error_cells(cause, now)
         self._last_errors[change.extension] = last_error
+
+    def _last_error(self, extension: Extension) -> dict[str, Any] | None:
+        """Return the last error of an extension. A pool that loses one of its processes stays
+        ready, so that there is no change of state."""
+        last_error = self._last_errors.get(extension.id)
+        if extension.lost_process is not None:
+            error, when = extension.lost_process
+            if last_error is None or last_error["time"] < when:
+                return _error_cells(error, when)
+        return last_error
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each extension, in the order in which the host has them."""
@@ -81,8 +92,18 @@ class StatusReport:
             "waiting": stats.waiting,
             "breaker": stats.breaker,
             "tools": len(extension.tools),
-            "last_error": self._last_errors.get(extension.id),
+            "last_error": self._last_error(extension),
         }
+
+
+def _error_cells(error: ExthostError, when: float) -> dict[str, Any]:
+    return {
+        "message": error.message,
+        "time": when,
+        "code": error.code,
+        "help": error.help,
+        "exit": error.evidence.exit,
+    }
 
 
 def local_pids(row: Mapping[str, Any]) -> list[int]:

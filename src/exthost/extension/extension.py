@@ -316,6 +316,12 @@ class Extension(FacetAttributes):
         return self._status.cause
 
     @property
+    def lost_process(self) -> tuple[ExthostError, float] | None:
+        """The error of the last process of a pool that was lost while another one was ready, and
+        when (`time.time()`)."""
+        return self._status.lost_process
+
+    @property
     def offer(self) -> Offer:
         """The tools, hooks and capabilities of the last handshake, or of the manifest before it."""
         return self._status.offer

@@ -8,6 +8,7 @@ is reaped.
 
 import logging
 import math
+import time
 from collections.abc import Callable
 
 from exthost.errors import ExthostError, Refused
@@ -101,7 +102,7 @@ class Recovery:
         if is_failure and self.breaker.count_crash(error):
             self.open_breaker()
         if self._processes.workers:
-            self.on_worker_lost(error)
+            self.on_worker_lost(error, is_wanted_end=by_host)
             return
         status.ready_at = None
         if status.state is not State.READY:
@@ -118,8 +119,10 @@ class Recovery:
             return
         self.on_last_ended(error)
 
-    def on_worker_lost(self, error: ExthostError) -> None:
+    def on_worker_lost(self, error: ExthostError, *, is_wanted_end: bool = False) -> None:
         """Handle the end, or the failed start, of one process of a pool while another is ready."""
+        if not is_wanted_end:
+            self._status.lost_process = error, time.time()
         match self.restarts.decide(error):
             case Again(delay):
                 self.growth.request_at(self._now() + delay)

@@ -45,6 +45,8 @@ class Status:
     prepared_tools     those of them that were called, with the checks of their arguments; see
                        `Calls.prepare_announced_tool`
     cause              the error that keeps the extension from being ready, or None
+    lost_process       the error of the last process of a pool that was lost while another one was
+                       ready, and when (`time.time()`); None if there was none
     offer_is_known     whether `tools` are final: the extension announced them, or its dialect takes
                        tools from the manifest
     publishes_changes  False while this extension gets ready to replace another one, and after it
@@ -60,6 +62,7 @@ class Status:
         "_on_change",
         "cause",
         "handshake_seconds",
+        "lost_process",
         "offer",
         "offer_is_known",
         "prepared_tools",
@@ -88,6 +91,7 @@ class Status:
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in spec.tools}
         self.prepared_tools: dict[str, PreparedTool] = {}
         self.cause: ExthostError | None = None
+        self.lost_process: tuple[ExthostError, float] | None = None
         self.offer_is_known = offer_is_known
         self.ready_at: float | None = None
         self.handshake_seconds = 0.0

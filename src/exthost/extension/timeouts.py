@@ -8,7 +8,7 @@ from typing import Any
 from exthost.errors import NO_EVIDENCE, CallTimeout, ExthostError
 from exthost.extension.misuse import check_timeout
 from exthost.session.call import Call
-from exthost.session.diagnostics import STRAY, UNMATCHED
+from exthost.session.diagnostics import MAX_LOGGED_SINGLY, STRAY, UNMATCHED
 from exthost.session.stream import StreamCall
 
 _LOOK_AT_EXTENSION = "give the call a longer timeout, or look at what the extension is doing"
@@ -61,7 +61,15 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
             )
             help = "the extension must copy `id` from the request into its reply"
         elif stray := session.diagnostics.counts.get(STRAY, 0):
-            help = f"its answer may be among the {stray} {STRAY}: the log has them"
+            help = f"its answer may be among the {stray} {STRAY}"
+            if stray <= MAX_LOGGED_SINGLY:
+                help += ": the log has them"
+            else:
+                # The host reads the stdout of a flood slowly, and the log has a sample of it.
+                help += (
+                    ", or behind them and still unread: the extension must write nothing but "
+                    f"messages to stdout; the log has the first {MAX_LOGGED_SINGLY} and some more"
+                )
         elif (oldest := next(iter(session.pending.values()), call)) is not call:
             oldest_seconds = call.deadline - oldest.started_at
             # An older request has no reply either, so the extension may hang on that request.

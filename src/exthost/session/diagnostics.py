@@ -39,7 +39,7 @@ _LAST_STDERR_BYTES = 1024 * 1024
 
 # This many warnings of one kind are logged one by one. After that, a warning is logged each time
 # their number has doubled, because a flood would fill the disk. All warnings are counted.
-_MAX_LOGGED_SINGLY = 100
+MAX_LOGGED_SINGLY = 100
 
 
 # The rate at which lines are passed on: this many in each tick.
@@ -263,7 +263,7 @@ class Diagnostics:
         times = self._counts[name] = self._counts[name] + 1
         if Dropped in self._bus.kinds:
             self._bus.publish(Dropped(self.extension, name, times))
-        is_logged = times <= _MAX_LOGGED_SINGLY or not times & (times - 1)  # a power of two
+        is_logged = times <= MAX_LOGGED_SINGLY or not times & (times - 1)  # a power of two
         if warning and is_logged:
             has_content = content is not None and not self.redacts
             details = f": {jsontext.display_text(content)[:SHOWN_BYTES]}" if has_content else ""

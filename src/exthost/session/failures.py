@@ -24,6 +24,9 @@ SHOWN_BYTES = 200
 
 _SEE_STDERR = "what it wrote to stderr tells more"
 
+# An exit that names one of these was caused by that limit, which a run by hand does not have.
+_LIMIT_KEYS = ("limits.", "max_memory")
+
 
 class ChildFacts(Protocol):
     """Facts about the child, which `Diagnostics` supplies.
@@ -170,7 +173,9 @@ def _gone_error(
     facts: ChildFacts, code: str, message: str, help: str, broken: Broken | None = None
 ) -> ExtensionGone:
     evidence = facts.evidence(broken.head if broken is not None else b"")
-    if help is _SEE_STDERR and not evidence.stderr:
+    if help is _SEE_STDERR and any(key in facts.exit for key in _LIMIT_KEYS):
+        help = "raise that limit, or make the extension use less"
+    elif help is _SEE_STDERR and not evidence.stderr:
         help = "it wrote nothing to stderr: run its command by hand to see why it ends"
     return ExtensionGone(code, message, extension=facts.extension, help=help, evidence=evidence)
 

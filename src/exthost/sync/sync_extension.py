@@ -189,6 +189,11 @@ class SyncExtension(SyncFacetAttributes):
         return self.target.cause
 
     @property
+    def lost_process(self) -> tuple[ExthostError, float] | None:
+        """The last process that its pool lost; see `Extension.lost_process`."""
+        return self.target.lost_process
+
+    @property
     def offer(self) -> Offer:
         """Its offer (the tools, hooks and capabilities that it announced), from its last handshake
         or its manifest."""
