@@ -14,6 +14,7 @@ from exthost.config.cluster import DEFAULT_CLUSTER_SETTINGS
 from exthost.config.extension_settings import ExtensionSettings
 from exthost.dialects import find
 from exthost.discovery.configfile import read_named_manifest
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import UsageError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
@@ -144,7 +145,7 @@ class Connection(OpenedByWith):
             spec,
             dialect,
             bus=self._events,
-            handlers=self._handlers or {},
+            handlers=self._handlers or EMPTY_MAPPING,
             environ=environ,
             attend=attend,
             shared=self._shared,

@@ -31,6 +31,10 @@ class Ceiling(NamedTuple):
     sockets: int | None = None
 
 
+NO_CEILING = Ceiling()
+"""No limit. One object for all extensions without limits."""
+
+
 class ExpectedPath(NamedTuple):
     """A path, and the device and inode numbers that the file or folder there must have."""
 
@@ -59,6 +63,11 @@ class Wrapper:
     filter: bytes = field(default=b"", repr=False)
     private_mounts: tuple[str, ...] = ()
     paths: tuple[ExpectedPath, ...] = ()
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether this is the strict sandbox, and not a PID namespace alone."""
+        return bool(self.filter)  # only the strict sandbox has one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,5 +106,5 @@ class LaunchPlan:
     env: Mapping[str, str] = field(default_factory=empty_mapping)
     wrapper: Wrapper | None = None
     before: tuple[str, ...] = ()
-    ceiling: Ceiling = Ceiling()
+    ceiling: Ceiling = NO_CEILING
     group: Cgroup | None = None

@@ -116,7 +116,7 @@ async def test_a_call_that_is_sent_as_its_session_ends_is_refused_and_not_forgot
     with pytest.raises(ExtensionGone):
         queue.submit_threadsafe(call_of(queue, 1))
     assert not session.pending and not queue.outcomes.unsuccessful
-    await until(session.lifetime.released.done)
+    await until(lambda: session.lifetime.released.is_set)
 
 
 @pytest.mark.both_loops

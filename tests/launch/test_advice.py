@@ -10,7 +10,7 @@ from exthost.launch.advice import (
     suggest_network,
     suggest_variable,
 )
-from exthost.launch_plan import LaunchPlan, Wrapper
+from exthost.launch_plan import Wrapper
 from exthost.process.environment import child_environment
 
 ENVIRONMENT = child_environment(
@@ -57,9 +57,7 @@ def test_a_download_that_fails_names_the_variables_for_the_network(line: str, na
     assert suggest_variable(environment, [line], {"network": "netns"}) == ""
 
 
-SANDBOXED = LaunchPlan(
-    argv=("/bin/true",), wrapper=Wrapper(options=(), init=b"", filter=b"a filter")
-)
+SANDBOX = Wrapper(options=(), init=b"", filter=b"a filter")
 
 
 @pytest.mark.parametrize(
@@ -76,15 +74,15 @@ SANDBOXED = LaunchPlan(
     ],
 )
 def test_a_tool_without_a_network_is_told_of_its_sandbox(text: str) -> None:
-    assert "permissions.network" in suggest_grant_to_tool(SANDBOXED, {"network": "netns"}, text)
-    assert suggest_grant_to_tool(SANDBOXED, {"network": "open"}, text) == ""
+    assert "permissions.network" in suggest_grant_to_tool(SANDBOX, {"network": "netns"}, text)
+    assert suggest_grant_to_tool(SANDBOX, {"network": "open"}, text) == ""
 
 
 def test_a_tool_that_misses_a_hidden_file_is_told_of_its_sandbox(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.touch(0o644)
     text = f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'"
-    assert f"its sandbox hides {path}" in suggest_grant_to_tool(SANDBOXED, {}, text)
+    assert f"its sandbox hides {path}" in suggest_grant_to_tool(SANDBOX, {}, text)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +95,7 @@ def test_a_tool_that_misses_a_hidden_file_is_told_of_its_sandbox(tmp_path: Path)
     ],
 )
 def test_any_other_failure_of_a_tool_names_no_sandbox(text: str) -> None:
-    assert suggest_grant_to_tool(SANDBOXED, {"network": "netns"}, text) == ""
+    assert suggest_grant_to_tool(SANDBOX, {"network": "netns"}, text) == ""
 
 
 @pytest.mark.parametrize(

@@ -31,5 +31,5 @@ def test_a_secret_is_never_suggested(
         path.parent.mkdir(parents=True)
         path.touch()
         path.chmod(mode)
-    advice = suggest_grant(SANDBOXED, [f"cannot open {path}: No such file or directory"])
+    advice = suggest_grant(SANDBOXED.wrapper, [f"cannot open {path}: No such file or directory"])
     assert (str(path) in advice) == is_suggested

@@ -224,7 +224,7 @@ async def advice_names_no_secret() -> None:
             path.parent.mkdir(parents=True)
             path.touch()
             path.chmod(mode)
-            advice = suggest_grant(plan, [f"cannot open {path}: No such file or directory"])
+            advice = suggest_grant(plan.wrapper, [f"cannot open {path}: No such file or directory"])
             assert (str(path) in advice) == is_named, advice
 
 

@@ -163,4 +163,4 @@ async def test_what_was_said_before_a_question_does_not_answer_it(asked: str) ->
         assert isinstance(error, ProtocolViolation)
     assert session.cause is not None and not session.pending
     queue.deadlines.stop()
-    await until(session.lifetime.released.done)
+    await until(lambda: session.lifetime.released.is_set)

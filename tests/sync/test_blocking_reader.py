@@ -499,7 +499,7 @@ def test_who_waits_for_the_last_call_is_woken_if_a_thread_ends_it(never_unused: 
         may_complete = queue.may_complete_on_thread
 
         def decide_late(value: Any) -> bool:
-            wait_until(lambda: session._idle_waiter is not None)
+            wait_until(lambda: session._idle is not None)
             return may_complete(value)
 
         queue.may_complete_on_thread = decide_late

@@ -87,10 +87,11 @@ class CallQueue:
         self.waiting: OrderedDict[Call, None] = OrderedDict() if is_shared else _NO_CALLS
         self.wakes = WakeBatch(loop)
         self.outcomes = CallOutcomes(extension, bus, self.now, self.wakes)
-        self.may_complete_on_thread = self.outcomes.may_complete_on_thread
-        self.complete_on_thread = self.outcomes.complete_on_thread
+        if is_shared:  # only then does a caller's thread complete calls
+            self.may_complete_on_thread = self.outcomes.may_complete_on_thread
+            self.complete_on_thread = self.outcomes.complete_on_thread
         self._is_pumping = False
-        self.deadlines = Deadlines(loop, self.now, self._open_calls, self.expire)
+        self.deadlines = Deadlines(self)
         self.is_forked = False  # this process is a copy of the one that started the extension
         # Makes the errors of calls while the queue is closed, because no process will come.
         self.make_closed_error: ErrorFactory | None = None
@@ -384,7 +385,7 @@ class CallQueue:
         if call.deadline < self.deadlines.next_at:
             self.deadlines.set(call.deadline)
 
-    def _open_calls(self) -> list[Call]:
+    def open_calls(self) -> list[Call]:
         calls = [*self.waiting]
         for session in self.live_sessions:
             calls += session.conversation.calls()

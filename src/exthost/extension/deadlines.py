@@ -8,6 +8,7 @@ limit and not once per call; submitting a call costs one comparison of its deadl
 import asyncio
 import math
 from collections.abc import Callable
+from typing import Protocol
 
 from exthost.extension.deadline_timer import DeadlineTimer, make_deadline_timer
 from exthost.session.call import Call
@@ -19,23 +20,25 @@ _MIN_PAUSE_SECONDS = 0.005
 _CLOCK_RESOLUTION_SECONDS = 0.001
 
 
+class Queue(Protocol):
+    """The part of the call queue whose deadlines these are."""
+
+    loop: asyncio.AbstractEventLoop
+    now: Callable[[], float]
+
+    def open_calls(self) -> list[Call]: ...
+
+    def expire(self, call: Call) -> None: ...
+
+
 class Deadlines:
     """Ends calls whose deadline has passed, except those with `has_own_timer`. `next_at` is the
     loop time at which the timer fires; infinity if it is not set."""
 
-    __slots__ = ("_expire", "_loop", "_now", "_open_calls", "_timer", "next_at")
+    __slots__ = ("_queue", "_timer", "next_at")
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        now: Callable[[], float],
-        open_calls: Callable[[], list[Call]],
-        expire: Callable[[Call], None],
-    ) -> None:
-        self._loop = loop
-        self._now = now
-        self._open_calls = open_calls
-        self._expire = expire
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
         self._timer: DeadlineTimer | None = None
         self.next_at = math.inf
 
@@ -43,19 +46,19 @@ class Deadlines:
         """Search the calls at this time, which must be earlier than `next_at`. Loop's thread
         only."""
         if self._timer is None:
-            self._timer = make_deadline_timer(self._loop, self._on_time)
+            self._timer = make_deadline_timer(self._queue.loop, self._on_time)
         self.next_at = when
         self._timer.set(when)
 
     def _on_time(self) -> None:
         """End the calls that are due, and set the timer for the earliest deadline of the rest."""
         self.next_at = math.inf
-        now = self._now()
-        calls = self._open_calls()
+        now = self._queue.now()
+        calls = self._queue.open_calls()
         limit = now + _CLOCK_RESOLUTION_SECONDS
         due_calls = [call for call in calls if call.deadline <= limit and not call.has_own_timer]
         for call in sorted(due_calls, key=lambda call: call.deadline):
-            self._expire(call)
+            self._queue.expire(call)
         # A call that has ended may still be in flight, because the consumer of its stream left
         # before the reply came. The deadline of such a call is watched as well, until it passes.
         later_deadlines = [

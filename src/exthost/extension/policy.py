@@ -39,9 +39,15 @@ class PoolSize(NamedTuple):
     when_idle: int
 
 
+# Shared, because a host may have hundreds of extensions without a pool.
+_ONE_PROCESS = PoolSize(at_start=1, max=1, when_idle=0)
+
+
 def effective_pool_size(spec: Spec) -> PoolSize:
     """Return the effective pool size: one process, unless more are configured."""
     # A configured minimum of 0 only allows that no process runs while the extension is idle.
+    if spec.pool.min is None and spec.pool.max is None:
+        return _ONE_PROCESS
     at_start = max(1, spec.pool.min or 1)
     return PoolSize(at_start, max(at_start, spec.pool.max or 1), spec.pool.min or 0)
 

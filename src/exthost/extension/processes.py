@@ -74,14 +74,14 @@ class Processes:
         self.starts: list[Start] = []
         self.workers: list[Worker] = []
         # The sessions of the processes that were ready when `close` was called.
-        self._closing_sessions: list[Session] = []
+        self._closing_sessions: tuple[Session, ...] = ()
         self._exiting_tasks: dict[asyncio.Task[None], Session] = {}
         self._dismissed_tasks: dict[asyncio.Task[None], Session | None] = {}
 
     @property
     def sessions(self) -> list[Session]:
         """Every session that has not ended by itself, the sessions of ready processes first."""
-        ready_sessions = [worker.session for worker in self.workers] + self._closing_sessions
+        ready_sessions = [*(worker.session for worker in self.workers), *self._closing_sessions]
         starting_sessions = [start.session for start in self.starts if start.session is not None]
         return (
             ready_sessions
@@ -208,16 +208,16 @@ class Processes:
     async def close(self) -> None:
         """End all processes by the shutdown steps of their dialect."""
         self.cancel_starts()
-        self._closing_sessions += [worker.session for worker in self.workers]
+        self._closing_sessions += tuple(worker.session for worker in self.workers)
         self.workers = []  # so that `on_exit` does not take their ends for crashes
         shutdowns = [session.close() for session in self.sessions]
         await asyncio.gather(*shutdowns, *self._dismissed_tasks, *self._exiting_tasks)
-        self._closing_sessions = []
+        self._closing_sessions = ()
 
     async def kill_and_wait(self) -> None:
         """Kill all processes, and wait for their exits. Works in a loop that is being closed."""
         sessions = [*self.sessions, *self._exiting_tasks.values()]
-        self.workers, self._closing_sessions = [], []
+        self.workers, self._closing_sessions = [], ()
         for session in sessions:
             await session.kill_and_wait()
 

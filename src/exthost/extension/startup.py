@@ -304,7 +304,7 @@ class Start:
             stderr = error.evidence.stderr
             is_silent = self.session is not None and not self.session.first_output
             error.help = (
-                suggest_grant(launch.plan, stderr)
+                suggest_grant(launch.plan.wrapper, stderr)
                 or suggest_variable(launch.environment, stderr, launch.enforced)
                 or find_missing(stderr)
                 or self._with_assumption(
@@ -369,10 +369,10 @@ class Start:
             wire_id=starter.spec.wire_id,
             stop_seconds=starter.spec.limits.stop,
         )
-        if launch.plan.wrapper is not None:
-            session.diagnostics.suggest_grant = partial(
-                suggest_grant_to_tool, launch.plan, launch.enforced
-            )
+        if (wrapper := launch.plan.wrapper) is not None and wrapper.is_strict:
+            # The plan itself is not kept: its variables may be secrets, and are many.
+            advise = partial(suggest_grant_to_tool, wrapper, launch.enforced)
+            session.diagnostics.suggest_grant = advise
         starter.follow(session)
         if starter.attend is not None and isinstance(handlers, dict):
             # Before the loop reads any byte, because the first message may be a request.

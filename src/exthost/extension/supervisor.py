@@ -66,8 +66,9 @@ class Supervisor:
         self._commands = SupervisorCommands(queue.loop)
         self._task: asyncio.Task[None] | None = None
         self._wakeup = Wakeup(queue.loop)
-        self.processes = Processes(starter, queue, self._wakeup.set)
-        self.recovery = Recovery(starter, queue, status, self.processes, self._wakeup.set)
+        wake = self._wakeup.set
+        self.processes = Processes(starter, queue, wake)
+        self.recovery = Recovery(starter, queue, status, self.processes, wake)
         self.idle = IdleTimer(starter.limits.idle, queue)
         starter.on_tools_listed = status.set_tools
         queue.on_needed = self.request_start

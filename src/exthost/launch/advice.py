@@ -10,7 +10,7 @@ from typing import Any
 
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.launch.containment import suggest_grant
-from exthost.launch_plan import LaunchPlan
+from exthost.launch_plan import Wrapper
 from exthost.process.environment import Environment
 
 # Names of variables that are shorter are not looked for: they occur by chance in any text.
@@ -121,14 +121,14 @@ def _suggest_value(environment: Environment, stderr: Iterable[str]) -> str:
     return ""
 
 
-def suggest_grant_to_tool(plan: LaunchPlan, enforced: Mapping[str, Any], text: str) -> str:
+def suggest_grant_to_tool(wrapper: Wrapper, enforced: Mapping[str, Any], text: str) -> str:
     """Return the permission that a tool lacked, judging by the text of its error; "" if the sandbox
     is not the likely cause. `enforced` are the restrictions in force, by permission."""
     text = text[:_READ_CHARACTERS]
     is_refused = _UNREACHABLE_NETWORK.search(text) or _REFUSED_SOCKET.search(text)
     if is_refused and _has_no_network(enforced):
         return "its sandbox has no network: permissions.network = true, if it may have one"
-    return suggest_grant(plan, text.splitlines())
+    return suggest_grant(wrapper, text.splitlines())
 
 
 def find_missing(stderr: Iterable[str]) -> str:

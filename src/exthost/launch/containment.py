@@ -24,7 +24,15 @@ from typing import Any
 from exthost.errors import Refused
 from exthost.launch.admission import Admission, check_unchanged, visible_files
 from exthost.launch.machine_check import can_enforce, enforced_policy, has_pid_namespace
-from exthost.launch_plan import Ceiling, Cgroup, ExpectedPath, LaunchPlan, ResourceLimit
+from exthost.launch_plan import (
+    NO_CEILING,
+    Ceiling,
+    Cgroup,
+    ExpectedPath,
+    LaunchPlan,
+    ResourceLimit,
+    Wrapper,
+)
 from exthost.process import cgroups, sandbox_probe
 from exthost.process.procfs import send_buffer_bytes
 from exthost.process.runtimes import installation
@@ -149,7 +157,7 @@ def _is_sandboxed(spec: Spec, view: View) -> bool:
 def _plan_cgroup(total: Ceiling) -> Cgroup | None:
     """Return a cgroup for the extension, if a limit needs one and one can be created."""
     if (
-        total == Ceiling()
+        total == NO_CEILING
         or (init := INIT.get(sandbox_probe.find_sandbox_support().machine)) is None
     ):
         return None
@@ -176,10 +184,10 @@ def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Ma
     return enforced
 
 
-def suggest_grant(plan: LaunchPlan, stderr: Iterable[str]) -> str:
+def suggest_grant(wrapper: Wrapper | None, stderr: Iterable[str]) -> str:
     """Look on stderr for an error about a path that the sandbox hides or makes read-only. Return
     the permission that would help; "" if there is no such error."""
-    if plan.wrapper is None or not plan.wrapper.filter:  # only the strict sandbox has a filter
+    if wrapper is None or not wrapper.is_strict:
         return ""
     lines = [*stderr]
     # Each line is paired with the one before it, since a message may span two lines. A warning is
@@ -190,7 +198,7 @@ def suggest_grant(plan: LaunchPlan, stderr: Iterable[str]) -> str:
             # A program may print any path. The host must not advise people to grant a secret.
             if path.startswith(("/proc/", "/dev/", "/sys/")) or _is_private(path):
                 continue
-            if os.path.lexists(path) and not strict.can_see(plan.wrapper, path):
+            if os.path.lexists(path) and not strict.can_see(wrapper, path):
                 needed = installation(path, os.path.expanduser("~")) or path  # noqa: PTH111
                 return f'its sandbox hides {path}: add "{needed}" to permissions.filesystem'
             if "read-only file system" in f"{previous} {line}".lower():

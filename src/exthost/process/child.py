@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from exthost.launch_plan import Ceiling, LaunchPlan
+from exthost.launch_plan import NO_CEILING, LaunchPlan
 from exthost.process import cgroups
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 from exthost.process.exit_status import ExitStatus, ExitWatch
@@ -143,7 +143,7 @@ class Child:
         if self._group is not None and self._group.limits_memory:
             # The kernel enforces these two, since a cgroup also counts the buffers of sockets.
             ceiling = ceiling._replace(memory=None, sockets=None)
-        if ceiling != Ceiling():
+        if ceiling != NO_CEILING:
             # A weak reference: a Child without other references must be garbage-collected, which
             # kills its process.
             kill_for_limit = weakref.WeakMethod(self._kill_for_limit)

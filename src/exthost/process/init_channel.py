@@ -18,6 +18,7 @@ import struct
 import time
 from collections.abc import Mapping, Sequence
 
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.launch_plan import ExpectedPath, ResourceLimit, Wrapper
 from exthost.process.environment import Variables
 from exthost.process.exit_status import ExitStatus
@@ -72,17 +73,17 @@ class InitChannel:
         self.env = env
         self._closed_at = 0.0
         self._limits = wrapper.limits
-        self._inherited: list[int] = []
+        self._inherited: tuple[int, ...] = ()
         self._argv_prefix: tuple[str, ...] = ()
         self._control = self._status = _CLOSED
         try:
             control, self._control = os.pipe()
-            self._inherited.append(control)
+            self._inherited += (control,)
             self._status, status = os.pipe()
             os.set_blocking(self._status, False)
-            self._inherited.append(status)
+            self._inherited += (status,)
             init = memory_file("exthost-init", wrapper.init)
-            self._inherited.append(init)
+            self._inherited += (init,)
             options = wrapper.options
             if options:
                 self.env, loader_variables = _split_variables(env)
@@ -91,10 +92,10 @@ class InitChannel:
             paths = 0
             if wrapper.paths:
                 paths = memory_file("exthost-paths", b"".join(map(_encode_path, wrapper.paths)))
-                self._inherited.append(paths)
+                self._inherited += (paths,)
             if wrapper.filter:
                 seccomp = memory_file("exthost-filter", wrapper.filter)
-                self._inherited.append(seccomp)
+                self._inherited += (seccomp,)
                 options = (*options, "--seccomp", str(seccomp))
         except BaseException:
             self.close_inherited()
@@ -125,14 +126,15 @@ class InitChannel:
     @property
     def inherited(self) -> tuple[int, ...]:
         """The file descriptors that the wrapper inherits besides stdin, stdout and stderr."""
-        return tuple(self._inherited)
+        return self._inherited
 
     def close_inherited(self) -> None:
-        """Close the inherited file descriptors in the host, after the spawn, even if it failed."""
+        """Close the inherited file descriptors in the host, after the spawn, even if it failed. The
+        variables are forgotten, because they may be secrets."""
         for fd in self._inherited:
             os.close(fd)
-        self._inherited.clear()
-        self._argv_prefix = ()
+        self._inherited = self._argv_prefix = ()
+        self.env = EMPTY_MAPPING
 
     @property
     def descriptors(self) -> list[int]:

@@ -63,6 +63,7 @@ class StdoutReader:
         "_framing",
         "_is_returning",
         "_is_wide",
+        "_keeps_first_output",
         "_loop",
         "_memory_timer",
         "_on_end",
@@ -96,7 +97,8 @@ class StdoutReader:
         self._on_end = on_end
         self._is_wide = False
         self._memory_timer: asyncio.TimerHandle | None = None
-        self.first_output = b""  # the first FIRST_BYTES bytes, for a diagnosis
+        self.first_output = b""  # the first FIRST_BYTES bytes, for a diagnosis of the handshake
+        self._keeps_first_output = True
         self.is_reading = False
         self.is_closed = False
         self.is_flooded = False
@@ -198,6 +200,10 @@ class StdoutReader:
         if not may_lend:
             self.take_back()
 
+    def forget_first_output(self) -> None:
+        """Keep the first bytes no longer: the handshake is done."""
+        self._keeps_first_output, self.first_output = False, b""
+
     def _stop_slices(self) -> None:
         if self._slice_timer is not None:
             self._slice_timer.cancel()
@@ -212,7 +218,7 @@ class StdoutReader:
             else:
                 size = _FLOOD_READ_BYTES if self.is_flooded else framing.read_size
                 data = read(self._fd, size)
-                if len(self.first_output) < FIRST_BYTES:
+                if self._keeps_first_output:
                     self.first_output += data[: FIRST_BYTES - len(self.first_output)]
                 items = framing.feed(data) if data else None
         except BlockingIOError:

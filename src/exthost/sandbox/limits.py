@@ -11,7 +11,7 @@ kernel limits all processes together (`cgroup`).
 
 from collections.abc import Callable, Iterable
 
-from exthost.launch_plan import Ceiling, ResourceLimit
+from exthost.launch_plan import NO_CEILING, Ceiling, ResourceLimit
 from exthost.spec import Limits, Permissions
 
 __all__ = [
@@ -120,6 +120,8 @@ def ceiling(limits: Limits, policy: Permissions | None) -> Ceiling:
     max_memory = policy.max_memory if policy is not None else None
     # Rounded as in `resource_limits`, so that both limits are the same number of seconds.
     cpu = None if limits.cpu is None else max(1, round(limits.cpu))
+    if max_memory is None and limits.nproc is None and cpu is None:
+        return NO_CEILING
     return Ceiling(max_memory, limits.nproc, cpu)
 
 

@@ -13,13 +13,26 @@ import asyncio
 from _thread import LockType
 from collections.abc import Callable, Generator
 from contextvars import Context
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
 
 Done: TypeAlias = "asyncio.Future[None]"
 """A future of asyncio that has a result."""
+
+
+class _NoLoop:
+    """Stands for the loop of a future that no task waits for."""
+
+    def get_debug(self) -> bool:
+        return False
+
+
+# A task looks at the future that resumes it only for an error, and does that faster with a future
+# of asyncio than with a call. So this one resumes every task whose call succeeded.
+_DONE: Done = asyncio.Future(loop=cast(asyncio.AbstractEventLoop, _NoLoop()))
+_DONE.set_result(None)
 
 
 class WakeBatch:
@@ -32,14 +45,10 @@ class WakeBatch:
              run inside another one
     """
 
-    __slots__ = ("_done", "_loop", "ended", "in_task", "is_held", "locks")
+    __slots__ = ("_loop", "ended", "in_task", "is_held", "locks")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        # A task looks at the future that resumes it only for an error, and does that faster with a
-        # future of asyncio than with a call. So it resumes every task whose call succeeded.
-        self._done: Done = loop.create_future()
-        self._done.set_result(None)
         self.ended: list[AwaitableCall] = []
         self.locks: tuple[LockType, ...] = ()
         self.is_held = False
@@ -58,7 +67,7 @@ class WakeBatch:
             self._loop.call_soon(self.wake)
             return
         calls, self.ended = self.ended, []
-        done = self._done
+        done = _DONE
         try:
             for call in calls:
                 context = call.task_context

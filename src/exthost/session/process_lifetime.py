@@ -17,6 +17,7 @@ from exthost.process.shutdown import KILL_SECONDS, run_steps
 from exthost.process.stdin_writer import StdinWriter
 from exthost.session.diagnostics import Diagnostics
 from exthost.session.failures import Died, EndCause
+from exthost.session.latch import Latch
 from exthost.shutdown_steps import ShutdownStep, Write
 
 __all__ = [
@@ -58,8 +59,8 @@ class ProcessLifetime:
     """One process, from its spawn to its end.
 
     child     the process
-    exited    a future that is done when the process has exited
-    released  a future that is done when the process is reaped and its pipes are closed
+    exited    is set when the process has exited
+    released  is set when the process is reaped and its pipes are closed
     """
 
     __slots__ = (
@@ -88,8 +89,8 @@ class ProcessLifetime:
         on_exit: Callable[[], None],
     ) -> None:
         self.child = child
-        self.exited: asyncio.Future[None] = loop.create_future()
-        self.released: asyncio.Future[None] = loop.create_future()
+        self.exited = Latch(loop)
+        self.released = Latch(loop)
         self._writer = writer
         self._diagnostics = diagnostics
         self._bus = bus
@@ -108,14 +109,13 @@ class ProcessLifetime:
             self._diagnostics.flush()
             pid, node = self.child.pid, self.child.node
             self._bus.publish(Exited(self._diagnostics.extension, pid, str(status), node))
-        if not self.exited.done():
-            self.exited.set_result(None)
+        self.exited.set()
         self._end_after(LAST_OUTPUT_SECONDS, Died())
         self._on_exit()
 
     def pipe_closed(self, cause: EndCause) -> None:
         """Handle the end of a pipe: the session ends with the exit, or after the grace period."""
-        if not self.exited.done():
+        if not self.exited.is_set:
             self._end_after(EXIT_SECONDS, cause)
 
     def _end_after(self, seconds: float, cause: EndCause) -> None:
@@ -127,20 +127,20 @@ class ProcessLifetime:
         """Release the process as soon as it has exited, because the session has ended."""
         if self._grace_timer is not None:
             self._grace_timer.cancel()
-        if self.exited.done():
+        if self.exited.is_set:
             self.release()
         else:
-            self.exited.add_done_callback(lambda _: self.release())
+            self.exited.future().add_done_callback(lambda _: self.release())
 
     def release(self) -> None:
         """Reap the process and close its pipes."""
-        if self.released.done():
+        if self.released.is_set:
             return
         self._diagnostics.close()
         self._writer.close()
         self.child.close_outputs()
         self.child.reap()
-        self.released.set_result(None)
+        self.released.set()
 
     async def shut_down(self, steps: Sequence[ShutdownStep], send: Send) -> None:
         """Run the shutdown steps. Returns when the process has exited, or cannot be ended."""
@@ -154,7 +154,7 @@ class ProcessLifetime:
         reply_future = self._send(message)
         if reply_future is not None:
             await asyncio.wait(
-                [reply_future, self.exited], timeout=wait, return_when="FIRST_COMPLETED"
+                [reply_future, self.exited.future()], timeout=wait, return_when="FIRST_COMPLETED"
             )
             reply_future.cancel()
 
@@ -171,6 +171,6 @@ class ProcessLifetime:
         self.child.kill()
 
     async def exits_within(self, seconds: float) -> bool:
-        if not self.exited.done() and seconds > 0:
-            await asyncio.wait([self.exited], timeout=seconds)
-        return self.exited.done()
+        if not self.exited.is_set and seconds > 0:
+            await asyncio.wait([self.exited.future()], timeout=seconds)
+        return self.exited.is_set

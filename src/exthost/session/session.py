@@ -37,6 +37,7 @@ from exthost.session.effects import Effect, Frame
 from exthost.session.failures import EndCause
 from exthost.session.inbound import Handler
 from exthost.session.internal_calls import InternalCalls
+from exthost.session.latch import Latch
 from exthost.session.observation import MessageObserver, Observation
 from exthost.session.phase import Phase
 from exthost.session.process_lifetime import KILL_SECONDS, ProcessLifetime, scale_steps
@@ -54,7 +55,7 @@ class Session:
     """One child, one dialect, one conversation."""
 
     __slots__ = (
-        "_close_task", "_idle_waiter", "_is_shared", "_owner", "_performer", "_reader",
+        "_close_task", "_idle", "_is_shared", "_owner", "_performer", "_reader",
         "_reads_before_sending", "_send", "_stop_seconds", "_writer", "blocking_reader", "cause",
         "conversation", "diagnostics", "dialect", "ended", "handlers", "internal", "is_batched",
         "lifetime", "limits", "lock", "loop", "lost_calls", "on_stale_offer", "pending", "retired",
@@ -128,7 +129,7 @@ class Session:
         )
         self._performer = EffectPerformer(self, owner, self.conversation, self.diagnostics)
         self.internal = InternalCalls(self, owner, self._performer.hold)
-        self._idle_waiter: asyncio.Future[None] | None = None
+        self._idle: Latch | None = None  # set when nothing is in flight; None if no task waits
         self._close_task: asyncio.Task[None] | None = None
         owner.session_began(self)
         self._reader.resume()
@@ -142,6 +143,7 @@ class Session:
         if self.conversation.phase is not Phase.HANDSHAKE:
             raise self.closed_error("the handshake")
         self.conversation.open(offer)
+        self._reader.forget_first_output()
 
     @property
     def next_id(self) -> int:
@@ -167,7 +169,7 @@ class Session:
 
     @property
     def first_output(self) -> bytes:
-        """The first bytes of the child's output."""
+        """The first bytes of the child's output; none when the handshake is done."""
         return self._reader.first_output
 
     def unread_bytes(self) -> int:
@@ -296,12 +298,13 @@ class Session:
                 self._owner.complete(effect)
             else:
                 self._performer.perform(effect)
-        if self._idle_waiter is not None:
-            self._wake_if_idle()
+        if self._idle is not None and self.is_idle:
+            self._idle.set()
+            self._idle = None
 
     def pause_for(self, stream: EventStream) -> None:
         """Pause reading until the consumer of this stream has caught up."""
-        if not self.lifetime.exited.done():
+        if not self.lifetime.exited.is_set:
             stream.resume_reading = self._reader.resume
             self._reader.pause()
 
@@ -317,15 +320,9 @@ class Session:
         call through it."""
         self._reader.take_back()
         while not (self.ended.done() or self.is_idle):
-            if self._idle_waiter is None:
-                self._idle_waiter = self.loop.create_future()
-            await asyncio.wait([self._idle_waiter, self.ended], return_when="FIRST_COMPLETED")
-
-    def _wake_if_idle(self) -> None:
-        if self._idle_waiter is not None and self.is_idle:
-            waiter, self._idle_waiter = self._idle_waiter, None
-            if not waiter.done():
-                waiter.set_result(None)
+            if self._idle is None:
+                self._idle = Latch(self.loop)
+            await asyncio.wait([self._idle.future(), self.ended], return_when="FIRST_COMPLETED")
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -391,8 +388,8 @@ class Session:
             steps = scale_steps(self.dialect.traits.shutdown_steps, self._stop_seconds)
             await self.lifetime.shut_down(steps, self.internal.send)
             self.end(failures.ClosedByHost())
-        if self.lifetime.exited.done():
-            await self.lifetime.released
+        if self.lifetime.exited.is_set:
+            await self.lifetime.released.future()
 
     def closed_error(self, method: str) -> ExthostError:
         """Return the error of a call of `method` for which this session ended too early."""

@@ -1,0 +1,41 @@
+"""The memory that a host needs for an extension that waits for calls."""
+
+import asyncio
+import gc
+import sys
+import tracemalloc
+from contextlib import AsyncExitStack
+
+import exthost
+
+# Offers no tool, and answers every request with an empty result.
+QUIET = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" in request:
+        result = [] if request["method"] == "capabilities" else {}
+        print(json.dumps({"id": request["id"], "result": result}), flush=True)
+"""
+
+MAX_BYTES = 12 * 1024
+
+
+async def test_an_idle_extension_takes_at_most_12_kib() -> None:
+    command = [sys.executable, "-S", "-E", "-c", QUIET]
+    async with AsyncExitStack() as stack:
+
+        async def start(count: int) -> None:
+            connections = [exthost.connect(command, dialect="morphir") for _ in range(count)]
+            await asyncio.gather(*map(stack.enter_async_context, connections))
+
+        await start(2)  # what is imported and cached once
+        gc.collect()
+        tracemalloc.start()
+        try:
+            await start(16)
+            gc.collect()
+            kept_bytes, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert kept_bytes / 16 <= MAX_BYTES
