@@ -19,15 +19,17 @@ from bench import cores
 from bench.baselines import MCP_LINE, READ_BYTES, ping_pong
 from bench.children import Bare, bare
 from bench.cores import Pin
-from bench.measures.calls import BLOCK_CALLS, IN_FLIGHT
+from bench.measures.calls import IN_FLIGHT
 from bench.measures.peers import installed
 from bench.rounds import duration, ratios, read_values, take_turns
 from bench.row import Reading, Setting
 
 SERVERS = Path(__file__).parent.parent / "servers"
 ASYNC_LINE = MCP_LINE.replace(b'"echo"', b'"echo_async"')
-# FastMCP takes milliseconds a call.
-FEW_CALLS = 20
+# The processor time of another process may be some milliseconds old, so a block takes longer. A
+# call of FastMCP takes milliseconds itself.
+CALLS, FASTMCP_CALLS = 500, 20
+HUNDREDS, FASTMCP_HUNDREDS = 20, 1
 
 SDK = ("exthost.sdk", "of_sdk.py", "--plain")
 SDK_ASYNC = ("exthost.sdk, async", "of_sdk.py", "")
@@ -65,15 +67,16 @@ def _ask(server: Bare, lines: bytes, replies: int) -> bytes:
     return data
 
 
-def pipelined(server: Bare, line: bytes) -> Callable[[], None]:
-    """Return a block that sends a hundred lines at once, and reads every reply."""
+def pipelined(server: Bare, line: bytes, times: int = 1) -> Callable[[], None]:
+    """Return a block that sends a hundred lines at once and reads every reply, so many times."""
     lines = line * IN_FLIGHT
 
     def block() -> None:
-        os.write(server.stdin, lines)
-        left = IN_FLIGHT
-        while left > 0:
-            left -= os.read(server.stdout, READ_BYTES).count(b"\n")
+        for _ in range(times):
+            os.write(server.stdin, lines)
+            left = IN_FLIGHT
+            while left > 0:
+                left -= os.read(server.stdout, READ_BYTES).count(b"\n")
 
     return block
 
@@ -83,12 +86,13 @@ def _on_processor(server: Bare, block: Callable[[], None], calls: int) -> Callab
     # The clock of another process, as Linux numbers it (clock_getcpuclockid).
     clock = (~server.process.pid << 3) | 2
 
-    def measured() -> float | None:
+    def measured() -> float:
         try:
             before = time.clock_gettime(clock)
-        except OSError:
+        except OSError:  # this system does not tell
+            before = time.perf_counter()
             block()
-            return None
+            return (time.perf_counter() - before) / calls
         block()
         return (time.clock_gettime(clock) - before) / calls
 
@@ -107,8 +111,6 @@ def against(
     def measure(setting: Setting) -> Reading:
         if other is FASTMCP:
             installed("mcp")
-        calls = FEW_CALLS if other is FASTMCP else BLOCK_CALLS
-        in_block = IN_FLIGHT if in_flight else calls
         rounds = setting.few if other is FASTMCP else setting.rounds
         line = ASYNC_LINE if subject is SDK_ASYNC else MCP_LINE
         blocks = {}
@@ -119,11 +121,16 @@ def against(
                 shake_hands(server)
                 request_line = line if name == subject[0] else MCP_LINE
                 assert b"xxx" in _ask(server, request_line, 1)
-                one_by_one = ping_pong(server, calls, request_line)
-                block = pipelined(server, request_line) if in_flight else one_by_one
-                blocks[name] = _on_processor(server, block, in_block)
+                is_slow = chosen is FASTMCP
+                if in_flight:
+                    times = FASTMCP_HUNDREDS if is_slow else HUNDREDS
+                    calls, block = IN_FLIGHT * times, pipelined(server, request_line, times)
+                else:
+                    calls = FASTMCP_CALLS if is_slow else CALLS
+                    block = ping_pong(server, calls, request_line)
+                blocks[name] = _on_processor(server, block, calls)
             note = cores.pin(cores.pair(Pin.SPLIT))
-            took = take_turns(blocks, rounds, in_block)
+            took = take_turns(blocks, rounds)
         own_times, other_times = took[subject[0]], took[other[0]]
         absolute = ((subject[0], duration(own_times)), (other[0], duration(other_times)))
         values = ratios(other_times, own_times) if faster else ratios(own_times, other_times)
