@@ -7,7 +7,7 @@ from typing import Any
 import exthost
 import exthost.sdk
 from exthost.host.host_settings import HostSettings
-from exthost.host.registered_tools import RegisteredTools
+from exthost.model_api.registered_tools import RegisteredTools
 from exthost.offer import RegisteredTool
 from scripts.reference.markdown import code, page, prose, table
 from scripts.reference.source_code import docstring, fields, members, signature

@@ -29,7 +29,7 @@ from exthost.control.description import describe_tools
 from exthost.control.protocol import Request, read_error
 from exthost.errors import NotFound, Refused
 from exthost.host.host import Host
-from exthost.host.model_tools import FORMS, Form, model_tool
+from exthost.model_api.model_tools import FORMS, Form, model_tool
 from exthost.spec import Spec
 
 

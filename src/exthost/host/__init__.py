@@ -9,9 +9,6 @@ In reading order:
     config_reload          loads the extensions that the config lists, and applies its changes
     start_diagnostics      why extensions did not start
     registry               finds tools by their names
-    registered_tools       `host.tools`: the tools by name, and as lists for model APIs
-    model_tools            pure: converts one tool to the form of a model API
-    model_calls            runs the tool calls in a model's response
     tool_finder            finds a tool by name, starting extensions if needed
     hook_policy            pure: whether a call is refused when a hook fails
     hook_index             pure: which extensions have which hooks

@@ -31,13 +31,13 @@ from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host_settings import HostSettings, check_config
-from exthost.host.model_calls import run_model_calls
-from exthost.host.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
 from exthost.host.start_diagnostics import raise_first_problem, start_diagnostics
 from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
 from exthost.host.tool_runner import ToolRunner
+from exthost.model_api.model_calls import run_model_calls
+from exthost.model_api.registered_tools import RegisteredTools
 from exthost.offer import RegisteredTool
 from exthost.process import host_protection
 from exthost.process.host_environ import host_environ

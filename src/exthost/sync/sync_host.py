@@ -24,9 +24,9 @@ from exthost.extension.timeouts import require_time_left
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host import Host
 from exthost.host.host_settings import HostSettings, check_config
-from exthost.host.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS
+from exthost.model_api.registered_tools import RegisteredTools
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
 from exthost.sync.blocking_call import call_tool

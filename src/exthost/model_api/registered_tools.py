@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from exthost.host.model_tools import Form, ModelTool, model_tool
+from exthost.model_api.model_tools import Form, ModelTool, model_tool
 from exthost.offer import RegisteredTool
 
 __all__ = ["RegisteredTools"]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from exthost.host.model_tools import FORMS, Form, model_tool
-from exthost.host.registered_tools import RegisteredTools
+from exthost.model_api.model_tools import FORMS, Form, model_tool
+from exthost.model_api.registered_tools import RegisteredTools
 from exthost.offer import RegisteredTool
 
 OBJECT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}

@@ -10,8 +10,8 @@ import pytest
 
 import exthost
 from exthost.errors import UsageError
-from exthost.host.model_calls import read_calls
-from exthost.host.registered_tools import RegisteredTools
+from exthost.model_api.model_calls import read_calls
+from exthost.model_api.registered_tools import RegisteredTools
 from exthost.offer import RegisteredTool
 
 TEXT = Path(__file__).parents[2] / "examples" / "morphir" / "text.py"
