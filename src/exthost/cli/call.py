@@ -46,9 +46,9 @@ from exthost.cli.stream_display import StreamDisplay
 from exthost.cli.target_specs import find_spec, read_extensions, refuse_dialect, with_launch_flags
 from exthost.cli.verb_loop import run_once
 from exthost.control.as_data import as_data
+from exthost.control.call_requests import own_tool_name
 from exthost.control.client import HostClient
 from exthost.control.protocol import Request, read_error, read_tool_error
-from exthost.control.requests import own_tool_name
 from exthost.dialects.base import Dialect
 from exthost.dialects.find import find_dialect
 from exthost.dialects.streams import ProgressBar

@@ -40,7 +40,7 @@ from exthost.cli.target_specs import find_spec
 from exthost.cli.traffic_lines import traffic_line
 from exthost.cli.verb_loop import run_async
 from exthost.config import Config
-from exthost.control.requests import own_tool_name
+from exthost.control.call_requests import own_tool_name
 from exthost.errors import ExthostError, UsageError
 from exthost.host.host import Host
 from exthost.spec import Spec

@@ -12,6 +12,7 @@ order:
     server             the server in the host's process
     server_connection  the server's end of one connection
     requests           performs the requests
+    call_requests      performs the calls among them
     measurements       measures durations of calls, processor time and memory on request
     status_report      the state of each extension, as one dict per extension
     description        describes an extension and its tools as data

@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from exthost.control import protocol
+from exthost.control.call_requests import StartedCall
 from exthost.control.line_connection import LineConnection
 from exthost.control.protocol import REQUEST_BYTES, Request
-from exthost.control.requests import CANCELLED_WITH_CLIENT, RequestPerformer, StartedCall
+from exthost.control.requests import CANCELLED_WITH_CLIENT, RequestPerformer
 from exthost.errors import ExthostError
 from exthost.wire.framing import Item, Skipped
 
