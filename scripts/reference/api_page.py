@@ -6,6 +6,8 @@ from typing import Any
 
 import exthost
 import exthost.sdk
+from exthost.control.attached_extension import AttachedExtension
+from exthost.control.attached_host import AttachedHost
 from exthost.host.host_settings import HostSettings
 from exthost.model_api.registered_tools import RegisteredTools
 from exthost.offer import RegisteredTool
@@ -23,8 +25,8 @@ A `Host` is a mapping of its extensions: `host["name"]`, `"name" in host`, `len(
 the mistakes in manifests.
 """
 
-# What properties of public classes return, and users then call.
-RETURNED = (RegisteredTools, RegisteredTool)
+# What public functions and properties return, and users then call.
+RETURNED = (RegisteredTools, RegisteredTool, AttachedHost, AttachedExtension)
 
 
 def api_page() -> str:

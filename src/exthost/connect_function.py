@@ -32,6 +32,9 @@ def connect(
     one handshake succeeds; the search ends after 30 seconds. `handlers` answer requests of the
     extension to the host, by method. `events` is the bus on which events are published. `settings`
     are the keys of an `[[extensions]]` entry of a config: config, env, cwd, limits, restart …
+
+    Raises ConfigError for settings that cannot be; entering the block raises SpawnFailed or
+    HandshakeFailed if the program does not start or does not speak the dialect.
     """
     return make_connection(command, dialect, settings, handlers=handlers, events=events)
 

@@ -182,7 +182,8 @@ class ManifestError(ExthostError):
 
 
 class Refused(ExthostError):
-    """The host will not run the extension: a requirement, permission, sandbox or pin forbids it."""
+    """The host will not do this: a requirement, permission, sandbox, pin or hook forbids to run the
+    extension, to send the call, or to write the file."""
 
     exit_code = 4
 
@@ -241,7 +242,8 @@ class ProtocolViolation(ExthostError):
 
 
 class CallFailed(ExthostError):
-    """The extension replied with an error, which is in `error_code`, `error_message` and `data`."""
+    """The tool or method failed. The extension sent an error reply (`error_code`, `error_message`,
+    `data`), or a result that is marked as an error (`error_code` is None, `data` is the result)."""
 
     exit_code = 1
 

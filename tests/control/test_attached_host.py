@@ -18,6 +18,7 @@ from exthost.dialects.meanings import Progress
 from exthost.host.host import Host
 from tests.extensions.driving import HOSTILE, until
 from tests.extensions.roder import entry as roder_entry
+from tests.host.test_hooks import guard
 from tests.host.test_host import TEXT
 from tests.toys import stepper
 
@@ -231,3 +232,68 @@ async def test_a_deeply_nested_result_comes_back(tmp_path: Path) -> None:
             async with asyncio.timeout(60):
                 result = await one["h"].call_tool("echo", {"value": deep})
             assert json.dumps(result.raw) == json.dumps({"value": deep})
+
+
+@asynccontextmanager
+async def guarded(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
+    """A host whose guard stops every call, and the same attached."""
+    guard(folder / "plugins", "guard", before_tool_call={"abort": True, "reason": "never"})
+    path = folder / "exthost.toml"
+    search = json.dumps([str(folder / "plugins")])
+    path.write_text(f"[discovery]\nsearch_paths = {search}\n{toml_entry('text', TEXT)}")
+    async with Host.from_config(path, control=True) as host, exthost.attach(path) as attached:
+        yield host, attached
+
+
+async def test_a_hook_stops_a_call_of_an_attached_program(tmp_path: Path) -> None:
+    async with guarded(tmp_path) as (host, attached):
+        for one in (host, attached):
+            with pytest.raises(errors.Refused, match="was stopped by guard: never") as caught:
+                await one.run_tool("ext_text_shout", {"text": "x"})
+            assert caught.value.code == "X0332"
+            assert (await one.call_tool("ext_text_shout", {"text": "x"})).data == {"text": "X"}
+        await attached["guard"].drain()
+        with pytest.raises(errors.Refused):  # a guard that does not run lets nothing pass
+            await attached.run_tool("ext_text_shout", {"text": "x"})
+
+
+async def test_the_calls_of_a_model_are_run_over_the_socket(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        assert attached.tools.as_openai() == host.tools.as_openai()
+        name = "ext_text_shout"
+        blocks = [
+            {"type": "tool_use", "id": "a", "name": name, "input": {"text": "x"}},
+            {"type": "tool_use", "id": "b", "name": "ext_toy_fail", "input": {}},
+            {"type": "tool_use", "id": "c", "name": "nope", "input": {}},
+        ]
+        answers = [await one.run_calls(blocks) for one in (host, attached)]
+        assert answers[0] == answers[1]
+        [answer] = answers[1]
+        assert [block["is_error"] for block in answer["content"]] == [False, True, True]
+
+
+async def test_a_tool_is_found_as_by_a_host(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        for name in ("ext_text_shout", "text:shout", "shout"):
+            assert await attached.find_tool(name) == await host.find_tool(name)
+        with pytest.raises(errors.NotFound):
+            await attached.find_tool("nope", ask_all=True)
+
+
+async def test_an_attached_program_reloads_the_config(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        path = tmp_path / "exthost.toml"
+        path.write_text(toml_entry("more", TEXT) + path.read_text())
+        outcome = await attached.reload()
+        assert (outcome.added, outcome.removed, outcome.failed) == (("more",), (), ())
+        assert "more" in attached and "more" in host
+
+
+async def test_a_notification_is_sent_over_the_socket(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        for one in (host, attached):
+            with pytest.raises(errors.UsageError) as caught:  # this dialect has none
+                await one["text"].notify("note")
+            assert caught.value.code == "X1304"
+            await one["toy"].start()
+            await one["toy"].notify("note", {"a": 1})

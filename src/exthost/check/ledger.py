@@ -69,11 +69,6 @@ class Ledger:
         """Return whether one of these rules is broken."""
         return any(name in self._findings for name in names)
 
-    @property
-    def is_clean(self) -> bool:
-        """Whether no rule is broken so far."""
-        return not self._findings
-
     def mark_checked(self, name: str, seconds: float = 0.0, reason: str = "") -> None:
         """Record that a rule was checked. The rule holds unless a finding was recorded, too.
         `seconds` is added to the time that its checks took. `reason` is what was measured."""

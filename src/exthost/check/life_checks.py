@@ -118,7 +118,7 @@ class LifeChecks:
                     try:
                         await process.request(message, self._seconds)
                     except NoAnswer:
-                        pass
+                        pass  # the end of the input follows in any case
                 case Write(data):
                     await _write(process, data)
         process.pipes.close_stdin()

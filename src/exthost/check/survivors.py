@@ -100,6 +100,6 @@ def _kill(pid: int, leader: int, mark: str) -> None:
         if _belongs(pid, leader, mark):
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
     except OSError:
-        pass
+        pass  # it has exited meanwhile
     finally:
         os.close(descriptor)

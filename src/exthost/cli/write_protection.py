@@ -12,26 +12,22 @@ from exthost.cli.target_specs import has_config, read_extensions
 from exthost.config import DiscoverySettings
 from exthost.dialects import find
 from exthost.discovery.search import base_folders, expand_search_path
-from exthost.errors import ExthostError
 from exthost.launch.program_files import program_files
 from exthost.spec import Spec
 
 
 def find_protected_paths(args: Args) -> tuple[str, ...]:
     """Return the real paths of the config, of the folders that it searches for extensions, and of
-    the programs and packages of its extensions. Without a config that can be read, return the
-    folders that are searched by default."""
+    the programs and packages of its extensions. Without a config, return the folders that are
+    searched by default. Raises the error of a config that cannot be read, because then nobody knows
+    what must not be written."""
     paths = [os.path.realpath(config_path(args))]
     settings: DiscoverySettings | None = DiscoverySettings()
     if has_config(args):
-        try:
-            configured = read_extensions(args)
-        except ExthostError:
-            pass
-        else:
-            settings = configured.config.discovery
-            for spec in configured.specs:
-                paths += _files_of(spec)
+        configured = read_extensions(args)
+        settings = configured.config.discovery
+        for spec in configured.specs:
+            paths += _files_of(spec)
     if settings is not None:
         paths += _searched_folders(settings, os.path.dirname(paths[0]))  # noqa: PTH120
     return tuple(paths)

@@ -112,7 +112,7 @@ def _reset_inherited() -> None:
     try:
         Path("/proc/self/oom_score_adj").write_text("0")
     except OSError:
-        pass
+        pass  # only root may lower the score
 
 
 class NodeProcess:
@@ -262,7 +262,7 @@ class NodeProcess:
         try:
             os.write(self._wake_write, b"w")
         except BlockingIOError:
-            pass
+            pass  # the pipe is full, so it will wake the loop anyway
 
     def _on_wake(self) -> None:
         os.read(self._wake_read, 4096)

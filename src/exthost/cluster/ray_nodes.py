@@ -179,7 +179,7 @@ class RayNodes:
         try:
             self._process.stdin.close()
         except OSError:
-            pass
+            pass  # it has exited, and could not read the rest
         try:
             self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:

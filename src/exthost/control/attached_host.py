@@ -3,35 +3,37 @@
     async with exthost.attach("exthost.toml") as host:
         await host.call_tool("ext_weather_forecast", {"city": "Lima"})
 
-The methods for calls have the names, parameters, results and errors of `Host`. The attribute
-`tools`, and the state and health of an extension, have the values of the last `refresh`; entering
-the block refreshes them. Leaving the block cancels the calls in flight of this program. The host
-and its processes keep running.
+Its methods have the names, parameters, results and errors of those of `Host`. Not available are
+`events`, `load`, `unload`, `complete` and `configure`. The attribute `tools`, and the state and
+health of an extension, have the values of the last `refresh`; entering the block refreshes them.
+Leaving the block cancels the calls in flight of this program. The host and its processes keep
+running.
 """
 
 import os
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Self
 
 from exthost.control.async_client import AsyncHostClient, OnEvent
-from exthost.control.attached_stream import AttachedStream
+from exthost.control.attached_extension import AttachedExtension
 from exthost.control.client import connect_to_host
 from exthost.control.protocol import read_error, read_tool_error
+from exthost.control.served_host import ReloadOutcome
 from exthost.dialects.find import find_dialect
 from exthost.dialects.meanings import OnProgress, Progress
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, NotFound, UsageError
 from exthost.events import check_callback
 from exthost.extension.misuse import check_context, check_name, require_asyncio
+from exthost.model_api.model_calls import run_model_calls
+from exthost.model_api.registered_tools import RegisteredTools
 from exthost.names import nearest
 from exthost.offer import RegisteredTool
 from exthost.tool_result import ResultReader, ToolResult
 
-__all__ = ["AttachedExtension", "AttachedHost", "attach"]
+__all__ = ["AttachedHost", "attach"]
 
 # The timeout for connecting. A running host accepts at once.
 _CONNECT_SECONDS = 10.0
@@ -54,6 +56,7 @@ class AttachedHost:
         self._environ = environ
         self._client: AsyncHostClient | None = None
         self._tools: Mapping[str, RegisteredTool] = {}
+        self._logged_warnings: set[str] = set()  # of the lists that `tools` makes
         self._rows: dict[str, Mapping[str, Any]] = {}  # the state of each extension, by its id
         self._readers: dict[str, ResultReader] = {}  # by the name of the dialect
         self.pid = 0
@@ -102,7 +105,7 @@ class AttachedHost:
 
     # -- extensions --------------------------------------------------------------------------
 
-    def __getitem__(self, name: str) -> "AttachedExtension":
+    def __getitem__(self, name: str) -> AttachedExtension:
         check_name(name, "an extension")
         if name in self._rows:
             return AttachedExtension(self, name)
@@ -124,7 +127,7 @@ class AttachedHost:
         return len(self._rows)
 
     @property
-    def extensions(self) -> "tuple[AttachedExtension, ...]":
+    def extensions(self) -> tuple[AttachedExtension, ...]:
         """Every extension, in the order of the host."""
         return tuple(AttachedExtension(self, name) for name in self._rows)
 
@@ -139,6 +142,17 @@ class AttachedHost:
         rows = (await self.ask("status"))["extensions"]
         self._rows = {row["id"]: row for row in rows}
         return list(rows)
+
+    async def reload(self) -> ReloadOutcome:
+        """Let the host read its config again, and apply what has changed. No call is lost."""
+        reply = await self.ask("reload")
+        await self.refresh()
+        return ReloadOutcome(
+            added=tuple(reply["added"]),
+            changed=tuple(reply["changed"]),
+            removed=tuple(reply["removed"]),
+            failed=tuple(read_error(error) for error in reply["failed"]),
+        )
 
     async def run_verb(self, verb: str, name: str) -> None:
         """Start, stop or restart an extension, and wait until that is done. `verb` is one of
@@ -162,18 +176,34 @@ class AttachedHost:
     # -- tools -------------------------------------------------------------------------------
 
     @property
-    def tools(self) -> Mapping[str, RegisteredTool]:
+    def tools(self) -> RegisteredTools:
         """The tools that could be called at the last refresh, by their registered names."""
-        return MappingProxyType(dict(self._tools))
+        return RegisteredTools(self._tools, self._logged_warnings)
 
-    async def find_tool(self, name: str, *, capability: str = "") -> tuple[str, str]:
+    async def find_tool(
+        self, name: str, *, capability: str = "", ask_all: bool = False
+    ) -> RegisteredTool:
+        """Return the tool of this name, as `Host.find_tool` does."""
+        extension, own_name = await self._locate(name, capability, ask_all=ask_all)
+        for is_second_try in (False, True):
+            for tool in self._tools.values():
+                if (tool.extension, tool.tool) == (extension, own_name):
+                    return tool
+            if not is_second_try:
+                await self.refresh()
+        raise NotFound("X1201", f"there is no tool {name!r}", help="it was there a moment ago")
+
+    async def _locate(
+        self, name: str, capability: str = "", *, ask_all: bool = False
+    ) -> tuple[str, str]:
         """Return the id of a tool's extension, and the tool's own name. The host starts extensions
         if that is needed to find the tool."""
         check_name(name)
         tool = self._tools.get(name)
         if tool is not None and not capability:
             return tool.extension, tool.tool
-        reply = await self.ask("find", params={"tool": name, "capability": capability})
+        params = {"tool": name, "capability": capability, "ask_all": ask_all}
+        reply = await self.ask("find", params=params)
         return reply["extension"], reply["tool"]
 
     def call_tool(
@@ -198,8 +228,31 @@ class AttachedHost:
         )
 
     async def _find_and_call(self, name: str, *arguments: Any) -> ToolResult:
-        extension, tool = await self.find_tool(name)
+        extension, tool = await self._locate(name)
         return await self.call_own_tool(extension, tool, *arguments)
+
+    async def run_tool(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
+        on_progress: OnProgress | None = None,
+        check: bool = True,
+    ) -> ToolResult:
+        """Call a tool with the hooks of the extensions, as `Host.run_tool` does."""
+        extension, tool = await self._locate(name)
+        return await self.call_own_tool(
+            extension, tool, arguments, timeout, context, True, on_progress, check, hooks=True
+        )
+
+    async def run_calls(
+        self, response: Any, *, context: Mapping[str, Any] = EMPTY_MAPPING
+    ) -> list[dict[str, Any]]:
+        """Run the tool calls in a model's response, and return the messages that answer them, as
+        `Host.run_calls` does."""
+        return await run_model_calls(self.run_tool, response, context)
 
     async def call_own_tool(
         self,
@@ -211,8 +264,10 @@ class AttachedHost:
         wait: bool,
         on_progress: OnProgress | None,
         check: bool,
+        *,
+        hooks: bool = False,
     ) -> ToolResult:
-        """Call a tool of an extension by the tool's own name."""
+        """Call a tool of an extension by the tool's own name, with the hooks if `hooks` is True."""
         check_name(name)
         params = {"tool": name, "arguments": arguments}
         if timeout is not None:
@@ -221,6 +276,8 @@ class AttachedHost:
             params["context"] = dict(check_context(context))
         if not wait:
             params["wait"] = False
+        if hooks:
+            params["hooks"] = True
         forward = None
         if on_progress is not None:
             params["progress"] = True
@@ -231,96 +288,17 @@ class AttachedHost:
             error = read_error(reply["error_reply"])
             if check or not isinstance(error, CallFailed):
                 raise error
-            return ToolResult.from_error_reply(error)
+            return _with_warnings(ToolResult.from_error_reply(error), reply)
         reader = self._readers.get(reply["dialect"]) or self.result_reader(reply["dialect"])
         result = ToolResult(reply["raw"], reader)
         if check and reader.is_error is not None and result.is_error:
             raise read_tool_error(reply, result, name, extension)
-        return result
+        return _with_warnings(result, reply) if "warnings" in reply else result
 
 
-class AttachedExtension:
-    """One extension of an attached host. Its attributes have the values of the last refresh."""
-
-    def __init__(self, host: AttachedHost, id: str) -> None:
-        self._host = host
-        self.id = id
-
-    def __repr__(self) -> str:
-        return f"<AttachedExtension {self.id!r} {self.state}>"
-
-    @property
-    def state(self) -> str:
-        """Its state at the last refresh."""
-        return str(self._host.row(self.id)["state"])
-
-    @property
-    def health(self) -> str:
-        """Its health at the last refresh."""
-        return str(self._host.row(self.id)["health"])
-
-    @property
-    def stats(self) -> Mapping[str, Any]:
-        """Its counts at the last refresh, as `exthost status --json` prints them."""
-        return self._host.row(self.id)
-
-    @property
-    def tools(self) -> Mapping[str, RegisteredTool]:
-        """Its tools by their own names, at the last refresh."""
-        return {tool.tool: tool for tool in self._host.tools.values() if tool.extension == self.id}
-
-    async def call(
-        self, method: str, params: Any = None, *, timeout: float | None = None, wait: bool = True
-    ) -> Any:
-        """Call a method of the dialect, and return its result as data."""
-        check_name(method)
-        request = {"method": method, "arguments": params, "timeout": timeout, "wait": wait}
-        return (await self._host.ask("call", self.id, params=request))["raw"]
-
-    def call_tool(
-        self,
-        name: str,
-        arguments: Any = None,
-        *,
-        timeout: float | None = None,
-        context: Mapping[str, Any] = EMPTY_MAPPING,
-        wait: bool = True,
-        on_progress: OnProgress | None = None,
-        check: bool = True,
-    ) -> Coroutine[Any, Any, ToolResult]:
-        """Call one of its tools by the tool's own name, as `Extension.call_tool` does."""
-        return self._host.call_own_tool(
-            self.id, name, arguments, timeout, context, wait, on_progress, check
-        )
-
-    @asynccontextmanager
-    async def stream(
-        self, method: str, params: Any = None, *, timeout: float | None = None
-    ) -> AsyncIterator[AttachedStream]:
-        """Call a method that replies with a stream of events. Each event is data: `{"type": …,
-        "data": …}`."""
-        check_name(method)
-        request = {"method": method, "arguments": params, "timeout": timeout, "stream": True}
-        stream = AttachedStream()
-        stream.start(self._host.ask("call", self.id, params=request, on_event=stream.push))
-        try:
-            yield stream
-        finally:
-            await stream.close()
-
-    async def start(self) -> None:
-        """Start the extension and wait until it is ready. Raises the error that prevented the
-        start."""
-        await self._host.run_verb("start", self.id)
-
-    async def restart(self) -> None:
-        """Replace its processes by new ones, as `Extension.restart` does."""
-        await self._host.run_verb("restart", self.id)
-
-    async def drain(self) -> None:
-        """End the extension after its calls in flight have finished, or after `limits.stop`
-        seconds."""
-        await self._host.run_verb("stop", self.id)
+def _with_warnings(result: ToolResult, reply: Mapping[str, Any]) -> ToolResult:
+    """Return the result with the warnings in the reply: hooks that failed."""
+    return result.with_warnings(tuple(reply.get("warnings", ())))
 
 
 def _forward_progress(on_progress: OnProgress, event: Mapping[str, Any]) -> None:

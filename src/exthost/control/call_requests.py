@@ -131,15 +131,18 @@ class CallPerformer:
             event = {"kind": "progress", "extension": extension.id, "method": tool}
             events.send_or_drop(event | {"progress": done, "total": total, "message": message})
 
-        result = await extension.call_tool(
-            tool,
-            params.get("arguments"),
-            timeout=params.get("timeout"),
-            context=params.get("context") or EMPTY_MAPPING,
-            wait=params.get("wait", True),
-            on_progress=forward if params.get("progress") else None,
-            check=False,
-        )
+        options: dict[str, Any] = {
+            "timeout": params.get("timeout"),
+            "context": params.get("context") or EMPTY_MAPPING,
+            "on_progress": forward if params.get("progress") else None,
+            "check": False,
+        }
+        if params.get("hooks"):
+            name = f"{extension.id}:{tool}"
+            result = await self._host.run_tool(name, params.get("arguments"), **options)
+        else:
+            options["wait"] = params.get("wait", True)
+            result = await extension.call_tool(tool, params.get("arguments"), **options)
         return _make_call_value(extension, result, tool)
 
     async def _call_method(
@@ -194,6 +197,8 @@ def _make_call_value(extension: Extension, result: ToolResult, tool: str = "") -
     elif tool and result.is_error:
         error = extension.calls.tool_error(result, tool)
         value["tool_error"] = {"help": error.help, "evidence": error.evidence.as_dict()}
+    if result.warnings:
+        value["warnings"] = list(result.warnings)
     return value
 
 

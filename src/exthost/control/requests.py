@@ -82,6 +82,7 @@ class RequestPerformer:
             "tools": self._tools,
             "find": self._find,
             "call": self._calls.perform,
+            "notify": self._notify,
             "trace": self._trace,
         }
 
@@ -193,7 +194,9 @@ class RequestPerformer:
             tool = own_tool_name(extension, tool)
         else:
             registered = await self._host.find_tool(
-                tool, capability=str(params.get("capability") or ""), ask_all=True
+                tool,
+                capability=str(params.get("capability") or ""),
+                ask_all=bool(params.get("ask_all", True)),
             )
             extension, tool = self._host[registered.extension], registered.tool
         return {
@@ -202,6 +205,12 @@ class RequestPerformer:
             "dialect": extension.dialect.name,
             "capabilities": list(extension.offer.capabilities),
         }
+
+    async def _notify(self, request: Request, _: EventSender) -> None:
+        params = request.params
+        await self._host[request.name].notify(
+            str(params.get("method", "")), params.get("params"), timeout=params.get("timeout")
+        )
 
     def start_call(self, request: Request, send_reply: SendReply) -> StartedCall | None:
         """Start a call of a tool without a task, as `CallPerformer.start` does. Return None also if

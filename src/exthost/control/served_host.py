@@ -5,29 +5,28 @@ because `Host` imports the server to open its own socket.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
+from exthost.dialects.meanings import OnProgress
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExthostError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.offer import RegisteredTool
+from exthost.tool_result import ToolResult
 from exthost.trace.traffic import Traffic
 
-__all__ = ["ReloadResult", "ServedHost"]
+__all__ = ["ReloadOutcome", "ServedHost"]
 
 
-class ReloadResult(Protocol):
+class ReloadOutcome(NamedTuple):
     """The ids that a reload added, changed and removed, and the errors of the extensions that did
     not get ready (`failed`)."""
 
-    @property
-    def added(self) -> tuple[str, ...]: ...
-    @property
-    def changed(self) -> tuple[str, ...]: ...
-    @property
-    def removed(self) -> tuple[str, ...]: ...
-    @property
-    def failed(self) -> tuple[ExthostError, ...]: ...
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    failed: tuple[ExthostError, ...] = ()
 
 
 class ServedHost(Protocol):
@@ -53,4 +52,15 @@ class ServedHost(Protocol):
         self, name: str, *, capability: str = "", ask_all: bool = False
     ) -> RegisteredTool: ...
 
-    async def reload(self) -> ReloadResult: ...
+    async def run_tool(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
+        on_progress: OnProgress | None = None,
+        check: bool = True,
+    ) -> ToolResult: ...
+
+    async def reload(self) -> ReloadOutcome: ...

@@ -42,7 +42,7 @@ _OUTCOMES = {
 class CallOutcomes:
     """The counts of one extension.
 
-    unsuccessful     the numbers of calls that ended otherwise, by outcome
+    unsuccessful     the numbers of calls that ended without a result, by outcome
     error_replies    the number of calls whose reply was an error, or a result that is marked as an
                      error; `unsuccessful["error"]` includes them
     on_result        called for each result; not None only while the breaker is half-open

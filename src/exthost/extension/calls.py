@@ -346,8 +346,8 @@ class Calls:
         session.send(Notification(method, params))
 
     def try_notify(self, method: str, params: Any) -> bool:
-        """Send a notification at once. Return False if no process is ready, or if the process has
-        not read earlier messages. In a pool, one process gets the notification."""
+        """Send a notification at once. Return False if no process is ready, or if too much of what
+        was sent before is unread. In a pool, one process gets the notification."""
         sessions = self._queue.sessions
         if not sessions or sessions[0].unread_bytes() > _MAX_UNREAD_BYTES:
             return False

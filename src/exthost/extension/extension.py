@@ -156,8 +156,8 @@ class Extension(FacetAttributes):
         return self.calls.call_tool(name, arguments, timeout, context, wait, on_progress, check)
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
-        """Request the list of tools, if the dialect has such a request, and return it. The tools of
-        the extension stay as they are."""
+        """Request the list of tools and return it; raise UsageError if the dialect has no such
+        request. The tools of the extension stay as they are."""
         tools: tuple[Tool, ...] = await self.calls.run_operation(
             "list_tools", None, timeout, "list_tools"
         )
@@ -188,16 +188,16 @@ class Extension(FacetAttributes):
     async def notify(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> None:
-        """Send a notification, which has no reply.
+        """Send a notification, which has no reply. Raises UsageError in a dialect without them.
 
-        With a `timeout`, wait first until the process has read everything that was sent before;
-        raise CallTimeout if it does not.
+        With a `timeout`, wait first until everything that was sent before is in the pipe (the
+        process need not have read it yet); raise CallTimeout if the pipe stays full.
         """
         await self.calls.notify(method, params, timeout)
 
     def try_notify(self, method: str, params: Any = None) -> bool:
         """Send a notification at once, before any later call. Return False if no process is ready,
-        or if it has not read what was sent before."""
+        or if it has not read more than 32 KiB of what was sent before."""
         return self.calls.try_notify(method, params)
 
     def stream(
@@ -205,7 +205,7 @@ class Extension(FacetAttributes):
     ) -> EventStream:
         """Call a method whose reply is a stream of events: `async with ext.stream(…) as events`.
 
-        `timeout` limits the whole stream, up to its last event.
+        `timeout` limits the whole stream, up to its end. Raises UsageError for other methods.
         """
         check_name(method)
         limit = self.calls.factory.time_limit_for(method)
@@ -328,7 +328,7 @@ class Extension(FacetAttributes):
 
     @property
     def tools(self) -> Toolbox:
-        """The tools by their own names. `tools.call` returns errors that `call_tool` raises."""
+        """The tools by their own names. `tools.call` returns errors as results (mcp and roder)."""
         return Toolbox(self.dialect, lambda: self._status.tools, self.call_tool)
 
     @property

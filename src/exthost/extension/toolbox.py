@@ -56,7 +56,8 @@ class Toolbox(Mapping[str, Tool]):
         timeout: float | None = None,
         context: Mapping[str, Any] = EMPTY_MAPPING,
     ) -> ToolResult:
-        """Call a tool. A failure is returned as an error result; only a cancellation raises."""
+        """Call a tool. A failure is returned as an error result; only a cancellation raises. Raises
+        UsageError in a dialect whose results cannot be errors (all but mcp and roder)."""
         make_error_result = self._dialect.error_result
         if make_error_result is None:
             raise UsageError(

@@ -7,7 +7,6 @@ registered; they get notifications by `subscriptions/listen`.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,7 +19,6 @@ from exthost.gateway.outbox import Outbox
 
 __all__ = ["LEVELS", "SESSION_HEADER", "Client", "Clients", "is_at_least"]
 
-_log = logging.getLogger("exthost.gateway")
 
 # The header of HTTP with the id of a session.
 SESSION_HEADER = "mcp-session-id"

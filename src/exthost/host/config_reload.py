@@ -9,8 +9,8 @@ reported and the old one stays. Other extensions are not touched.
 import asyncio
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from exthost.control.served_host import ReloadOutcome
 from exthost.discovery.report import Diagnostic
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
@@ -20,17 +20,7 @@ from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
 from exthost.spec import Spec
 
-__all__ = ["ConfigReloader", "ReloadOutcome"]
-
-
-class ReloadOutcome(NamedTuple):
-    """The ids that a reload added, changed and removed, and the errors of the extensions that did
-    not get ready (`failed`)."""
-
-    added: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-    failed: tuple[ExthostError, ...] = ()
+__all__ = ["ConfigReloader"]
 
 
 class ConfigReloader:

@@ -14,6 +14,7 @@ from typing import Any, Self, Unpack
 
 from exthost.cluster.engines import Engines
 from exthost.config import Config, spec_from_mapping
+from exthost.control.served_host import ReloadOutcome
 from exthost.dialects.meanings import OnProgress
 from exthost.dialects.model_provider import ModelProvider
 from exthost.discovery.configfile import find_extensions, read_config, read_named_manifest
@@ -25,7 +26,7 @@ from exthost.extension.extension import Extension
 from exthost.extension.misuse import check_context, check_name
 from exthost.host.api.host_api import HostApi
 from exthost.host.background import BackgroundServices, TraceTarget
-from exthost.host.config_reload import ConfigReloader, ReloadOutcome
+from exthost.host.config_reload import ConfigReloader
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
@@ -122,7 +123,7 @@ class Host:
     def from_config(
         cls, source: str | Path | Mapping[str, Any], **settings: Unpack[HostSettings]
     ) -> Self:
-        """Return a host for this config: the path of a file, or its contents as a dict."""
+        """Return a host of a config: a path, or its contents as a dict. Raises ConfigError."""
         return cls(read_config(source), **settings)
 
     def __repr__(self) -> str:
@@ -185,7 +186,7 @@ class Host:
         return extension
 
     async def unload(self, name: str) -> None:
-        """End an extension at once and remove it. Its calls in flight fail."""
+        """End an extension at once and remove it. Its calls in flight fail. Raises NotFound."""
         await self._extensions.remove(name)
 
     async def replace(self, spec: Spec, before: str = "") -> None:
@@ -255,7 +256,9 @@ class Host:
         check: bool = True,
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool, without hooks, by its registered name, `extension:tool`, or its own name if
-        only one has it. `on_progress` is called with the progress that the extension reports.
+        only one has it. `timeout` is in seconds; None is the configured limit. `context` has values
+        for events and the dialect. With `wait` False, a call that no process can take at once
+        raises. `on_progress` is called with the progress that the extension reports.
 
         A tool that fails raises CallFailed; with `check=False` its result is returned instead. If
         the tool did not run to its end (no such tool, no process, timeout), the error is raised in
@@ -263,7 +266,7 @@ class Host:
         """
         try:
             owner = self.registry.fresh_owners.get(name)
-        except TypeError:  # it has no hash, so it is no string: `find_tool` raises the error
+        except TypeError:  # it has no hash, so it is no string: `find_and_call` raises the error
             owner = None
         if owner is None:
             return self._runner.find_and_call(
@@ -284,8 +287,9 @@ class Host:
         check: bool = True,
     ) -> ToolResult:
         """Call a tool with the hooks of the extensions: `before_tool_call` may change the arguments
-        or stop the call, `after_tool_call` may change the result, also that of a failure. `check`
-        is as in `call_tool`, and applies to the result after the hooks."""
+        or stop the call (Refused), `after_tool_call` may change the result, also one that is marked
+        as an error; it sees other failures, and cannot change them. `check` is as in `call_tool`,
+        and applies to the result after the hooks."""
         return await self._runner.run(name, arguments, timeout, context, on_progress, check)
 
     async def run_calls(
@@ -307,7 +311,8 @@ class Host:
     async def find_tool(
         self, name: str, *, capability: str = "", ask_all: bool = False
     ) -> RegisteredTool:
-        """Return the tool of this name, of an extension with this capability ("" for any).
+        """Return the tool of this name, of an extension with this capability ("" for any). Raises
+        NotFound.
 
         Extensions whose tools are not known yet are started if needed: the one that the name
         belongs to, or with `ask_all` each of them.

@@ -241,7 +241,7 @@ def _not_found_error(name: str, candidates: list[RegisteredTool], tables: _Table
     if nearest_name is not None:
         help = f"did you mean {nearest_name!r}?"
     elif tables.tools:
-        help = f"see what there is: exthost tools (there are {len(tables.tools)})"
+        help = "see what there is: exthost tools"
     else:
         help = "no extension offers a tool right now: see exthost list"
     return NotFound("X1201", f"there is no tool {name!r}", help=help)

@@ -90,7 +90,7 @@ def compute_digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict
         try:
             digests["package"] = read_tree(root).digest
         except UnusableTree:
-            pass
+            pass  # it has no digest: a pin of this package could not be checked
     return digests
 
 

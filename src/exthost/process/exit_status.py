@@ -121,7 +121,7 @@ class ExitWatch:
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):
-            pass
+            pass  # nobody is left in the group, or only processes of another user
 
     def close(self) -> None:
         """Close the descriptor."""
@@ -134,6 +134,6 @@ def _wait_for_exit(pid: int, write_end: int) -> None:
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     except OSError:
-        pass
+        pass  # somebody else has reaped it, so it has exited
     finally:
         os.close(write_end)

@@ -70,7 +70,7 @@ def kill_children(pid: int) -> None:
         try:
             signal.pidfd_send_signal(fd, signal.SIGKILL)
         except OSError:
-            pass
+            pass  # it has exited meanwhile
         finally:
             os.close(fd)
 
@@ -79,7 +79,7 @@ def _kill(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
     except OSError:
-        pass
+        pass  # it has exited meanwhile
 
 
 def resident_bytes(pid: int) -> int:

@@ -39,8 +39,8 @@ class StdinWriter:
     close_pipe     closes the file descriptor
     on_broken      is called when the child has closed its stdin or has exited
 
-    The callbacks are called in the thread of the event loop, except `close_pipe`, which `close`
-    calls in its own thread.
+    The callbacks are called in the thread of the event loop, except `close_pipe`, which is called
+    in the thread that calls `close`.
     """
 
     __slots__ = (
