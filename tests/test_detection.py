@@ -139,6 +139,24 @@ async def test_one_that_dies_each_time_is_told_once_with_what_it_wrote(tmp_path:
     assert error.evidence.argv
 
 
+@pytest.mark.parametrize(
+    ("program", "help"),
+    [
+        ("pass", "it exited by itself, without an error, and wrote nothing to stderr: "),
+        ("raise SystemExit(3)", "it wrote nothing to stderr that says why: run its command"),
+        ("raise SystemExit('no key')", "its stderr says why; or it needs its own option"),
+    ],
+)
+async def test_one_that_dies_each_time_is_sent_to_its_stderr_only_if_it_wrote_there(
+    program: str, help: str
+) -> None:
+    with pytest.raises(HandshakeFailed) as caught:
+        async with exthost.connect(python(program)):
+            pass
+    assert caught.value.code == "X0501" and caught.value.help.startswith(help)
+    assert "it needs its own option to speak a dialect" in caught.value.help
+
+
 def test_one_that_never_reads_ends_the_search_at_its_limit() -> None:
     words = ("inspect", "--timeout", "500ms", "--json", "--", *python(NEVER_READS))
     done = run_inside(*words)

@@ -180,7 +180,7 @@ class DetectedConnection(OpenedByWith):
                 "X0501",
                 f"it was started {times}, and ended before any handshake",
                 extension=id,
-                help="its stderr says why; or it needs its own option to speak a dialect",
+                help=f"{_exit_help(evidence)}; or it needs its own option to speak a dialect",
                 evidence=evidence,
             )
         help = "name its dialect with --dialect or dialect=…; some need their manifest"
@@ -204,6 +204,18 @@ class DetectedConnection(OpenedByWith):
         all_evidence = [error.evidence for error in self._errors] or [NO_EVIDENCE]
         with_stderr = [evidence for evidence in all_evidence if evidence.stderr]
         return (with_stderr or all_evidence)[-1]
+
+
+def _exit_help(evidence: Evidence) -> str:
+    """Return the most likely way to the cause of an exit before the handshake."""
+    if evidence.stderr:
+        return "its stderr says why"
+    if evidence.exit == "exited with 0":
+        return (
+            "it exited by itself, without an error, and wrote nothing to stderr: an extension "
+            "reads requests in a loop, until its stdin ends"
+        )
+    return "it wrote nothing to stderr that says why: run its command by hand"
 
 
 def _too_slow_error(seconds: float, connection: Connection) -> HandshakeFailed:
