@@ -182,6 +182,13 @@ def test_add_makes_a_config_and_a_running_host_takes_it_up(tmp_path: Path) -> No
         assert told(tmp_path, "reload")["added"] == ["two"]
         assert exthost(tmp_path, "remove", "one").returncode == 0
         assert told(tmp_path, "reload")["removed"] == ["one"]
+        done = exthost(tmp_path, "disable", "two")
+        assert done.returncode == 0 and "exthost reload" in done.stderr
+        assert exthost(tmp_path, "disable", "two").stderr == ""  # nothing has changed
+        assert told(tmp_path, "reload")["removed"] == ["two"]
+        done = exthost(tmp_path, "enable", "two")
+        assert done.returncode == 0 and "exthost reload" in done.stderr
+        assert told(tmp_path, "reload")["added"] == ["two"]
     fresh = tmp_path / "fresh"
     fresh.mkdir()
     assert exthost(fresh, "add", "one", "--", "x").returncode == 0

@@ -1,14 +1,16 @@
-"""Writes a config file after an edit of its entries, for `add`, `remove` and `mcp import`.
+"""Writes a config file after an edit of its entries, for `add`, `remove` and `mcp import`; and what
+they share with `enable` and `disable`.
 
 The new text is parsed before it is written. It is written only if it has exactly the expected
 entries, so that an edit cannot damage other entries.
 """
 
+import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from exthost.cli.common import Args, config_path, say
-from exthost.cli.toggle_verbs import replace_file
+from exthost.cli.common import Args, config_path, say, write_help
 from exthost.config import Config
 from exthost.control.client import ask
 from exthost.control.protocol import Request
@@ -61,6 +63,28 @@ def write_config(path: Path, text: str | None, expected: Sequence[Spec], id: str
             evidence=Evidence(path=str(path)),
         )
     replace_file(path.resolve(), text)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Replace the file atomically: a reader sees the old text or the new text."""
+    try:
+        handle, temp_path = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+                if path.exists():
+                    os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
+            os.replace(temp_path, path)  # noqa: PTH105 - the pair of mkstemp
+        except BaseException:
+            os.unlink(temp_path)  # noqa: PTH108
+            raise
+    except OSError as error:
+        raise UsageError(
+            "X1327",
+            f"{path} cannot be written: {error.strerror}",
+            help=write_help(error),
+            evidence=Evidence(path=str(path)),
+        ) from None
 
 
 def _comparable_specs(specs: Sequence[Spec]) -> list[tuple[str, tuple[str, ...], str, bool]]:

@@ -5,8 +5,6 @@ config; otherwise an error says what to change by hand.
 """
 
 import argparse
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +16,8 @@ from exthost.cli.common import (
     refuse_command,
     show_json,
     show_result,
-    write_help,
 )
+from exthost.cli.config_edit import replace_file, suggest_reload
 from exthost.cli.target_specs import read_extensions
 from exthost.config import Config
 from exthost.config.enabled_edit import (
@@ -55,6 +53,8 @@ def toggle(args: Args, enabled: bool) -> int:
     else:
         state = "enabled" if enabled else "disabled"
         show_result(f"{args.name}: {state if is_changed else f'was {state} already'}")
+    if is_changed:
+        suggest_reload(args)
     return 0
 
 
@@ -132,25 +132,3 @@ def _write(path: Path, expected: Config, edit: _Edit, id: str) -> None:
             evidence=Evidence(path=str(path)),
         )
     replace_file(path.resolve(), new_text)
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Replace the file atomically: a reader sees the old text or the new text."""
-    try:
-        handle, temp_path = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-                if path.exists():
-                    os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
-            os.replace(temp_path, path)  # noqa: PTH105 - the pair of mkstemp
-        except BaseException:
-            os.unlink(temp_path)  # noqa: PTH108
-            raise
-    except OSError as error:
-        raise UsageError(
-            "X1327",
-            f"{path} cannot be written: {error.strerror}",
-            help=write_help(error),
-            evidence=Evidence(path=str(path)),
-        ) from None
