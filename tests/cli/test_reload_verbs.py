@@ -174,6 +174,22 @@ def test_add_and_remove_keep_everything_else(tmp_path: Path) -> None:
     assert path.read_text().rstrip() == before.rstrip()
 
 
+@pytest.mark.parametrize("name", ["servers.json", "extensions.yaml"])
+def test_what_add_and_remove_advise_fits_the_file(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    is_json = path.suffix == ".json"
+    text = '{"mcpServers": {"a": {"command": "x"}}}' if is_json else "extensions: {}\n"
+    path.write_text(text)
+    words = ["add", "b", "--json", "--config", name, "--", "x"]
+    error = json.loads(exthost(tmp_path, *words).stdout)["error"]
+    assert error["code"] == "X1327" and "[[extensions]]" not in error["help"]
+    if is_json:
+        assert '"b": {"command": …, "args": […]}' in error["help"]
+        error = told(tmp_path, "remove", "a", "--config", name, code=2)["error"]
+        assert error["code"] == "X1327" and "out of the servers" in error["help"]
+    assert path.read_text() == text
+
+
 def test_add_makes_a_config_and_a_running_host_takes_it_up(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
     with running(tmp_path):

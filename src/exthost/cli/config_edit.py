@@ -5,10 +5,12 @@ The new text is parsed before it is written. It is written only if it has exactl
 entries, so that an edit cannot damage other entries.
 """
 
+import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from exthost.cli.common import Args, config_path, say, write_help
 from exthost.config import Config
@@ -55,14 +57,52 @@ def write_config(path: Path, text: str | None, expected: Sequence[Spec], id: str
         or new_config is None
         or _comparable_specs(new_config.specs) != _comparable_specs(expected)
     ):
-        raise UsageError(
-            "X1327",
-            f"{path} is written in a way that cannot be changed from here",
-            extension=id,
-            help="write it by hand: an entry is a table [[extensions]] with name and source",
-            evidence=Evidence(path=str(path)),
-        )
+        is_added = any(spec.id == id for spec in expected)
+        raise uneditable_error(path, id, "add" if is_added else "remove")
     replace_file(path.resolve(), text)
+
+
+Edit = Literal["add", "remove", "enable", "disable"]
+
+# How an edit is written by hand, by the suffix of the config. The last ones are for TOML.
+_HELP_BY_SUFFIX: Mapping[str, Mapping[Edit, str]] = {
+    ".json": {
+        "add": 'a JSON config has only MCP servers: write "NAME": {"command": …, "args": […]} '
+        "among them by hand, or use a config in TOML",
+        "remove": "take its entry out of the servers by hand",
+        "enable": 'write "disabled": false into its entry by hand',
+        "disable": 'write "disabled": true into its entry by hand',
+    },
+    ".yaml": {
+        "add": "a YAML config has no entries: use a config in TOML, or put the extension where "
+        "search_paths looks",
+        "enable": "take its id out of the list `disabled` by hand",
+        "disable": "write its id into the list `disabled` below `extensions` by hand",
+    },
+    "": {
+        "add": "write it by hand: an entry is a table [[extensions]] with name and source",
+        "remove": "take its table out by hand",
+        "enable": "write it by hand: `enabled = true` in its entry, or its id out of the list "
+        "`disabled`",
+        "disable": "write it by hand: `enabled = false` in its entry, or its id in the list "
+        "`disabled`",
+    },
+}
+
+
+def uneditable_error(path: Path, id: str, edit: Edit) -> UsageError:
+    """Return the error for a config that no verb can edit safely. Its help says what to write in a
+    file of this kind. `id` is the id of the extension."""
+    suffix = ".yaml" if path.suffix == ".yml" else path.suffix
+    advice = _HELP_BY_SUFFIX.get(suffix, {}).get(edit) or _HELP_BY_SUFFIX[""][edit]
+    why = "is JSON, which" if suffix == ".json" else "is written in a way that"
+    return UsageError(
+        "X1327",
+        f"{path} {why} cannot be changed from here",
+        extension=id,
+        help=advice.replace('"NAME"', json.dumps(id, ensure_ascii=False)),
+        evidence=Evidence(path=str(path)),
+    )
 
 
 def replace_file(path: Path, text: str) -> None:
