@@ -161,6 +161,7 @@ class Connection(OpenedByWith):
     async def _close(self) -> None:
         try:
             if self._extension is not None:
+                self._extension.queue.is_released = True
                 await self._extension.close()
                 self._extension = None
         finally:
