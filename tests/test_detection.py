@@ -16,7 +16,9 @@ from exthost import detection
 from exthost.connection import connection_spec
 from exthost.detection import DetectedConnection
 from exthost.errors import HandshakeFailed
+from exthost.events import Bus, LogLine
 from tests.cli.running import run_inside
+from tests.extensions.clock import Clock
 from tests.extensions.driving import until
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -102,6 +104,31 @@ async def test_one_that_reads_and_is_silent_is_given_up(short_patience: float) -
     assert "does it flush stdout" in caught.value.help
 
 
+async def test_what_a_silent_one_wrote_to_stderr_is_the_evidence(short_patience: float) -> None:
+    complaint = "import sys\nprint('DEMO_KEY is not set', file=sys.stderr, flush=True)\n"
+    with pytest.raises(HandshakeFailed) as caught:
+        async with exthost.connect(python(complaint + DEAF)):
+            pass
+    error = caught.value
+    assert error.code == "X0504"
+    assert error.evidence.stderr == ("DEMO_KEY is not set",) and error.evidence.argv
+    assert error.help.startswith("what it wrote to stderr may tell why; ")
+
+
+async def test_what_one_that_never_reads_wrote_to_stderr_is_the_evidence(clock: Clock) -> None:
+    complaint = "import sys\nprint('waiting for a lock', file=sys.stderr, flush=True)\n"
+    spec = connection_spec(python(complaint + NEVER_READS), None, {})
+    bus = Bus()
+    # More than the limit of the search, less than the longer limit of the start.
+    bus.subscribe(LogLine, lambda line: clock.move(105))
+    with pytest.raises(HandshakeFailed) as caught:
+        async with DetectedConnection(spec, events=bus, seconds=100):
+            pass
+    error = caught.value
+    assert error.code == "X0504" and "did not even read its input" in error.message
+    assert error.evidence.stderr == ("waiting for a lock",)
+
+
 async def test_one_that_dies_each_time_is_told_once_with_what_it_wrote(tmp_path: Path) -> None:
     with pytest.raises(HandshakeFailed) as caught:
         async with exthost.connect([sys.executable, str(tmp_path / "missing.py")]):
@@ -110,6 +137,24 @@ async def test_one_that_dies_each_time_is_told_once_with_what_it_wrote(tmp_path:
     assert error.code == "X0501" and "ended before any handshake" in error.message
     assert any("can't open file" in line for line in error.evidence.stderr)
     assert error.evidence.argv
+
+
+@pytest.mark.parametrize(
+    ("program", "help"),
+    [
+        ("pass", "it exited by itself, without an error, and wrote nothing to stderr: "),
+        ("raise SystemExit(3)", "it wrote nothing to stderr that says why: run its command"),
+        ("raise SystemExit('no key')", "its stderr says why; or it needs its own option"),
+    ],
+)
+async def test_one_that_dies_each_time_is_sent_to_its_stderr_only_if_it_wrote_there(
+    program: str, help: str
+) -> None:
+    with pytest.raises(HandshakeFailed) as caught:
+        async with exthost.connect(python(program)):
+            pass
+    assert caught.value.code == "X0501" and caught.value.help.startswith(help)
+    assert "it needs its own option to speak a dialect" in caught.value.help
 
 
 def test_one_that_never_reads_ends_the_search_at_its_limit() -> None:

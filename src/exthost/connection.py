@@ -15,7 +15,7 @@ from exthost.config.extension_settings import ExtensionSettings
 from exthost.dialects import find
 from exthost.discovery.configfile import read_named_manifest
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.errors import UsageError
+from exthost.errors import NO_EVIDENCE, Evidence, UsageError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import OpenedByWith, already_open_error, require_asyncio
@@ -23,7 +23,7 @@ from exthost.extension.startup import Spawn
 from exthost.host.api.host_api import HostApi
 from exthost.launch_plan import LaunchPlan
 from exthost.process.child import Child
-from exthost.session.handshake import HandshakeProgress, read_progress
+from exthost.session.handshake import HandshakeProgress, read_evidence, read_progress
 from exthost.session.inbound import Handler
 from exthost.spec import DEFAULT_DIALECT, Spec
 from exthost.trace.traffic import Traffic
@@ -130,6 +130,12 @@ class Connection(OpenedByWith):
         sessions = [] if self._extension is None else self._extension.queue.live_sessions
         return read_progress(sessions[-1]) if sessions else None
 
+    def handshake_evidence(self) -> Evidence:
+        """Return the evidence (command line, last stderr lines, first output) about the process
+        whose handshake is under way; none if no process runs yet."""
+        sessions = [] if self._extension is None else self._extension.queue.live_sessions
+        return read_evidence(sessions[-1]) if sessions else NO_EVIDENCE
+
     async def _create(self) -> Extension:
         spec, environ, attend = self._spec, self._environ, None
         dialect = find.find_dialect(spec.dialect)
@@ -156,6 +162,7 @@ class Connection(OpenedByWith):
     async def _close(self) -> None:
         try:
             if self._extension is not None:
+                self._extension.queue.is_released = True
                 await self._extension.close()
                 self._extension = None
         finally:

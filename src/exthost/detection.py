@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from exthost.connection import Connection, command_id
 from exthost.dialects import find
-from exthost.errors import NO_EVIDENCE, HandshakeFailed
+from exthost.errors import NO_EVIDENCE, Evidence, HandshakeFailed
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import OpenedByWith, already_open_error, require_asyncio
@@ -166,25 +166,29 @@ class DetectedConnection(OpenedByWith):
             if now - silent_since >= max_silence:
                 self._wrote_nothing |= progress is not None and not progress.first_output
                 raise _SilentProgram(
-                    "X0504", f"it read the opening and did not shake hands in {max_silence:g} s"
+                    "X0504",
+                    f"it read the opening and did not shake hands in {max_silence:g} s",
+                    evidence=connection.handshake_evidence(),
                 )
 
     def _not_detected_error(self) -> HandshakeFailed:
         id = command_id(self._spec.argv)
-        evidence = self._errors[-1].evidence if self._errors else NO_EVIDENCE
+        evidence = self._last_evidence()
         if self._errors and all(error.process_ended for error in self._errors):
             times = f"{len(self._errors)} times, once for each dialect"
             return HandshakeFailed(
                 "X0501",
                 f"it was started {times}, and ended before any handshake",
                 extension=id,
-                help="its stderr says why; or it needs its own option to speak a dialect",
+                help=f"{_exit_help(evidence)}; or it needs its own option to speak a dialect",
                 evidence=evidence,
             )
         help = "name its dialect with --dialect or dialect=…; some need their manifest"
         if self._wrote_nothing:
             help = f"does it flush stdout after each message? if it does, {help}"
         attempts_text = "; ".join(f"{name}: {message}" for name, message in self.attempts)
+        if evidence.stderr:
+            help = f"what it wrote to stderr may tell why; {help}"
         return HandshakeFailed(
             "X0504",
             "no dialect was found that it speaks. Tried: "
@@ -194,12 +198,35 @@ class DetectedConnection(OpenedByWith):
             evidence=evidence,
         )
 
+    def _last_evidence(self) -> Evidence:
+        """Return the evidence of the last try in which the program wrote to stderr; if it never
+        did, of the last try."""
+        all_evidence = [error.evidence for error in self._errors] or [NO_EVIDENCE]
+        with_stderr = [evidence for evidence in all_evidence if evidence.stderr]
+        return (with_stderr or all_evidence)[-1]
+
+
+def _exit_help(evidence: Evidence) -> str:
+    """Return the most likely way to the cause of an exit before the handshake."""
+    if evidence.stderr:
+        return "its stderr says why"
+    if evidence.exit == "exited with 0":
+        return (
+            "it exited by itself, without an error, and wrote nothing to stderr: an extension "
+            "reads requests in a loop, until its stdin ends"
+        )
+    return "it wrote nothing to stderr that says why: run its command by hand"
+
 
 def _too_slow_error(seconds: float, connection: Connection) -> HandshakeFailed:
     progress = connection.handshake_progress()
     has_read = progress is not None and not progress.unread_bytes
     failure_text = "it did not shake hands" if has_read else "it did not even read its input"
-    return HandshakeFailed("X0504", f"{failure_text} in the {seconds:g} s of the search")
+    return HandshakeFailed(
+        "X0504",
+        f"{failure_text} in the {seconds:g} s of the search",
+        evidence=connection.handshake_evidence(),
+    )
 
 
 def detection_order(program: str) -> list[tuple[str, float]]:

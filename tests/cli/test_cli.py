@@ -13,7 +13,7 @@ import pytest
 from exthost import error_catalog
 from exthost.cli.verbs import VERBS
 from exthost.dialects import find
-from tests.cli.running import EXTHOST, PATIENT, RUN_SECONDS, run_process
+from tests.cli.running import EXTHOST, PATIENT, RUN_SECONDS, extension, run_process, write_config
 from tests.cli.running import run_inside as run
 from tests.extensions.driving import command as hostile_command
 from tests.host.test_host import FRAGILE, TEXT
@@ -442,3 +442,27 @@ def test_tools_in_the_form_of_an_api_are_all_of_stdout(folder: Path) -> None:
 
 def test_the_schema_of_the_config_is_printed() -> None:
     assert told("schema")["title"] == "exthost.toml"
+
+
+@pytest.mark.parametrize("is_installed", [False, True])
+def test_doctor_says_that_a_pool_needs_ray(
+    is_installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_installed:
+        package = tmp_path / "installed" / "ray"
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        monkeypatch.syspath_prepend(package.parent)
+        monkeypatch.delitem(sys.modules, "ray", raising=False)
+    else:
+        monkeypatch.setitem(sys.modules, "ray", None)
+    write_config(tmp_path, extension("far", more='pool = { engine = "ray" }'), extension("near"))
+    done = run("doctor", "--json", cwd=tmp_path)
+    errors = [one for one in json.loads(done.stdout)["findings"] if one["level"] == "error"]
+    if is_installed:
+        assert (done.returncode, errors) == (0, []), done.stdout
+        return
+    assert done.returncode == 5, done.stdout
+    assert [(one["extension"], one["code"]) for one in errors] == [("far", "X0424")]
+    assert "not installed" in errors[0]["message"]
+    assert errors[0]["fix"] == "pip install 'exthost[ray]'"

@@ -174,6 +174,22 @@ def test_add_and_remove_keep_everything_else(tmp_path: Path) -> None:
     assert path.read_text().rstrip() == before.rstrip()
 
 
+@pytest.mark.parametrize("name", ["servers.json", "extensions.yaml"])
+def test_what_add_and_remove_advise_fits_the_file(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    is_json = path.suffix == ".json"
+    text = '{"mcpServers": {"a": {"command": "x"}}}' if is_json else "extensions: {}\n"
+    path.write_text(text)
+    words = ["add", "b", "--json", "--config", name, "--", "x"]
+    error = json.loads(exthost(tmp_path, *words).stdout)["error"]
+    assert error["code"] == "X1327" and "[[extensions]]" not in error["help"]
+    if is_json:
+        assert '"b": {"command": …, "args": […]}' in error["help"]
+        error = told(tmp_path, "remove", "a", "--config", name, code=2)["error"]
+        assert error["code"] == "X1327" and "out of the servers" in error["help"]
+    assert path.read_text() == text
+
+
 def test_add_makes_a_config_and_a_running_host_takes_it_up(tmp_path: Path) -> None:
     write_config(tmp_path, extension("one"))
     with running(tmp_path):
@@ -182,6 +198,13 @@ def test_add_makes_a_config_and_a_running_host_takes_it_up(tmp_path: Path) -> No
         assert told(tmp_path, "reload")["added"] == ["two"]
         assert exthost(tmp_path, "remove", "one").returncode == 0
         assert told(tmp_path, "reload")["removed"] == ["one"]
+        done = exthost(tmp_path, "disable", "two")
+        assert done.returncode == 0 and "exthost reload" in done.stderr
+        assert exthost(tmp_path, "disable", "two").stderr == ""  # nothing has changed
+        assert told(tmp_path, "reload")["removed"] == ["two"]
+        done = exthost(tmp_path, "enable", "two")
+        assert done.returncode == 0 and "exthost reload" in done.stderr
+        assert told(tmp_path, "reload")["added"] == ["two"]
     fresh = tmp_path / "fresh"
     fresh.mkdir()
     assert exthost(fresh, "add", "one", "--", "x").returncode == 0

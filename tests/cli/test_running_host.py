@@ -269,15 +269,24 @@ def wait_for_room(folder: Path) -> None:
         time.sleep(0.01)
 
 
-def test_a_host_that_does_not_answer_is_not_waited_for_in_vain(shared: Shared) -> None:
+def test_a_host_that_does_not_answer_is_not_waited_for_in_vain(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, host = shared
     host.send_signal(signal.SIGSTOP)
     try:
         error = told(folder, "status", "--timeout", "300ms", code=6)["error"]
         assert error["code"] == "X0875" and "within 0.3 s" in error["message"]
         assert told(folder, "list")["extensions"][0]["state"] == "admitted"
+        assert told(folder, "info", "one")["state"] == "admitted"
+        for words in (["list"], ["info", "one"], ["doctor"]):
+            stderr = exthost(folder, *words).stderr
+            note = f"shown without the running host: the host, process {host.pid}, did not"
+            assert note in stderr and f"kill -CONT {host.pid}" in stderr
     finally:
         host.send_signal(signal.SIGCONT)
+    monkeypatch.setattr("exthost.cli.extension_summary._ASK_SECONDS", RUN_SECONDS)
+    assert "without the running host" not in exthost(folder, "list").stderr
 
 
 @pytest.mark.parametrize(

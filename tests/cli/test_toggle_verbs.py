@@ -100,6 +100,10 @@ def test_what_cannot_be_switched_is_told_and_nothing_is_written(folder: Path) ->
     servers.write_text(text := '{"mcpServers": {"one": {"command": "one"}}}')
     error = told(folder, "disable", "one", "--config", "servers.json", code=2)["error"]
     assert error["code"] == "X1327" and servers.read_text() == text
+    assert error["help"] == 'write "disabled": true into its entry by hand'
+    servers.write_text(text.replace('"one"}', '"one", "disabled": true}'))
+    error = told(folder, "enable", "one", "--config", "servers.json", code=2)["error"]
+    assert error["help"] == 'write "disabled": false into its entry by hand'
     assert told(folder, "disable", "a", "--config", "none.toml", code=3)["error"]["code"] == "X0101"
 
 

@@ -1,7 +1,10 @@
 """`exthost top`: what it shows, at 80 columns and with 200 extensions, and what its keys do."""
 
 import json
+import os
 import re
+import signal
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -157,6 +160,26 @@ def test_keys_select_filter_restart_stop_and_leave(folder: Path) -> None:
     lines = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", drawn).splitlines()
     assert "unseen" not in shown  # that of another extension
     assert len(drawings) == 3 and max(map(len, lines)) <= 80, lines
+
+
+def is_raw(fd: int) -> bool:
+    """Return whether the terminal passes on each key, and none makes a signal or is echoed."""
+    local_modes: int = termios.tcgetattr(fd)[3]
+    return not local_modes & (termios.ICANON | termios.ISIG | termios.ECHO)
+
+
+@pytest.mark.parametrize(("how", "code"), [("q", 0), ("key", 130), ("signal", 130)])
+def test_however_it_is_left_the_terminal_is_as_before(how: str, code: int, folder: Path) -> None:
+    with terminal(folder, EXTHOST, "top", COLUMNS="80", LINES="24") as screen:
+        screen.until("3 extensions")
+        assert is_raw(screen.fd)
+        if how == "signal":
+            os.kill(screen.pid, signal.SIGINT)
+        else:
+            screen.press(b"q" if how == "q" else b"\x03")
+        assert screen.end() == code
+        assert not is_raw(screen.fd)
+    assert screen.shown.endswith(b"\x1b[?25h\x1b[?1049l")  # nothing is printed after the screen
 
 
 def test_no_host_is_an_error(tmp_path: Path) -> None:

@@ -94,6 +94,18 @@ def test_the_first_difference_is_shown_with_both_sides(recording: Path, tmp_path
     assert ignored.returncode == 0, ignored.stdout
 
 
+def test_the_whole_result_may_be_ignored_and_no_other_message_by_that(
+    recording: Path, tmp_path: Path
+) -> None:
+    changed = tmp_path / "changed.jsonl"
+    changed.write_text(recording.read_text().replace('"result":{"text":"HI"}', '"result":[7]'))
+    assert run_inside("replay", changed, "--", *PROGRAM).returncode == 1
+    ignored = run_inside("replay", changed, "--ignore", "result", "--", *PROGRAM)
+    assert ignored.returncode == 0, ignored.stdout
+    others = run_inside("replay", changed, "--ignore", "params", "--", *PROGRAM)
+    assert others.returncode == 1 and "result" in others.stdout
+
+
 def test_a_program_that_ends_or_says_nothing_is_a_difference(recording: Path) -> None:
     done = run_inside("replay", recording, "--", sys.executable, "-c", "raise SystemExit(3)")
     assert done.returncode == 1 and "it ended: exited with 3" in done.stdout
@@ -105,6 +117,17 @@ def test_a_program_that_ends_or_says_nothing_is_a_difference(recording: Path) ->
 def test_a_recording_answers_in_the_place_of_its_program(recording: Path) -> None:
     words = ["call", "shout", "text=hi", "--dialect", "morphir", "--"]
     done = run_inside(*words, *EXTHOST, "replay", str(recording))
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"text": "HI"}), done.stderr
+    assert "difference" not in done.stderr
+
+
+@pytest.mark.parametrize("member", ["text", "params"])
+def test_a_recording_in_the_place_of_its_program_ignores_what_it_is_told_to(
+    member: str, recording: Path
+) -> None:
+    words = ["call", "shout", "text=ho", "--dialect", "morphir", "--", *EXTHOST, "replay"]
+    assert "the first difference" in run_inside(*words, str(recording)).stderr
+    done = run_inside(*words, str(recording), "--ignore", member)
     assert (done.returncode, json.loads(done.stdout)) == (0, {"text": "HI"}), done.stderr
     assert "difference" not in done.stderr
 

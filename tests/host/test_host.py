@@ -15,6 +15,7 @@ import exthost
 from exthost import errors
 from exthost.config import spec_from_mapping
 from exthost.events import EVERYTHING, CallEnded, OfferChanged, StateChanged
+from exthost.extension.extension import Extension
 from exthost.extension.lifecycle import Event, State, step
 from tests.dialects.requirements import shows
 from tests.extensions.driving import until
@@ -267,6 +268,40 @@ async def test_a_host_that_is_not_open_says_so(when: str) -> None:
     with pytest.raises(errors.UsageError) as caught:
         host["a"]
     assert caught.value.code == "X1315"
+
+
+async def refused_starts(ext: Extension) -> None:
+    """Nothing starts the extension again, and what it says does not advise it."""
+    for use in (ext.restart, ext.start):
+        with pytest.raises(errors.UsageError) as caught:
+            await use()
+        assert caught.value.code == "X1315" and caught.value.extension == ext.id
+    with pytest.raises(errors.ExtensionGone) as gone:
+        await ext.call("echo")
+    assert "restart" not in gone.value.help and "open host" in gone.value.help
+    assert ext.state == "stopped" and not ext.queue.live_sessions
+
+
+async def test_an_extension_that_is_kept_after_its_host_starts_nothing() -> None:
+    async with exthost.Host.from_config(config(entry("a"), entry("lazy", start="lazy"))) as host:
+        kept = [host["a"], host["lazy"]]
+    async with exthost.connect([sys.executable, "-S", "-E", TEXT], dialect="morphir") as connected:
+        assert await connected.call("echo", 1) == 1
+    for ext in (*kept, connected):
+        await refused_starts(ext)
+
+
+async def test_an_extension_that_its_host_has_removed_or_replaced_starts_nothing() -> None:
+    async with exthost.Host.from_config(config(entry("a"), entry("b"))) as host:
+        removed, replaced = host["a"], host["b"]
+        await host.unload("a")
+        await host.replace(spec_from_mapping(entry("b", limits={"call": 7})))
+        await replaced.close()  # it ends in the background
+        for ext in (removed, replaced):
+            await refused_starts(ext)
+        await host["b"].close()
+        await host["b"].restart()  # one that was only stopped
+        assert host["b"].state == "ready"
 
 
 @pytest.mark.parametrize("name", [None, 5, b"a", ["a"], {"a": 1}])

@@ -1,9 +1,11 @@
 """Advice about what a program misses: variables, files, modules, programs, a network."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from exthost.cli.verb_table import read_verbs
 from exthost.launch.advice import (
     find_missing,
     suggest_grant_to_tool,
@@ -30,6 +32,15 @@ ENVIRONMENT = child_environment(
 )
 def test_a_variable_that_is_missed_is_named(line: str, advice: str) -> None:
     assert advice in suggest_variable(ENVIRONMENT, ["starting", line])
+
+
+@pytest.mark.parametrize("line", ["GITHUB_TOKEN must be set", "KeyError: 'WEATHER_API_KEY'"])
+def test_the_verbs_are_named_that_can_set_a_variable(line: str) -> None:
+    verbs = [
+        verb.name for verb in read_verbs() if any("-e" in option.names for option in verb.options)
+    ]
+    _, _, named = suggest_variable(ENVIRONMENT, [line]).partition(" of exthost ")
+    assert sorted(re.findall("[a-z]{3,}", named)) == sorted(verbs)
 
 
 @pytest.mark.parametrize(

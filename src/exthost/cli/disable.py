@@ -1,4 +1,4 @@
-"""Switch an extension off in the config. Hosts that are started afterwards do not use it. Its files
+"""Switch an extension off in the config. A running host ends it after `exthost reload`. Its files
 and the rest of its entry in the config are kept."""
 
 from exthost.cli.common import Args

@@ -31,6 +31,7 @@ from exthost.cli.extension_summary import (
 )
 from exthost.cli.info import describe_environment
 from exthost.cli.target_specs import find_spec, has_config, read_extensions
+from exthost.cluster.ray_nodes import missing_ray_error
 from exthost.config import DiscoverySettings
 from exthost.connection import Connection
 from exthost.dialects import find
@@ -199,6 +200,8 @@ def _admission_findings(
         plan = prepare(complete, dialect, os.environ, admission=admission).plan
         if (failed := find_spawn_error(plan, spec.id)) is not None:
             raise failed
+        if spec.pool.engine == "ray" and (missing := missing_ray_error()) is not None:
+            raise missing
     except ExthostError as error:
         return [_error_finding(error, spec)]
     findings = []

@@ -1,4 +1,4 @@
-"""Switch an extension on in the config. Hosts that are started afterwards use it."""
+"""Switch an extension on in the config. A running host uses it after `exthost reload`."""
 
 from exthost.cli.common import Args
 from exthost.cli.toggle_verbs import add_toggle_options, toggle

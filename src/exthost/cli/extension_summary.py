@@ -7,11 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from exthost.cli.common import (
-    Args,
-    config_path,
-)
-from exthost.control.client import ask
+from exthost.cli.common import Args, config_path, say
+from exthost.control.client import NO_HOST, ask
 from exthost.control.protocol import Request
 from exthost.dialects import find
 from exthost.discovery.configfile import ConfiguredExtensions
@@ -32,11 +29,13 @@ _STATES_WITH_REASON = frozenset({"refused", "failed", "open", "backoff"})
 def fetch_running_states(args: Args, *, with_settings: bool = False) -> dict[str, dict[str, Any]]:
     """Return a dict for each extension of the running host, by id: its `state`, the `reason` for
     that state, and with `with_settings` the `settings` that the host uses for it. Return {} if no
-    host is running, or if it does not reply in time."""
+    host is running. If the host does not reply in time, say so, and return {}."""
     request = Request("status", params={"settings": True} if with_settings else {})
     try:
         status = ask(config_path(args), request, timeout=_ASK_SECONDS)
-    except ExthostError:
+    except ExthostError as error:
+        if error.code != NO_HOST:
+            say(f"shown without the running host: {error.message}; {error.help}")
         return {}
     return {
         row["id"]: {

@@ -45,14 +45,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="KEY",
         action="append",
         default=[],
-        help="a member that may differ, wherever it is; may be repeated",
+        help="a member that may differ, wherever it is, or params, result or error as a whole; "
+        "may be repeated",
     )
     add_timeout_option(parser)
 
 
 def run(args: Args) -> int:
     script = find_script(read_recording(_read_lines(args), args.file), args.name, args.process)
-    return _replay_host(args, script) if args.command else _replay_extension(script)
+    return _replay_host(args, script) if args.command else _replay_extension(args, script)
 
 
 def _read_lines(args: Args) -> list[bytes]:
@@ -75,9 +76,9 @@ def _read_lines(args: Args) -> list[bytes]:
         ) from None
 
 
-def _replay_extension(script: Script) -> int:
+def _replay_extension(args: Args, script: Script) -> int:
     try:
-        differences = play_extension(script).differences
+        differences = play_extension(script, ignored=args.ignore).differences
     except BrokenPipeError:  # the host has closed the pipe
         return 0
     # Only the first difference is printed, because later differences usually follow from it.

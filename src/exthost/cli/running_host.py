@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from exthost.cli.common import Args, config_path, say, show_line
-from exthost.control.client import HELLO_SECONDS, HostClient
+from exthost.control.client import HELLO_SECONDS, NO_HOST, HostClient
 from exthost.errors import NotFound
 
-# The error codes of "there is no extension …" and of "no host is running".
+# The error code of "there is no extension …".
 _NO_EXTENSION = "X1205"
-_NO_HOST = "X1275"
 
 
 def add_standalone_option(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +48,7 @@ def _connect(args: Args) -> HostClient | None:
     try:
         return HostClient(config_path(args), timeout=timeout or HELLO_SECONDS)
     except NotFound as error:
-        if error.code != _NO_HOST:
+        if error.code != NO_HOST:
             raise
         return None
 

@@ -5,8 +5,6 @@ config; otherwise an error says what to change by hand.
 """
 
 import argparse
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +16,8 @@ from exthost.cli.common import (
     refuse_command,
     show_json,
     show_result,
-    write_help,
 )
+from exthost.cli.config_edit import replace_file, suggest_reload, uneditable_error
 from exthost.cli.target_specs import read_extensions
 from exthost.config import Config
 from exthost.config.enabled_edit import (
@@ -28,7 +26,7 @@ from exthost.config.enabled_edit import (
     set_enabled_in_toml,
 )
 from exthost.discovery.configfile import ConfiguredExtensions, parse_config
-from exthost.errors import ConfigError, Evidence, NotFound, UsageError
+from exthost.errors import ConfigError, NotFound, UsageError
 from exthost.names import nearest
 
 _YAML = (".yaml", ".yml")
@@ -55,6 +53,8 @@ def toggle(args: Args, enabled: bool) -> int:
     else:
         state = "enabled" if enabled else "disabled"
         show_result(f"{args.name}: {state if is_changed else f'was {state} already'}")
+    if is_changed:
+        suggest_reload(args)
     return 0
 
 
@@ -64,7 +64,7 @@ def set_enabled(args: Args, id: str, enabled: bool) -> bool:
     edit, expected = _plan_edit(configured, id, enabled)
     if expected == configured.config:
         return False
-    _write(Path(config_path(args)), expected, edit, id)
+    _write(Path(config_path(args)), expected, edit, id, enabled)
     return True
 
 
@@ -115,7 +115,7 @@ def _not_found_error(configured: ConfiguredExtensions, id: str) -> NotFound | Us
     )
 
 
-def _write(path: Path, expected: Config, edit: _Edit, id: str) -> None:
+def _write(path: Path, expected: Config, edit: _Edit, id: str, enabled: bool) -> None:
     text = path.read_bytes().decode("utf-8-sig")
     # A config in JSON is not edited: there is no function that keeps its formatting.
     new_text = edit(text, path.suffix in _YAML) if path.suffix != ".json" else None
@@ -124,33 +124,5 @@ def _write(path: Path, expected: Config, edit: _Edit, id: str) -> None:
     except ConfigError:
         is_as_expected = False
     if new_text is None or not is_as_expected:
-        raise UsageError(
-            "X1327",
-            f"{path} is written in a way that cannot be changed from here",
-            extension=id,
-            help="write it by hand: `enabled` in its entry, or its id in the list `disabled`",
-            evidence=Evidence(path=str(path)),
-        )
+        raise uneditable_error(path, id, "enable" if enabled else "disable")
     replace_file(path.resolve(), new_text)
-
-
-def replace_file(path: Path, text: str) -> None:
-    """Replace the file atomically: a reader sees the old text or the new text."""
-    try:
-        handle, temp_path = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-                if path.exists():
-                    os.fchmod(file.fileno(), path.stat().st_mode & 0o777)
-            os.replace(temp_path, path)  # noqa: PTH105 - the pair of mkstemp
-        except BaseException:
-            os.unlink(temp_path)  # noqa: PTH108
-            raise
-    except OSError as error:
-        raise UsageError(
-            "X1327",
-            f"{path} cannot be written: {error.strerror}",
-            help=write_help(error),
-            evidence=Evidence(path=str(path)),
-        ) from None

@@ -2,7 +2,7 @@
 
 Failed extensions come first. Keys: ↑ ↓ (or k, j) and PgUp, PgDn select · r restarts · s stops ·
 l shows its log, t its messages (Ctrl-C comes back) · / filters by id, state or dialect, Enter ends
-the filter, Esc clears it · q leaves.
+the filter, Esc clears it · q leaves. Ctrl-C leaves, too, with the exit code 130.
 
 P50 and P99 are durations of the last calls, measured while somebody watches; ERR counts calls that
 failed, FLY those in flight and waiting; CPU and memory are those of the whole process tree. Without
@@ -131,13 +131,16 @@ class _LiveTop:
     # -- keys --------------------------------------------------------------------------------
 
     def _handle_key(self, key: str) -> bool:
-        """Handle a key. Return False for a key that ends the display."""
+        """Handle a key. Return False for a key that ends the display. Raises KeyboardInterrupt for
+        Ctrl-C."""
         if self._selection.handle_key(key, self._rows):
             # A note about a restart or stop stays visible while a filter is typed or cleared.
             if not self._selection.is_typing and key != "escape":
                 self._note = ""
             return True
-        if key in ("q", "ctrl-c", ""):
+        if key == "ctrl-c":  # the key sends no signal, because the terminal is in raw mode
+            raise KeyboardInterrupt
+        if key in ("q", ""):
             return False
         selected = self._selection.id
         if selected and key in ("r", "s"):

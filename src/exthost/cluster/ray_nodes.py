@@ -7,6 +7,7 @@ contains variables or secrets of an extension.
 """
 
 import asyncio
+import importlib.util
 import itertools
 import json
 import os
@@ -21,7 +22,7 @@ from exthost.cluster.placer import Node, Placement
 from exthost.errors import SpawnFailed
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
-__all__ = ["RayNodes"]
+__all__ = ["RayNodes", "missing_ray_error"]
 
 # How long Ray may take to connect to its cluster, or to start one.
 _INIT_SECONDS = 120.0
@@ -33,6 +34,19 @@ _ANSWER_SECONDS = 30.0
 _END_SECONDS = 15.0
 
 _DRIVER_ENDED = "the process that talks to Ray has ended"
+
+
+def missing_ray_error() -> SpawnFailed | None:
+    """Return the error that a start on a Ray cluster would raise if Ray is not installed; None if
+    it is. Nothing is imported or started."""
+    ray = importlib.util.find_spec("ray")
+    if ray is not None and ray.origin is not None:  # without an origin: a folder of this name
+        return None
+    return SpawnFailed(
+        "X0424",
+        'Ray cannot be used: it is not installed, and the pool has engine = "ray"',
+        help="pip install 'exthost[ray]'",
+    )
 
 
 class RayNodes:

@@ -26,6 +26,9 @@ _READ_BYTES = 64 * 1024
 # The time limit of `hello`. A host that is neither stopped nor hung answers it at once.
 HELLO_SECONDS = 10.0
 
+# The error code of "no host is running".
+NO_HOST = "X1275"
+
 # The requests that a host answers at once. The other ones may take as long as an extension does.
 _PROMPT_VERBS = ("hello", "status")
 

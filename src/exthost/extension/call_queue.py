@@ -42,7 +42,7 @@ class CallQueue:
     __slots__ = (
         "__weakref__", "_choice", "_configured_max", "_holds", "_is_pumping", "_listeners",
         "_max_unless_held", "_single", "bus", "complete_on_thread", "deadlines", "extension",
-        "is_forked", "is_pool", "is_serial", "is_shared", "live_sessions", "loop",
+        "is_forked", "is_pool", "is_released", "is_serial", "is_shared", "live_sessions", "loop",
         "make_closed_error", "max_in_flight", "may_complete_on_thread", "now", "on_busy",
         "on_failure", "on_needed", "on_session_ended", "outcomes", "retry_once", "sessions",
         "waiting", "wakes",
@@ -93,6 +93,7 @@ class CallQueue:
         self._is_pumping = False
         self.deadlines = Deadlines(self)
         self.is_forked = False  # this process is a copy of the one that started the extension
+        self.is_released = False  # no host or connection would end a further process
         # Makes the errors of calls while the queue is closed, because no process will come.
         self.make_closed_error: ErrorFactory | None = None
         # Called when a call waits and no process is ready.

@@ -23,7 +23,7 @@ from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
 from exthost.extension.facets import attach_facets, find_facet
 from exthost.extension.lifecycle import Health, State, health_in, lists_tools
-from exthost.extension.misuse import check_loop, check_name, check_timeout
+from exthost.extension.misuse import check_loop, check_may_start, check_name, check_timeout
 from exthost.extension.startup import Spawn, Starter
 from exthost.extension.stats import Counts, Stats, Totals, build_stats
 from exthost.extension.status import Status
@@ -226,7 +226,7 @@ class Extension(FacetAttributes):
 
     async def start(self) -> Self:
         """Start the extension and return when it is ready. Raise the error that prevented it."""
-        check_loop(self.queue)
+        check_may_start(self.queue)
         if self._status.state is not State.READY:
             self._supervisor.request_start()
             await self._supervisor.wait_until_settled()
@@ -240,7 +240,7 @@ class Extension(FacetAttributes):
         process, and the old one ends after its last reply. If the fresh process does not get ready,
         the old one stays in use and the error is raised.
         """
-        check_loop(self.queue)
+        check_may_start(self.queue)
         error = await self._supervisor.restart()
         if error is not None:
             raise copy_error(error)

@@ -1,6 +1,6 @@
 """Errors for mistakes of callers: a timeout that is not a number, a name that is no string, another
-argument of a wrong type, a use in another event loop or without asyncio, an object that is opened
-twice, and an `await` of an object that is opened with `async with`.
+argument of a wrong type, a use in another event loop or without asyncio, a start without a host, an
+object that is opened twice, and an `await` of an object that is opened with `async with`.
 
 Without these checks the caller would get an error of Python or asyncio that does not name the
 mistake, or no error at all.
@@ -66,12 +66,26 @@ class Queue(Protocol):
     extension: str
     loop: asyncio.AbstractEventLoop
     is_forked: bool
+    is_released: bool
 
 
 def check_loop(queue: Queue) -> None:
     """Raise UsageError unless the loop of this queue is the one that runs here."""
     if asyncio._get_running_loop() is not queue.loop:
         raise wrong_loop_error(queue)
+
+
+def check_may_start(queue: Queue) -> None:
+    """Raise UsageError if the extension of this queue must not be started here: its host or
+    connection is closed or has removed it, or its loop is not the one that runs."""
+    check_loop(queue)
+    if queue.is_released:
+        raise UsageError(
+            "X1315",
+            "the extension is no longer part of an open host",
+            extension=queue.extension,
+            help="use the one of an open host or connection, inside its `async with` or `with`",
+        )
 
 
 def wrong_loop_error(queue: Queue) -> UsageError:

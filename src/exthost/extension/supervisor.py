@@ -394,4 +394,5 @@ class Supervisor:
         status = self._status
         if status.state not in (State.STOPPED, State.DRAINING) and status.cause is not None:
             return copy_error(status.cause)
-        return stopped_error(self._queue.extension, method)
+        is_final = self._queue.is_released
+        return stopped_error(self._queue.extension, method, is_final=is_final)

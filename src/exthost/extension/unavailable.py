@@ -21,14 +21,17 @@ def not_ready_error(extension: str, name: str, state: str) -> ExthostError:
     )
 
 
-def stopped_error(extension: str, method: str) -> ExthostError:
-    """Return the error of a call after the extension was stopped."""
+def stopped_error(extension: str, method: str, *, is_final: bool = False) -> ExthostError:
+    """Return the error of a call after the extension was stopped. `is_final`: it cannot be started
+    again, because its host is closed or has removed it."""
+    help = f"`exthost start {shlex.quote(extension)}`, or restart() in a program, starts it again"
+    if is_final:
+        help = "its host is closed, or has it no longer: use the extension of an open host"
     return ExtensionGone(
         "X1006",
         f"{method} was not sent: the extension was stopped",
         extension=extension,
-        help=f"`exthost start {shlex.quote(extension)}`, or restart() in a program, starts it "
-        "again",
+        help=help,
     )
 
 

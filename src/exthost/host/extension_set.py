@@ -146,6 +146,7 @@ class ExtensionSet:
         extension = self.by_id.pop(id, None)
         if extension is None:
             raise self.not_found_error(id)
+        extension.queue.is_released = True
         self._registry.mark_stale()
         return extension
 
@@ -186,6 +187,7 @@ class ExtensionSet:
 
     def _close_in_background(self, extension: Extension) -> None:
         """Start a task that ends the extension after its calls in flight."""
+        extension.queue.is_released = True
         # patience=None: wait for each call in flight until its own timeout.
         closing = asyncio.get_running_loop().create_task(extension.close(patience=None))
         self._leaving[closing] = extension
@@ -207,6 +209,8 @@ class ExtensionSet:
         now.
         """
         self._is_closing = True  # also if Ctrl-C interrupts what follows
+        for extension in self._all_with_processes():
+            extension.queue.is_released = True
         closing = [ext.drain() if drain else ext.close() for ext in self._all_with_processes()]
         await asyncio.gather(*closing, return_exceptions=True)
         self.by_id.clear()

@@ -13,6 +13,9 @@ from exthost.launch.containment import suggest_grant
 from exthost.launch_plan import Wrapper
 from exthost.process.environment import Environment
 
+# The verbs that have the option -e. The user may have run another verb, or none.
+_VERBS_WITH_VARIABLES = "exthost call, inspect, check or dev"
+
 # Names of variables that are shorter are not looked for: they occur by chance in any text.
 _MIN_NAME_LENGTH = 4
 
@@ -87,7 +90,8 @@ def suggest_variable(
     name, verb = lacking[0], "It is" if len(lacking) == 1 else "They are"
     return (
         f"held back: {', '.join(lacking)}. {verb} set here, and not passed on to the extension: "
-        f'use -e {name}, or env = {{ {name} = {{ from = "{name}" }} }} in the config'
+        f'use env = {{ {name} = {{ from = "{name}" }} }} in the config, or -e {name} of '
+        f"{_VERBS_WITH_VARIABLES}"
     )
 
 
@@ -115,8 +119,8 @@ def _suggest_value(environment: Environment, stderr: Iterable[str]) -> str:
         name = match and (match[1] or match[2] or match[3])
         if name and name not in environment.variables:
             return (
-                f"{name} is not set: use -e {name}=VALUE, env in the config, or set it where the "
-                "host is started"
+                f"{name} is not set: use env in the config, set it where the host is started, or "
+                f"use -e {name}=VALUE of {_VERBS_WITH_VARIABLES}"
             )
     return ""
 

@@ -80,9 +80,10 @@ class Difference(NamedTuple):
 class MessageComparer:
     """Compares recorded messages with actual ones.
 
-    These are allowed to differ: JSON fields whose name is in `ignored`, secrets that were hidden in
-    the recording, ids of requests, and UUIDs, unless the recorded UUID already corresponds to
-    another actual UUID in `ids`. A comparison does not change `ids`.
+    These are allowed to differ: JSON fields whose name is in `ignored` (at any level: `params`,
+    `result` and `error` are fields, too), secrets that were hidden in the recording, ids of
+    requests, and UUIDs, unless the recorded UUID already corresponds to another actual UUID in
+    `ids`. A comparison does not change `ids`.
     """
 
     def __init__(self, ids: GeneratedIds, ignored: Collection[str] = ()) -> None:
@@ -97,6 +98,8 @@ class MessageComparer:
         if recorded.kind in ("request", "notification") and recorded.method != actual.method:
             return Difference(number, describe(recorded), describe(actual))
         name = {"reply": "result", "failure": "error"}.get(recorded.kind, "params")
+        if name in self.ignored:
+            return None
         place = self.compare_values(recorded.data, actual.data, name)
         return None if place is None else Difference(number, describe(recorded, False), "", place)
 

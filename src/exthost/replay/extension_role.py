@@ -7,7 +7,7 @@ that sends the same requests in another order gets the same replies. Does no I/O
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from exthost.messages import Failure, Id, Message, Noise, Request
@@ -33,13 +33,13 @@ class StderrLine(str):
 
 
 class ExtensionRole:
-    """Replays the extension of one script.
+    """Replays the extension of one script. JSON fields whose name is in `ignored` may differ.
 
     `differences` are the differences between the messages of the host and the recorded ones. The
     replay goes on after a difference.
     """
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, ignored: Collection[str] = ()) -> None:
         self._records = script.records
         self._has_ended = script.has_ended
         self._done = [False] * len(script.records)  # whether each record was sent or received
@@ -50,7 +50,7 @@ class ExtensionRole:
         # The actual id of each request of the host, by its recorded id.
         self._request_ids: dict[Id | None, Id | None] = {}
         self._generated_ids = GeneratedIds()
-        self._comparer = MessageComparer(self._generated_ids)
+        self._comparer = MessageComparer(self._generated_ids, ignored)
         self.differences: list[Difference] = []
         for index, record in enumerate(script.records):
             call_key = _call_key(record)

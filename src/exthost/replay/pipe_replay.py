@@ -60,11 +60,17 @@ class _Wire:
 
 
 def play_extension(
-    script: Script, stdin: int = 0, stdout: int = 1, stderr: int = 2
+    script: Script,
+    stdin: int = 0,
+    stdout: int = 1,
+    stderr: int = 2,
+    *,
+    ignored: Collection[str] = (),
 ) -> ExtensionRole:
     """Replay the extension of this script for the host at the other end of these file descriptors,
-    until the host closes stdin or the recording ends. Return the role, for its differences."""
-    role = ExtensionRole(script)
+    until the host closes stdin or the recording ends. JSON fields whose name is in `ignored` may
+    differ. Return the role, for its differences."""
+    role = ExtensionRole(script, ignored)
     wire = _Wire(find_dialect(script.dialect), Role.GUEST)
 
     def send(due: Sequence[Message | Noise | StderrLine]) -> None:

@@ -46,6 +46,13 @@ def read_progress(session: Session) -> HandshakeProgress:
     return HandshakeProgress(session.unread_bytes(), session.first_output)
 
 
+def read_evidence(session: Session) -> Evidence:
+    """Return the evidence for an error about this session's handshake, with all that the child has
+    written to stderr so far."""
+    session.diagnostics.drain_stderr()
+    return session.diagnostics.evidence(session.first_output)
+
+
 async def shake_hands(
     session: Session, context: HandshakeContext, *, fallback: bool = False
 ) -> Offer:
