@@ -35,7 +35,7 @@ def test_a_listener_is_called_until_it_unsubscribes() -> None:
     bus.publish(line)
     unsubscribe()
     bus.publish(line)
-    assert seen == [line] and not bus.kinds
+    assert seen == [line] and not bus.listeners
 
 
 def test_a_listener_that_raises_keeps_no_other_from_the_event() -> None:

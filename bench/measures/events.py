@@ -51,7 +51,7 @@ class _BusHolder:
 
     def ask(self, kind: type) -> None:
         for _ in range(QUESTIONS):
-            if kind in self.bus.kinds:
+            if kind in self.bus.listeners:
                 raise AssertionError("nobody listens")
 
     def idle(self) -> None:

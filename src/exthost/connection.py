@@ -137,12 +137,12 @@ class Connection(OpenedByWith):
         return read_evidence(sessions[-1]) if sessions else NO_EVIDENCE
 
     async def _create(self) -> Extension:
-        spec, environ, attend = self._spec, self._environ, None
+        spec, environ, session_handlers = self._spec, self._environ, None
         dialect = find.find_dialect(spec.dialect)
         if dialect.host_requests or spec.settings:
             self._api = HostApi(os.environ if environ is None else environ)
             spec = await self._api.with_stored_settings(spec)
-            attend = self._api.handlers_for(spec, dialect)
+            session_handlers = self._api.handlers_for(spec, dialect)
         spawn: Spawn = self._spawn
         if spec.pool.engine is not None:
             self._engines = Engines(DEFAULT_CLUSTER_SETTINGS)
@@ -153,7 +153,7 @@ class Connection(OpenedByWith):
             bus=self._events,
             handlers=self._handlers or EMPTY_MAPPING,
             environ=environ,
-            attend=attend,
+            session_handlers=session_handlers,
             shared=self._shared,
             spawn=spawn,
             traffic=self._traffic,

@@ -1,7 +1,7 @@
 """Defines the events of a host, and the bus that delivers them to subscribers.
 
 Subscribers such as logs, metrics, the command line and traces only observe: the host behaves the
-same without them. Code on a hot path creates an event only if `bus.kinds` has a listener for it.
+same without them. Code on a hot path creates an event only if `bus.listeners` has one for it.
 
 A listener is a plain function. It is called on the event loop's thread when the event happens. If
 it raises, the error is logged and the listener stays subscribed.
@@ -129,15 +129,14 @@ class ToolsChanged(NamedTuple):
 class Spawned(NamedTuple):
     """A process of an extension was started.
 
-    `argv` is its command line. `held` describes the sandbox that holds the process, with the same
-    content as `Extension.enforced`. `node` is the machine on which the process runs, or "" for this
-    machine.
+    `argv` is its command line. `enforced` describes its sandbox, as `Extension.enforced` does.
+    `node` is the machine on which the process runs, or "" for this machine.
     """
 
     extension: str
     pid: int
     argv: tuple[str, ...]
-    held: Mapping[str, Any] = MappingProxyType({})
+    enforced: Mapping[str, Any] = MappingProxyType({})
     node: str = ""
 
 
@@ -282,12 +281,12 @@ Listener: TypeAlias = Callable[[Any], None]
 class Bus:
     """Listeners by the type of event that they subscribed to."""
 
-    __slots__ = ("kinds",)
+    __slots__ = ("listeners",)
 
     def __init__(self) -> None:
         # The listeners of each class of event; a class without listeners has no key. Public, so
-        # that a hot path can check `CallEnded in bus.kinds` with one look-up.
-        self.kinds: dict[type, tuple[Listener, ...]] = {}
+        # that a hot path can check `CallEnded in bus.listeners` with one look-up.
+        self.listeners: dict[type, tuple[Listener, ...]] = {}
 
     # For two and three classes of event, a type checker derives the union of the classes from these
     # forms. For more it uses their common base class, so the listener takes any event.
@@ -316,23 +315,23 @@ class Bus:
         kinds = kind if isinstance(kind, tuple) else (kind,)
         _check_subscription(kinds, listener)
         for event_type in kinds:
-            self.kinds[event_type] = (*self.kinds.get(event_type, ()), listener)
+            self.listeners[event_type] = (*self.listeners.get(event_type, ()), listener)
 
         def unsubscribe() -> None:
             for event_type in kinds:
-                remaining = list(self.kinds.get(event_type, ()))
+                remaining = list(self.listeners.get(event_type, ()))
                 if listener in remaining:
                     remaining.remove(listener)
                 if remaining:
-                    self.kinds[event_type] = tuple(remaining)
+                    self.listeners[event_type] = tuple(remaining)
                 else:
-                    self.kinds.pop(event_type, None)
+                    self.listeners.pop(event_type, None)
 
         return unsubscribe
 
     def publish(self, event: tuple[Any, ...]) -> None:
         """Call each listener that is subscribed to the class of this event."""
-        for listener in self.kinds.get(type(event), ()):
+        for listener in self.listeners.get(type(event), ()):
             try:
                 listener(event)
             except (KeyboardInterrupt, SystemExit):

@@ -84,7 +84,7 @@ class MadeUpSession:
     def resume_reading(self) -> None:
         pass
 
-    def start(self, call: Call) -> None:
+    def send_call(self, call: Call) -> None:
         call.session = self
         self.pending[call.params] = call
 

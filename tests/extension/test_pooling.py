@@ -223,7 +223,7 @@ class StubSession:
         self.diagnostics = self
         self._name, self._queue = name, extension.queue
 
-    def start(self, call: Any) -> None:
+    def send_call(self, call: Any) -> None:
         call.session = self
         self._queue.complete([(call, {"content": [], "isError": True})])
 

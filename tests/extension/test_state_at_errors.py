@@ -125,7 +125,7 @@ async def test_the_crash_that_opens_the_breaker_has_opened_it(size: int) -> None
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
             seen = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
-            refused = ext.absence("x").code
+            refused = ext.not_running_error("x").code
             listed = "ext_a_echo" in host.tools
         assert seen == ("open", "suspended", "open", 0)
         assert refused == "X1170"

@@ -38,7 +38,7 @@ async def test_each_extension_has_its_own_file_for_its_owner_alone(tmp_path: Pat
     assert file.read_text().endswith("info stderr from a\n")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert "from b" in (tmp_path / "logs" / "b.log").read_text()
-    assert not bus.kinds
+    assert not bus.listeners
 
 
 async def test_a_flood_costs_two_files_and_keeps_the_last_lines(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ async def test_an_event_whose_kind_has_the_prefix_starts_the_sink_and_is_told(
 @shows("roder-events-01")
 async def test_an_empty_filter_forwards_nothing_and_costs_nothing(tmp_path: Path) -> None:
     async with host_of(sink(tmp_path)) as host:
-        assert not host.events.kinds
+        assert not host.events.listeners
         host.emit("turn.started")
         await asyncio.sleep(0)
         assert host["toy"].state == "admitted"
@@ -259,7 +259,7 @@ async def test_beyond_256_waiting_events_they_are_dropped_and_counted() -> None:
     await until(lambda: len(deaf.told) == QUEUE_EVENTS)
     assert deaf.told == list(range(QUEUE_EVENTS))
     await sinks.close()
-    assert SinkFailed in bus.kinds and HostEvent not in bus.kinds
+    assert SinkFailed in bus.listeners and HostEvent not in bus.listeners
 
 
 @shows("roder-events-07")

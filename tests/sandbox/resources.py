@@ -196,7 +196,7 @@ async def where_a_cgroup_is_refused_the_watchdog_holds_it_and_that_is_told() -> 
     bus.subscribe(Spawned, spawned.append)
     try:
         async with exthost.connect(EXPLORER, dialect="morphir", events=bus, **settings) as ext:
-            assert spawned[0].held["memory"] == ext.enforced["memory"] == "watchdog"
+            assert spawned[0].enforced["memory"] == ext.enforced["memory"] == "watchdog"
             assert "/nowhere" in cgroups.find_base().result.reason
         await ended_for("max_memory is 64 MiB", HOG, {"forks": 0}, **settings)
     finally:

@@ -13,7 +13,7 @@ from exthost.offer import Offer
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.effects import Effect, Failed, Frame, WriteFrame
-from exthost.session.replies import DELIVER, GeneratorReply, ReplyHandler, StreamReply
+from exthost.session.replies import DELIVER, GeneratorHandler, ReplyHandler, StreamHandler
 from exthost.session.stream_queue import StreamQueue
 from exthost.wire.framing import Bytes
 from exthost.wire.lines import Lines
@@ -57,9 +57,9 @@ class StubCall(Call):
     """A call that nobody waits for."""
 
     def __init__(
-        self, method: str = "echo", params: Any = None, on_reply: ReplyHandler = DELIVER
+        self, method: str = "echo", params: Any = None, reply_handler: ReplyHandler = DELIVER
     ) -> None:
-        super().__init__(method, params, on_reply, 10.0, 0.0)
+        super().__init__(method, params, reply_handler, 10.0, 0.0)
 
 
 def opened(dialect: Dialect = BY_ID, first_id: int | None = None) -> Conversation:
@@ -81,7 +81,7 @@ def stream(conversation: Conversation, method: str, params: Any = None) -> Strea
     kind = conversation.dialect.streams[method]
     queue = StreamQueue(kind, None if kind.key is None else params[kind.key])
     queue.params = params
-    queue.call = StubCall(method, params, StreamReply(queue))
+    queue.call = StubCall(method, params, StreamHandler(queue))
     (effect,) = conversation.begin(queue.call)
     assert isinstance(effect, WriteFrame)
     return queue
@@ -89,7 +89,7 @@ def stream(conversation: Conversation, method: str, params: Any = None) -> Strea
 
 def generator(conversation: Conversation, steps: Any, **how: Any) -> tuple[StubCall, list[Effect]]:
     """Begin a call that is a generator; return its first effects as well."""
-    call = StubCall("operation", None, GeneratorReply(steps, **how))
+    call = StubCall("operation", None, GeneratorHandler(steps, **how))
     return call, conversation.begin(call)
 
 

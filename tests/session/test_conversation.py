@@ -43,7 +43,7 @@ from exthost.session.effects import (
 )
 from exthost.session.failures import GivenUp, NotUnderstood, Retired, Violated
 from exthost.session.phase import PHASES, Phase
-from exthost.session.replies import MapResult, OneRequestOrMoreReply
+from exthost.session.replies import MapResultHandler, OneRequestOrMoreHandler
 from exthost.wire.framing import Bytes
 from tests.session.talking import (
     BOTH,
@@ -210,7 +210,7 @@ def test_an_error_reply_fails_its_call_alone() -> None:
 @pytest.mark.parametrize("dialect", BOTH)
 def test_a_result_is_mapped(dialect: Dialect) -> None:
     conversation = opened(dialect)
-    call = StubCall("echo", None, MapResult(lambda result: result * 2))
+    call = StubCall("echo", None, MapResultHandler(lambda result: result * 2))
     conversation.send(call)
     assert conversation.receive_bytes(reply(1, 21)) == [[(call, 42)]]
 
@@ -229,7 +229,7 @@ def test_a_result_that_cannot_be_mapped_fails_its_call_alone(
     map_result: Callable[[object], Any], code: str, dialect: Dialect
 ) -> None:
     conversation = opened(dialect)
-    bad = StubCall("bad", None, MapResult(map_result))
+    bad = StubCall("bad", None, MapResultHandler(map_result))
     conversation.send(bad)
     good = sent(conversation)
     effects = conversation.receive_bytes(reply(1) + reply(2, "fine"))
@@ -531,7 +531,7 @@ def iter_tentative(seconds: float) -> Generator[Any, Any, Any]:
 
 
 def handler_of(call: StubCall) -> Any:
-    return call.on_reply
+    return call.reply_handler
 
 
 def test_after_its_time_the_generator_goes_on_and_the_late_reply_is_no_fault() -> None:
@@ -626,7 +626,7 @@ def test_the_reply_to_a_subscription_is_its_end(data: bytes, told: Failure | Non
 # -- a reply that asks for more --------------------------------------------------------------
 
 
-def maybe_more() -> OneRequestOrMoreReply:
+def maybe_more() -> OneRequestOrMoreHandler:
     def more(params: Any) -> Generator[Any, Any, Any]:
         heard = yield Request("more", params)
         return result_of(heard, "more")
@@ -637,7 +637,7 @@ def maybe_more() -> OneRequestOrMoreReply:
     def try_again(params: Any, failure: Failure) -> Generator[Any, Any, Any] | None:
         return more(params) if failure.message == "not so" else None
 
-    return OneRequestOrMoreReply(
+    return OneRequestOrMoreHandler(
         OneRequestOrMore(lambda params: ("wire", {"with": params}), settle, try_again)
     )
 

@@ -18,7 +18,7 @@ from exthost.messages import Reply, Request
 from exthost.session.call import Call
 from exthost.session.effects import Effect, End, Failed, RunHandler, StreamAccepted, WriteFrame
 from exthost.session.phase import Phase
-from exthost.session.replies import GeneratorReply, OneRequestOrMoreReply
+from exthost.session.replies import GeneratorHandler, OneRequestOrMoreHandler
 from tests.session.talking import (
     BOTH,
     BY_ORDER,
@@ -105,7 +105,7 @@ class Talk(RuleBasedStateMachine):
         once = OneRequestOrMore(
             lambda params: ("wire", params), lambda params, result: more(params)
         )
-        call = StubCall("tool", None, OneRequestOrMoreReply(once))
+        call = StubCall("tool", None, OneRequestOrMoreHandler(once))
         self.made.append(call)
         self.perform([WriteFrame(self.conversation.send(call))])
 
@@ -136,7 +136,7 @@ class Talk(RuleBasedStateMachine):
     def answer_a_call(self, data: st.DataObject, acknowledges: bool) -> None:
         if calls := [call for call in self.in_flight() if type(call.id) is int]:
             call = data.draw(st.sampled_from(calls))
-            name = call.params["stream"] if call.on_reply.stream is not None else 0
+            name = call.params["stream"] if call.reply_handler.stream is not None else 0
             result = {"stream": name} if acknowledges else 1
             self.perform(self.conversation.receive_bytes(reply(call.id, result)))
 
@@ -170,8 +170,8 @@ class Talk(RuleBasedStateMachine):
         waiting = [
             call
             for call in self.in_flight()
-            if isinstance(call.on_reply, GeneratorReply)
-            and call.on_reply.is_optional
+            if isinstance(call.reply_handler, GeneratorHandler)
+            and call.reply_handler.is_optional
             and call.id in self.conversation.pending
             and type(call.id) is int
         ]
@@ -217,7 +217,7 @@ class Talk(RuleBasedStateMachine):
             assert self.conversation.phase is Phase.CLOSED
         else:
             assert Counter(self.conversation.calls()) == Counter(self.in_flight())
-            queues = {call.on_reply.stream for call in self.in_flight()}
+            queues = {call.reply_handler.stream for call in self.in_flight()}
             assert self.conversation.streams() <= queues
 
     def teardown(self) -> None:

@@ -38,7 +38,7 @@ from exthost.session.effects import (
     WriteFrame,
 )
 from exthost.session.failures import Violated
-from exthost.session.replies import GeneratorReply
+from exthost.session.replies import GeneratorHandler
 from exthost.spec import Limits, Spec
 from exthost.testing.vector_notation import (
     GarbagePattern,
@@ -324,7 +324,7 @@ class Player:
         """Run a call to its end; return its value or raise how else it ended."""
         self._outcome: list[Any] = []
         self._call = call
-        if call.on_reply.is_simple:
+        if call.reply_handler.is_simple:
             self._perform([WriteFrame(self.conversation.send(call))])
         else:
             self._perform(self.conversation.begin(call))
@@ -371,8 +371,8 @@ class Player:
             assert self._call in self.conversation.end()
             self._outcome.append(Exited("" if broken is None else broken.why))
         elif verb == "silence":
-            handler = self._call.on_reply
-            if isinstance(handler, GeneratorReply) and handler.is_optional:
+            handler = self._call.reply_handler
+            if isinstance(handler, GeneratorHandler) and handler.is_optional:
                 self._perform(self.conversation.continue_without_reply(self._call))
             else:
                 self._perform(self.conversation.abandon(self._call, "timed out"))
@@ -426,7 +426,7 @@ def context(vector: Vector) -> HandshakeContext:
 
 def handshake(player: Player, about: HandshakeContext, script: list[str]) -> Any:
     steps = player.dialect.handshake(about)
-    call = StubCall("the handshake", None, GeneratorReply(steps, limits_each_request=True))
+    call = StubCall("the handshake", None, GeneratorHandler(steps, limits_each_request=True))
     return player.run(call, script)
 
 

@@ -31,7 +31,7 @@ from exthost.session.effects import (
     WriteFrame,
 )
 from exthost.session.phase import PHASES, Phase
-from exthost.session.replies import DELIVER, GeneratorReply, StreamReply
+from exthost.session.replies import DELIVER, GeneratorHandler, StreamHandler
 from exthost.session.stream_queue import StreamQueue
 
 MAX_MESSAGE = 2**20
@@ -112,7 +112,7 @@ class Conversations(RuleBasedStateMachine):
     @rule(what=st.sampled_from(["no JSON", "too long"]), streaming=st.booleans())
     def send_what_cannot_be_sent(self, what: str, streaming: bool) -> None:
         params: Any = object() if what == "no JSON" else "x" * (MAX_MESSAGE + 1)
-        handler = StreamReply(StreamQueue(NAMED, "a")) if streaming else DELIVER
+        handler = StreamHandler(StreamQueue(NAMED, "a")) if streaming else DELIVER
         call = Call("echo", params, handler, 5.0, 0.0)
         try:
             if streaming:
@@ -126,7 +126,7 @@ class Conversations(RuleBasedStateMachine):
     @rule(kind=st.sampled_from([NAMED, NAMELESS]), key=st.sampled_from(["a", "b", 1]))
     def open_stream(self, kind: StreamKind, key: Any) -> None:
         stream = StreamQueue(kind, key)
-        call = Call("open", {"key": key}, StreamReply(stream), 5.0, 0.0)
+        call = Call("open", {"key": key}, StreamHandler(stream), 5.0, 0.0)
         stream.call, stream.params = call, call.params
         (write,) = self.conversation.begin(call)
         assert isinstance(write, WriteFrame)
@@ -150,7 +150,7 @@ class Conversations(RuleBasedStateMachine):
                 return [("end",)]
             late = "late or repeated replies" if id < self.next else "replies to no question"
             return [("count", late)]
-        stream = call.on_reply.stream
+        stream = call.reply_handler.stream
         if refused:
             if stream in self.streams:
                 self.streams.remove(stream)
@@ -237,8 +237,8 @@ class Conversations(RuleBasedStateMachine):
     def give_up(self, data: st.DataObject, twice: bool) -> None:
         number, call = data.draw(st.sampled_from(self.calls))
         self.calls.remove((number, call))
-        if call.on_reply.stream in self.streams:
-            self.streams.remove(call.on_reply.stream)
+        if call.reply_handler.stream in self.streams:
+            self.streams.remove(call.reply_handler.stream)
         effects = self.conversation.abandon(call, "enough")
         if twice:
             assert self.conversation.abandon(call, "enough") == []
@@ -330,7 +330,7 @@ def two_requests() -> Exchanges:
 def test_by_order_a_reply_does_not_answer_a_request_that_was_sent_after_it_was_read() -> None:
     """The reply to the first request causes the second, which the next reply cannot know."""
     conversation = Conversation(BY_ORDER, MAX_MESSAGE)
-    call = Call("both", None, GeneratorReply(two_requests()), 5.0, 0.0)
+    call = Call("both", None, GeneratorHandler(two_requests()), 5.0, 0.0)
     conversation.begin(call)
     replies = [line(id=0, result="one"), line(id=0, result="too early")]
     second, end = conversation.receive(list(replies))
@@ -341,7 +341,7 @@ def test_by_order_a_reply_does_not_answer_a_request_that_was_sent_after_it_was_r
 
 def test_by_order_the_same_replies_in_two_reads_answer_both_requests() -> None:
     conversation = Conversation(BY_ORDER, MAX_MESSAGE)
-    call = Call("both", None, GeneratorReply(two_requests()), 5.0, 0.0)
+    call = Call("both", None, GeneratorHandler(two_requests()), 5.0, 0.0)
     conversation.begin(call)
     conversation.receive([line(id=0, result="one")])
     (completed,) = conversation.receive([line(id=0, result="two")])

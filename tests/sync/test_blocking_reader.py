@@ -28,7 +28,7 @@ from exthost.process.stdout_reader import StdoutReader
 from exthost.session import blocking_reader
 from exthost.session.blocking_reader import BlockingReader
 from exthost.session.call import Call
-from exthost.session.replies import GeneratorReply
+from exthost.session.replies import GeneratorHandler
 from exthost.sync.sync_extension import SyncExtension
 from exthost.trace.record import TraceRecord
 from exthost.wire.framing import Bytes
@@ -384,7 +384,7 @@ def test_a_call_of_several_requests_is_left_to_the_event_loop(never_unused: None
         loan = lend(ext)
         reading = ext.target.queue.sessions[0].blocking_reader
         assert reading is not None
-        call = Call("echo", 1, GeneratorReply(steps()), SECONDS, 0.0)
+        call = Call("echo", 1, GeneratorHandler(steps()), SECONDS, 0.0)
         assert reading.read_reply(call, 0) is blocking_reader.NO_REPLY
         assert reader_of(ext).loan is loan and not loan.is_over
 

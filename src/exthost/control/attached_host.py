@@ -184,10 +184,10 @@ class AttachedHost:
         self, name: str, *, capability: str = "", ask_all: bool = False
     ) -> RegisteredTool:
         """Return the tool of this name, as `Host.find_tool` does."""
-        extension, own_name = await self._locate(name, capability, ask_all=ask_all)
+        extension, tool_name = await self._locate(name, capability, ask_all=ask_all)
         for is_second_try in (False, True):
             for tool in self._tools.values():
-                if (tool.extension, tool.tool) == (extension, own_name):
+                if (tool.extension, tool.tool) == (extension, tool_name):
                     return tool
             if not is_second_try:
                 await self.refresh()

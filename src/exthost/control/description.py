@@ -99,9 +99,8 @@ def _without_none(settings: Limits | Restart) -> dict[str, Any]:
 def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
     """Return the tools of the extension `name`, or of all extensions if it is "".
 
-    `not_asked` in the result lists the extensions whose tools are unknown (`is_silent`), because
-    they were not started yet. `failed` lists the errors of the extensions that are not ready
-    because of an error.
+    `not_asked` in the result lists the extensions whose tools are unknown, because they were not
+    started yet. `failed` lists the errors of the extensions that are not ready because of an error.
     """
     extensions = [host[name]] if name else host.extensions
     return {
@@ -120,7 +119,7 @@ def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
             for tool in host.tools.values()
             if not name or tool.extension == name
         ],
-        "not_asked": [extension.id for extension in extensions if extension.is_silent],
+        "not_asked": [extension.id for extension in extensions if extension.is_offer_unknown],
         "failed": [
             extension.cause.as_dict() for extension in extensions if extension.cause is not None
         ],

@@ -22,9 +22,9 @@ from exthost.offer import Tool
 from exthost.schema import Checker
 from exthost.session.replies import (
     DELIVER,
-    GeneratorReply,
-    MapResult,
-    OneRequestOrMoreReply,
+    GeneratorHandler,
+    MapResultHandler,
+    OneRequestOrMoreHandler,
     ReplyHandler,
 )
 from exthost.spec import Limits, Spec
@@ -192,12 +192,14 @@ class CallFactory:
         `limit` is the configured limit."""
         if isinstance(operation, OneRequest):
             method, wire_params = operation.request(params)
-            reply_handler = DELIVER if operation.result is None else MapResult(operation.result)
+            reply_handler = (
+                DELIVER if operation.result is None else MapResultHandler(operation.result)
+            )
             return method, wire_params, reply_handler, limit
         if isinstance(operation, OneRequestOrMore):
-            return name, params, OneRequestOrMoreReply(operation), limit
+            return name, params, OneRequestOrMoreHandler(operation), limit
         limits_each = is_default and self._limits_each_request
-        handler = GeneratorReply(operation(params), limits_each_request=limits_each)
+        handler = GeneratorHandler(operation(params), limits_each_request=limits_each)
         return name, params, handler, limit
 
     def prepare(self, tool: Tool) -> PreparedTool:
@@ -228,5 +230,5 @@ def _make_shared_handler(operation: Operation | None) -> ReplyHandler | None:
     """Return a handler that all calls of this operation can share; None if each call needs its
     own handler."""
     if isinstance(operation, OneRequest):
-        return DELIVER if operation.result is None else MapResult(operation.result)
-    return OneRequestOrMoreReply(operation) if isinstance(operation, OneRequestOrMore) else None
+        return DELIVER if operation.result is None else MapResultHandler(operation.result)
+    return OneRequestOrMoreHandler(operation) if isinstance(operation, OneRequestOrMore) else None

@@ -71,7 +71,7 @@ class CallOutcomes:
     ) -> None:
         self._extension = extension
         self._bus = bus
-        self._listeners = bus.kinds  # empty most of the time, so this is the cheapest test
+        self._listeners = bus.listeners  # empty most of the time, so this is the cheapest test
         self._now = now
         self._wakes = wakes
         self._results = 0  # counted on the loop's thread

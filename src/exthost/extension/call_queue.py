@@ -26,7 +26,7 @@ from exthost.session.awaitable_call import WakeBatch
 from exthost.session.call import Call
 from exthost.session.effects import Completions
 from exthost.session.failures import used_after_fork_error
-from exthost.session.replies import GeneratorReply
+from exthost.session.replies import GeneratorHandler
 from exthost.session.session import Session
 
 ErrorFactory = Callable[[str], ExthostError]
@@ -65,7 +65,7 @@ class CallQueue:
         `retry_once`: a call whose process died is sent once more."""
         self.extension = extension
         self.bus = bus
-        self._listeners = bus.kinds  # empty most of the time, so this is the cheapest test
+        self._listeners = bus.listeners  # empty most of the time, so this is the cheapest test
         self.loop = loop
         # asyncio's `loop.time` is time.monotonic; calling it directly is faster and thread-safe.
         is_monotonic = is_shared or isinstance(loop, asyncio.BaseEventLoop)
@@ -118,7 +118,7 @@ class CallQueue:
         if session is None:
             self._enqueue(call)
         else:
-            session.start(call)
+            session.send_call(call)
         if call.deadline < self.deadlines.next_at:
             self.deadlines.set(call.deadline)
         if self._listeners and CallStarted in self._listeners:
@@ -128,12 +128,12 @@ class CallQueue:
         """Like `submit`, but from any thread. The caller enforces the deadline itself."""
         # A call of several requests goes through the loop's thread: between two requests nothing is
         # in flight, and another thread could mistake that for a free process.
-        may_send_here = call.on_reply.is_simple and not self.is_serial
+        may_send_here = call.reply_handler.is_simple and not self.is_serial
         session = self._choose(call) if may_send_here else None
         if session is None:
             self._enqueue(call)
         else:
-            session.start(call)
+            session.send_call(call)
         if self._listeners and CallStarted in self._listeners:
             self.loop.call_soon_threadsafe(self.outcomes.publish_started, call)
 
@@ -202,7 +202,7 @@ class CallQueue:
 
     def _start_waiting(self, session: Session, call: Call) -> None:
         try:
-            session.start(call)
+            session.send_call(call)
         except ExthostError as error:
             self.fail(call, error)
 
@@ -353,8 +353,8 @@ class CallQueue:
                 session.abandon(call, "no reply came")
                 self._record_end_and_pump(session)
             return
-        handler = call.on_reply
-        if isinstance(handler, GeneratorReply) and handler.is_optional and session is not None:
+        handler = call.reply_handler
+        if isinstance(handler, GeneratorHandler) and handler.is_optional and session is not None:
             session.continue_without_reply(call)
             return
         error = timeout_error(self.extension, call, has_process=bool(self.sessions))

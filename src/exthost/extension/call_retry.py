@@ -4,7 +4,7 @@ the caller gets."""
 from exthost.errors import CallFailed, ExthostError
 from exthost.session.call import Call
 from exthost.session.failures import failed_twice_error
-from exthost.session.replies import GeneratorReply
+from exthost.session.replies import GeneratorHandler
 
 
 def may_resend(call: Call) -> bool:
@@ -13,10 +13,10 @@ def may_resend(call: Call) -> bool:
     The call may be sent again if it was sent only once, consists of a single request, and no part
     of its reply has come. An operation of several requests may already have changed something.
     """
-    handler = call.on_reply
+    handler = call.reply_handler
     stream = handler.stream
     has_no_reply = stream is None or not (stream.delivered or stream.acknowledged)
-    is_single_request = not isinstance(handler, GeneratorReply)
+    is_single_request = not isinstance(handler, GeneratorHandler)
     return has_no_reply and is_single_request and call.first_error is None and not call.ended
 
 

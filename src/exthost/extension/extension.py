@@ -60,9 +60,9 @@ class Extension(FacetAttributes):
         handlers: Mapping[str, Handler] = MappingProxyType({}),
         environ: Mapping[str, str] | None = None,
         on_change: Callable[[], None] | None = None,
-        objection: Callable[[], Refused | None] | None = None,
-        vet: Callable[[Offer], None] | None = None,
-        attend: Callable[[Session], Mapping[str, Handler]] | None = None,
+        find_refusal: Callable[[], Refused | None] | None = None,
+        check_offer: Callable[[Offer], None] | None = None,
+        session_handlers: Callable[[Session], Mapping[str, Handler]] | None = None,
         spawn: Spawn = Child,
         shared: bool = False,
         replaces: bool = False,
@@ -70,19 +70,17 @@ class Extension(FacetAttributes):
     ) -> None:
         """Create an extension that is not started.
 
-        handlers   answer requests of the extension to the host, by method
-        environ    the host's environment variables; None means those of this process
-        on_change  called when the state or the tools have changed
-        objection  returns the reason why the host must not start the extension, or None; called
-                   each time the requirements are checked (`admit`)
-        vet        raises if the offer (tools, hooks, capabilities) of a new process conflicts with
-                   another extension
-        attend     called with each new session; returns further handlers for its requests, over
-                   which `handlers` take precedence
-        spawn      executes a launch plan; tests pass a substitute for a process
-        shared     whether calls come from several threads
-        replaces   whether it replaces another extension: it publishes no change before `take_over`
-        traffic    the recorder of messages, shared by the extensions of a host
+        handlers          answer requests of the extension to the host, by method
+        environ           the host's environment variables; None means those of this process
+        on_change         called when the state or the tools have changed
+        find_refusal      returns why the host must not start the extension, or None; called each
+                          time the requirements are checked (`admit`)
+        check_offer       raises if the offer of a new process conflicts with another extension
+        session_handlers  returns further handlers for a new session; `handlers` take precedence
+        spawn             executes a launch plan; tests pass a substitute for a process
+        shared            whether calls come from several threads
+        replaces          whether it replaces another one, and is silent until `take_over`
+        traffic           the recorder of messages, shared by the extensions of a host
         """
         loop = asyncio.get_running_loop()
         limits = resolve_limits(spec, dialect)
@@ -98,9 +96,9 @@ class Extension(FacetAttributes):
             limits,
             handlers=handlers,
             environ=environ,
-            vet=vet,
-            objection=objection,
-            attend=attend,
+            check_offer=check_offer,
+            find_refusal=find_refusal,
+            session_handlers=session_handlers,
             spawn=spawn,
             traffic=traffic,
         )
@@ -248,7 +246,9 @@ class Extension(FacetAttributes):
 
     def _require_ready(self) -> None:
         if self._status.state is not State.READY:
-            raise self.absence("it")  # errors read "it is not available: the extension is …"
+            raise self.not_running_error(
+                "it"
+            )  # errors read "it is not available: the extension is …"
 
     def hold(self) -> AbstractContextManager[None]:
         """Prevent `limits.idle` from ending the extension inside a block: `with ext.hold(): …`."""
@@ -381,7 +381,7 @@ class Extension(FacetAttributes):
         return self._status.offer_is_known and tool in self._status.tools
 
     @property
-    def is_silent(self) -> bool:
+    def is_offer_unknown(self) -> bool:
         """Whether the offer becomes known only when the extension is started."""
         return not self._status.tools and self.calls.may_offer_more
 
@@ -390,7 +390,7 @@ class Extension(FacetAttributes):
         """Whether the extension must be started to find out if it has hooks."""
         return self.calls.may_have_hooks
 
-    def absence(self, what: str) -> ExthostError:
+    def not_running_error(self, what: str) -> ExthostError:
         """Return the error that says why `what` (a method or tool) cannot be called now."""
         return self._supervisor.not_running_error(what)
 

@@ -55,7 +55,7 @@ Spawn = Callable[[LaunchPlan, str], ChildProcess | Awaitable[ChildProcess]]
 class Starter:
     """The settings and functions that all starts of one extension share.
 
-    handlers, vet, objection, attend, environ, spawn and traffic are parameters of `Extension`.
+    The parameters without a line here are those of `Extension`.
 
     spec             how the extension is configured: its command, variables, limits and so on
     admission        the result of the checks before the start; None until `admit` was called
@@ -71,12 +71,12 @@ class Starter:
 
     __slots__ = (
         "_environ",
-        "_objection",
+        "_find_refusal",
         "_traffic",
         "_weaknesses",
         "admission",
         "argv",
-        "attend",
+        "check_offer",
         "dialect",
         "handlers",
         "last_offer",
@@ -84,11 +84,11 @@ class Starter:
         "on_new_process",
         "on_tools_listed",
         "queue",
+        "session_handlers",
         "spawn",
         "spec",
         "tools_digest",
         "uses_fallback",
-        "vet",
     )
 
     def __init__(
@@ -100,9 +100,9 @@ class Starter:
         *,
         handlers: Mapping[str, Handler],
         environ: Mapping[str, str] | None,
-        vet: Callable[[Offer], None] | None,
-        objection: Callable[[], Refused | None] | None = None,
-        attend: Callable[[Session], Mapping[str, Handler]] | None = None,
+        check_offer: Callable[[Offer], None] | None,
+        find_refusal: Callable[[], Refused | None] | None = None,
+        session_handlers: Callable[[Session], Mapping[str, Handler]] | None = None,
         spawn: Spawn = Child,
         traffic: Traffic | None = None,
     ) -> None:
@@ -111,8 +111,8 @@ class Starter:
         self.queue = queue
         self.limits = limits
         self.handlers = handlers
-        self.vet = vet
-        self.attend = attend
+        self.check_offer = check_offer
+        self.session_handlers = session_handlers
         self.spawn = spawn
         self._traffic = traffic
         if traffic is not None:
@@ -125,7 +125,7 @@ class Starter:
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = lambda _: None
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
         self._environ = environ
-        self._objection = objection
+        self._find_refusal = find_refusal
         self._weaknesses: tuple[tuple[str, str], ...] = ()
 
     def environ(self) -> Mapping[str, str]:
@@ -134,9 +134,9 @@ class Starter:
 
     def admit(self) -> None:
         """Run the checks before a start. Raises Refused if a check fails or cannot be run."""
-        objection = self._objection() if self._objection is not None else None
-        if objection is not None:
-            raise objection
+        refusal = self._find_refusal() if self._find_refusal is not None else None
+        if refusal is not None:
+            raise refusal
         try:
             self.admission = admit(self.spec, self.dialect, self.environ())
         except ExthostError:
@@ -352,13 +352,13 @@ class Start:
             spawned = starter.spawn(launch.plan, starter.spec.id)
         child = await self._wait_for_node(spawned) if isinstance(spawned, Awaitable) else spawned
         child.start_watchdog(queue.loop.call_soon_threadsafe)
-        if Spawned in queue.bus.kinds:
+        if Spawned in queue.bus.listeners:
             # The system may have refused the planned cgroup: what is enforced is then less.
             lacks_cgroup = launch.plan.group is not None and not child.has_cgroup
             enforced = (starter.prepared() if lacks_cgroup else launch).enforced
             argv = launch.plan.argv
             queue.bus.publish(Spawned(starter.spec.id, child.pid, argv, enforced, child.node))
-        handlers = dict(starter.handlers) if starter.attend is not None else starter.handlers
+        handlers = starter.handlers if starter.session_handlers is None else dict(starter.handlers)
         session = Session(
             child,
             starter.dialect,
@@ -374,9 +374,9 @@ class Start:
             advise = partial(suggest_grant_to_tool, wrapper, launch.enforced)
             session.diagnostics.suggest_grant = advise
         starter.follow(session)
-        if starter.attend is not None and isinstance(handlers, dict):
+        if starter.session_handlers is not None and isinstance(handlers, dict):
             # Before the loop reads any byte, because the first message may be a request.
-            handlers |= {**starter.attend(session), **starter.handlers}
+            handlers |= {**starter.session_handlers(session), **starter.handlers}
         self.session = session
         self.tool_refresh = ToolRefresh(session, starter.check_tools, starter.on_tools_listed)
         session.on_stale_offer = self.tool_refresh.request
@@ -385,8 +385,8 @@ class Start:
             context = replace(launch.context, last_offer=starter.last_offer)
             self.offer = await shake_hands(session, context, fallback=starter.uses_fallback)
             tools_digest = starter.check_tools(self.offer.tools)
-            if starter.vet is not None:
-                starter.vet(self.offer)
+            if starter.check_offer is not None:
+                starter.check_offer(self.offer)
             for steps in starter.on_new_process:
                 await run_initial_steps(session, steps())
         except BaseException as error:

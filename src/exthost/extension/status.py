@@ -141,7 +141,7 @@ class Status:
         self._publish_tools(old_tools)
 
     def _publish_state(self, old_state: State, reason: str) -> None:
-        if self.publishes_changes and StateChanged in self._bus.kinds:
+        if self.publishes_changes and StateChanged in self._bus.listeners:
             self._bus.publish(StateChanged(self._id, old_state.value, self.state.value, reason))
 
     def _log_trouble(self, old_state: State, reason: str) -> None:
@@ -158,7 +158,7 @@ class Status:
         _state_log.log(level, "[%s] %s: %s%s%s", self._id, self.state.value, reason, code, help)
 
     def _publish_tools(self, old_tools: Mapping[str, Tool]) -> None:
-        if not self.publishes_changes or OfferChanged not in self._bus.kinds:
+        if not self.publishes_changes or OfferChanged not in self._bus.listeners:
             return
         tools = self.tools
         added = tuple(sorted(tools.keys() - old_tools.keys()))

@@ -250,7 +250,7 @@ class _Sink:
         if self.lost & (self.lost - 1) == 0:
             message = "%d events were not forwarded so far, the last because: %s"
             _log.warning(f"[%s] {message}", self.extension.id, self.lost, reason)
-        if SinkFailed in self._bus.kinds:
+        if SinkFailed in self._bus.listeners:
             self._bus.publish(SinkFailed(self.extension.id, reason, self.lost))
 
     async def close(self) -> None:

@@ -21,7 +21,7 @@ _FIXED_FIELDS = frozenset(
     ("tool_name", "tool", "extension_id", "context", "agent_id", "session_id", "duration_ms")
 )
 
-Call = Callable[[Any], Awaitable[ToolResult]]
+CallTool = Callable[[Any], Awaitable[ToolResult]]
 """A function that calls the tool with the given arguments. If the tool replies with an error, the
 function returns a result that contains the error."""
 
@@ -39,7 +39,7 @@ class HookedCall:
         self._context = context
         self._failed_open: tuple[HookFailure, ...] = ()
 
-    async def run(self, arguments: Any, call: Call) -> ToolResult:
+    async def run(self, arguments: Any, call: CallTool) -> ToolResult:
         """Run the hooks and the call, and return the result, also one that is marked as an error.
 
         Raises Refused if a hook stops the call, and CallFailed for an error reply.

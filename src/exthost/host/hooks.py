@@ -5,8 +5,8 @@ accepts the event. The extension with the lowest priority number is called first
 numbers the order of the host decides. Each extension gets the event with the changes (`override`)
 of those that were called earlier.
 
-Before an event, the first extension that aborts it stops it, and `Outcome` has the extension and
-its reason. If an extension requests a confirmation, the event is stopped unless a person agrees.
+Before an event, the first extension that aborts it stops it, and `HookOutcome` has the extension
+and its reason. If one requests a confirmation, the event is stopped unless a person agrees.
 After an answer that is marked `final`, no further extension of the same dialect is called; it is
 the rule of one dialect, and does not keep those of others from judging. After an event nothing can
 be stopped; an abort is then logged as a warning.
@@ -21,8 +21,8 @@ hook. If the hook still fails, or if there are too many handlers to call it, the
 unless the config says otherwise (`hook_policy`). A hook that cannot block does not wait for a
 restart: if its extension is neither ready nor unstarted, it counts as failed. The event goes on.
 
-Every failure is in the `Outcome`, on the event bus (`HookFailed`), and in the log. A handler beyond
-the limit whose hook need not be called is only logged, once.
+Every failure is in the `HookOutcome`, on the event bus (`HookFailed`), and in the log. A handler
+beyond the limit whose hook need not be called is only logged, once.
 
 The module is the same for every dialect: each dialect translates the replies of its hooks into
 `HookAnswer`. `decision`, `replacement` and `extra` of an answer are passed on unchanged.
@@ -46,7 +46,7 @@ from exthost.offer import Offer
 from exthost.spec import Spec
 from exthost.wire import jsontext
 
-__all__ = ["MAX_HANDLERS", "Confirm", "Confirmation", "Hooked", "Hooks", "Outcome"]
+__all__ = ["MAX_HANDLERS", "Confirm", "Confirmation", "Hooked", "Hooks", "HookOutcome"]
 
 _log = logging.getLogger("exthost.hooks")
 
@@ -93,7 +93,7 @@ Confirm: TypeAlias = Callable[[Confirmation], Awaitable[bool]]
 """Asks a person, and returns the answer. Any value but True means no."""
 
 
-class Outcome(NamedTuple):
+class HookOutcome(NamedTuple):
     """The combined answers of all handlers (the extensions that were called).
 
     event        the event, with the changes of the handlers
@@ -165,13 +165,13 @@ class Hooks:
         *,
         timeout: float | None = None,
         fixed_fields: Collection[str] = (),
-    ) -> Outcome:
+    ) -> HookOutcome:
         """Call every handler of the hook `name`, and return the outcome. A handler that fails does
         not raise. `timeout` is in seconds, for each handler. `fixed_fields` are the fields of the
         event that no handler may change, so that later ones judge what will really happen."""
         if timeout is not None:  # a mistake of the caller is no failure of a handler
             check_timeout(timeout)
-        outcome = Outcome(dict(event))
+        outcome = HookOutcome(dict(event))
         is_after = name.startswith("after_")
         await self._start_with_unknown_hooks()
         final_dialects: set[str] = set()  # dialects whose chain of handlers has ended
@@ -229,11 +229,11 @@ class Hooks:
         self,
         handler: Hooked,
         name: str,
-        outcome: Outcome,
+        outcome: HookOutcome,
         changed_by: str,
         timeout: float | None,
         fixed_fields: Collection[str],
-    ) -> Outcome:
+    ) -> HookOutcome:
         """Let a handler judge the event as the extension `changed_by` changed it afterwards, and
         return the outcome. The handler may stop the event. If it would change the event, it has
         failed: the others have not judged that change, and there would be no end to it."""
@@ -258,8 +258,8 @@ class Hooks:
         return outcome
 
     def _add_failure(
-        self, outcome: Outcome, handler: Hooked, name: str, error: ExthostError, began: float
-    ) -> Outcome:
+        self, outcome: HookOutcome, handler: Hooked, name: str, error: ExthostError, began: float
+    ) -> HookOutcome:
         """Report that a handler failed, and return the outcome with the failure, which stops the
         event unless the hook fails open. `began` is the time at which the handler was called."""
         if name not in handler.offer.hooks and not is_distrusted(handler):
@@ -303,7 +303,7 @@ class Hooks:
         outcome = "refused" if is_closed else "passed over"
         consequence = "is stopped" if is_closed else "goes on"
         _log.warning("[%s] %s failed, the event %s: %s", id, name, consequence, error.message)
-        if self._bus is not None and HookFailed in self._bus.kinds:
+        if self._bus is not None and HookFailed in self._bus.listeners:
             context = event.get("context", EMPTY_MAPPING)
             tool_name = event.get("tool_name") or ""
             self._bus.publish(
@@ -377,7 +377,7 @@ def _changes_event(answer: HookAnswer, event: Mapping[str, Any]) -> bool:
         return True
 
 
-def _add_answer(outcome: Outcome, id: str, answer: HookAnswer) -> Outcome:
+def _add_answer(outcome: HookOutcome, id: str, answer: HookAnswer) -> HookOutcome:
     """Return the outcome with the answer of the extension `id` added."""
     outcome = outcome._replace(
         event={**outcome.event, **answer.override},

@@ -338,7 +338,7 @@ class Host:
         """
         check_name(model, "a model")
         extension = self[model.partition(":")[0]]
-        if extension.is_silent:
+        if extension.is_offer_unknown:
             await extension.start()
         provider = extension.facet(ModelProvider)
         complete = partial(provider.complete, model, tools=tools, **options)
@@ -395,5 +395,5 @@ class Host:
 
     def _on_extensions_changed(self) -> None:
         self.hooks.index.mark_stale()
-        if ToolsChanged in self.events.kinds:
+        if ToolsChanged in self.events.listeners:
             self.events.publish(ToolsChanged())

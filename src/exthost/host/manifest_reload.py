@@ -95,7 +95,7 @@ class ManifestReloader:
             note = await self._reload(spec, change)
         level = logging.WARNING if change.kind in ("invalid", "removed") else logging.INFO
         _changes_log.log(level, "[%s] manifest %s: %s (%s)", id, change.kind, change.path, note)
-        if ManifestChanged in self._bus.kinds:
+        if ManifestChanged in self._bus.listeners:
             self._bus.publish(ManifestChanged(id, change.path, change.kind, note))
 
     async def _reload(self, spec: Spec, change: Change) -> str:

@@ -1,6 +1,6 @@
 """One live conversation with one child process of an extension.
 
-`Session.start` passes a call to `Conversation.send`, which encodes its request for the child's
+`Session.send_call` passes a call to `Conversation.send`, which encodes its request for the child's
 stdin. `Conversation.receive` decodes what the child writes, and returns effects (values that say
 what is to be done), which the session performs. The call queue (`exthost.extension.call_queue`)
 owns the calls. In this package "the child" is that process, and a dialect is the protocol that it

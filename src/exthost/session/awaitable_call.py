@@ -114,11 +114,11 @@ class AwaitableCall(Call):
     task_context: Context | None = None
 
     def __init__(
-        self, method: str, params: Any, on_reply: ReplyHandler, timeout: float, queue: Queue
+        self, method: str, params: Any, reply_handler: ReplyHandler, timeout: float, queue: Queue
     ) -> None:
         self.method = method
         self.params = params
-        self.on_reply = on_reply
+        self.reply_handler = reply_handler
         self.timeout = timeout
         self.started_at = now = queue.now()
         self.deadline = now + timeout

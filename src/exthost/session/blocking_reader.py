@@ -103,7 +103,7 @@ class BlockingReader:
         """Read the reply to this call, end the call, and return its value. Return NO_REPLY if no
         reply came in this time, or if the event loop will end the call."""
         loan = self._reader.loan
-        if loan is None or not call.on_reply.is_simple:
+        if loan is None or not call.reply_handler.is_simple:
             return NO_REPLY
         if loan.turn.acquire(False):
             try:
@@ -127,7 +127,7 @@ class BlockingReader:
         is_one_line = data.find(b"\n") == len(data) - 1
         if not is_one_line or len(data) > self._conversation.max_message:
             return NO_REPLY
-        handler = call.on_reply
+        handler = call.reply_handler
         try:
             message = self._decode(data)
             if type(message) is not tuple or message[0] != call.id or not handler.is_simple:

@@ -37,13 +37,13 @@ class Call:
         self,
         method: str,
         params: Any,
-        on_reply: ReplyHandler,
+        reply_handler: ReplyHandler,
         timeout: float,
         now: float,
     ) -> None:
         self.method = method
         self.params = params
-        self.on_reply = on_reply
+        self.reply_handler = reply_handler
         self.timeout = timeout
         self.started_at = now  # when the call was accepted
         self.deadline = now + timeout
@@ -85,12 +85,12 @@ class FutureCall(Call):
         self,
         method: str,
         params: Any,
-        on_reply: ReplyHandler,
+        reply_handler: ReplyHandler,
         timeout: float,
         now: float,
         future: Any,
     ) -> None:
-        super().__init__(method, params, on_reply, timeout, now)
+        super().__init__(method, params, reply_handler, timeout, now)
         self.future = future  # an asyncio future, or an object with the same methods
 
     def deliver(self, value: Any) -> None:

@@ -29,12 +29,12 @@ class CallbackCall(Call):
         self,
         method: str,
         params: Any,
-        on_reply: ReplyHandler,
+        reply_handler: ReplyHandler,
         timeout: float,
         queue: Clock,
         on_end: OnEnd,
     ) -> None:
-        super().__init__(method, params, on_reply, timeout, queue.now())
+        super().__init__(method, params, reply_handler, timeout, queue.now())
         self._on_end = on_end
 
     def deliver(self, value: Any) -> None:

@@ -45,7 +45,7 @@ from exthost.session.effects import (
 )
 from exthost.session.operations import Operations
 from exthost.session.phase import PHASES, Phase
-from exthost.session.replies import DELIVER, GeneratorReply, Switch
+from exthost.session.replies import DELIVER, GeneratorHandler, Switch
 from exthost.session.requests import RequestTable
 from exthost.session.stream_queue import StreamQueue
 from exthost.session.stream_table import StreamTable
@@ -120,7 +120,7 @@ class Conversation:
     def begin(self, call: Call) -> list[Effect]:
         """Start a call that is more than a single request: a stream or a generator."""
         effects: list[Effect] = []
-        stream = call.on_reply.stream
+        stream = call.reply_handler.stream
         if stream is None:
             self._operations.run(call, None, effects)
         else:
@@ -184,20 +184,20 @@ class Conversation:
                         continue
                 id, result = message
                 call = pop(id, None)
-                if call is None or not call.on_reply.is_simple:
+                if call is None or not call.reply_handler.is_simple:
                     completed = []
                     self._handle_reply(call, Reply(id, result), effects)
                     continue
-                if call.on_reply is not DELIVER:
+                if call.reply_handler is not DELIVER:
                     try:
-                        result = call.on_reply.on_result(call.params, result)
+                        result = call.reply_handler.on_result(call.params, result)
                     except Exception as error:
                         completed = []
                         effects.append(self._operations.make_failed_effect(call, error))
                         continue
                     if type(result) is Switch:
                         completed = []
-                        call.on_reply = result.handler
+                        call.reply_handler = result.handler
                         self._operations.run(call, None, effects)
                         continue
                 if not completed:
@@ -245,11 +245,11 @@ class Conversation:
         if call is None:
             self._handle_unmatched(reply, effects)
             return
-        handler = call.on_reply
-        if isinstance(handler, GeneratorReply):
+        handler = call.reply_handler
+        if isinstance(handler, GeneratorHandler):
             self._operations.run(call, reply, effects)
         elif handler.stream is not None:
-            self._stream_table.on_reply(call, handler.stream, reply, effects)
+            self._stream_table.reply_handler(call, handler.stream, reply, effects)
         else:
             try:
                 if isinstance(reply, Failure):
@@ -260,7 +260,7 @@ class Conversation:
                 effects.append(self._operations.make_failed_effect(call, error))
             else:
                 if type(value) is Switch:
-                    call.on_reply = value.handler
+                    call.reply_handler = value.handler
                     self._operations.run(call, None, effects)
                 else:
                     effects.append([(call, value)])
@@ -300,8 +300,10 @@ class Conversation:
         id = self._codec.reply_id_in_prefix(skipped.head)
         call = self.pending.pop(id, None) if id is not None else None
         if call is not None:
-            if call.on_reply.stream is not None:
-                self._stream_table.leave(call.on_reply.stream, "its answer was too large", effects)
+            if call.reply_handler.stream is not None:
+                self._stream_table.leave(
+                    call.reply_handler.stream, "its answer was too large", effects
+                )
             effects.append(
                 Failed(call, failures.reply_too_long_error(why, call.method, skipped.head))
             )
@@ -342,7 +344,7 @@ class Conversation:
     def others_wait(self, stream: StreamQueue) -> bool:
         """Return whether another call, or another stream whose queue is not full, waits for output
         of the child."""
-        if any(call.on_reply.stream is not stream for call in self.pending.values()):
+        if any(call.reply_handler.stream is not stream for call in self.pending.values()):
             return True
         return any(not other.is_full for other in self.streams() if other is not stream)
 
@@ -353,11 +355,11 @@ class Conversation:
         end the conversation, because a late reply would match the next call."""
         effects: list[Effect] = []
         was_pending = self.requests.forget(call)
-        handler = call.on_reply
+        handler = call.reply_handler
         if handler.stream is not None:
             self._stream_table.leave(handler.stream, why, effects)
         if was_pending:
-            if isinstance(handler, GeneratorReply):
+            if isinstance(handler, GeneratorHandler):
                 handler.close()
             if self._is_positional:
                 # Now, because the late reply may be in the pipe and must not match another call.

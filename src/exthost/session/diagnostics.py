@@ -228,7 +228,7 @@ class Diagnostics:
                 self._counts = Counter()
             self._counts[DROPPED_LINES] += dropped
             times = self._counts[DROPPED_LINES]
-            if Dropped in self._bus.kinds:
+            if Dropped in self._bus.listeners:
                 self._bus.publish(Dropped(self.extension, DROPPED_LINES, times))
             self._pass_on("stderr", logging.WARNING, f"dropped: {DROPPED_LINES} ({times} so far)")
 
@@ -238,7 +238,7 @@ class Diagnostics:
         return lines
 
     def _pass_on(self, source: str, level: int, text: str) -> None:
-        if LogLine in self._bus.kinds:
+        if LogLine in self._bus.listeners:
             self._bus.publish(LogLine(self.extension, source, level, text))
         if _log.isEnabledFor(level):
             _log.log(level, "[%s] %s", self.extension, text)
@@ -261,7 +261,7 @@ class Diagnostics:
         if self._counts is None:
             self._counts = Counter()
         times = self._counts[name] = self._counts[name] + 1
-        if Dropped in self._bus.kinds:
+        if Dropped in self._bus.listeners:
             self._bus.publish(Dropped(self.extension, name, times))
         is_logged = times <= MAX_LOGGED_SINGLY or not times & (times - 1)  # a power of two
         if warning and is_logged:

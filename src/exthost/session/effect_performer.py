@@ -222,7 +222,7 @@ class EffectPerformer:
 
     def _perform_subscription_ended(self, effect: SubscriptionEnded) -> None:
         if self._subscriptions is not None and self._conversation.phase is not Phase.DRAINING:
-            self._subscriptions.on_reply(*effect)
+            self._subscriptions.reply_handler(*effect)
 
     def _perform_stray(self, effect: Stray) -> None:
         self._diagnostics.stray(*effect)

@@ -14,7 +14,7 @@ from exthost.messages import Message, Notification, Request
 from exthost.session.call import Call, FutureCall
 from exthost.session.call_owner import CallOwner
 from exthost.session.outbound_hold import OutboundHold
-from exthost.session.replies import DELIVER, GeneratorReply
+from exthost.session.replies import DELIVER, GeneratorHandler
 
 # The time limit of requests whose reply is not needed, such as a cancellation.
 _UNAWAITED_SECONDS = 30.0
@@ -23,7 +23,7 @@ _UNAWAITED_SECONDS = 30.0
 class CallSender(Protocol):
     """The part of the session that internal calls use."""
 
-    def start(self, call: Call) -> None: ...
+    def send_call(self, call: Call) -> None: ...
     def send(self, message: Message) -> None: ...
 
 
@@ -61,12 +61,12 @@ class InternalCalls:
 
         `limits_each_request`: the timeout applies to each request and not to the whole call.
         """
-        handler = GeneratorReply(steps, limits_each_request=limits_each_request)
+        handler = GeneratorHandler(steps, limits_each_request=limits_each_request)
         future = self._owner.loop.create_future()
         call = FutureCall(name, None, handler, timeout, self._owner.now(), future)
         call.internal = True
         try:
-            self._session.start(call)
+            self._session.send_call(call)
         except ExthostError as error:
             call.reject(error)
         else:
@@ -80,7 +80,7 @@ class InternalCalls:
     def _start(self, call: Call) -> bool:
         """Send a call. Return False if it cannot be sent."""
         try:
-            self._session.start(call)
+            self._session.send_call(call)
         except ExthostError:
             return False
         self._owner.watch_deadline(call)

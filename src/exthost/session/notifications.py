@@ -60,14 +60,14 @@ class Notifications:
                 self._handle_progress(meaning, call)
             case OfferStale():
                 self._on_stale_offer()
-        if Noticed in self._bus.kinds:
+        if Noticed in self._bus.listeners:
             extension = self._diagnostics.extension
             self._bus.publish(Noticed(extension, notification.method, notification.params))
 
     def _publish(self, kind: str, version: int, payload: object) -> None:
         """Publish an event under the extension's id in this host, which may differ from the id that
         it uses in its messages."""
-        if ExtensionEvent in self._bus.kinds:
+        if ExtensionEvent in self._bus.listeners:
             extension = self._diagnostics.extension
             self._bus.publish(ExtensionEvent(extension, kind, version, payload))
 
@@ -76,7 +76,7 @@ class Notifications:
             self._diagnostics.count("progress of no call")
             return
         self._extend_deadline(call)
-        if Progressed in self._bus.kinds:
+        if Progressed in self._bus.listeners:
             self._bus.publish(
                 Progressed(
                     self._diagnostics.extension,

@@ -77,7 +77,7 @@ class Observation:
     def send(self, call: Call) -> Frame:
         """Do what `Conversation.send` does, and report the frame to the observer."""
         frame = self._send(call)
-        handler = call.on_reply
+        handler = call.reply_handler
         method = handler.request(call.params)[0] if handler.makes_request else call.method
         self._on_sent(frame, method, call)
         return frame

@@ -36,7 +36,7 @@ from exthost.session.effects import (
     Subscribed,
     WriteFrame,
 )
-from exthost.session.replies import Continue, GeneratorReply
+from exthost.session.replies import Continue, GeneratorHandler
 from exthost.session.requests import RequestTable
 
 _log = logging.getLogger("exthost.session")
@@ -60,8 +60,8 @@ class Operations:
     def run(self, call: Call, received: Any, effects: list[Effect]) -> None:
         """Send a value into the generator of a call, and take the steps that it yields, until it
         waits or ends. The effects of the steps are appended to `effects`."""
-        handler = call.on_reply
-        assert isinstance(handler, GeneratorReply)
+        handler = call.reply_handler
+        assert isinstance(handler, GeneratorHandler)
         try:
             outcome = handler.advance(received)
             while type(outcome) is Continue:
@@ -81,7 +81,7 @@ class Operations:
             effects.append([(call, outcome)])
 
     def _take_step(
-        self, call: Call, handler: GeneratorReply, step: Step, effects: list[Effect]
+        self, call: Call, handler: GeneratorHandler, step: Step, effects: list[Effect]
     ) -> bool:
         """Perform one step of a generator. Return True if the generator must then wait for a reply,
         a notification, or the host's answer."""
@@ -150,7 +150,7 @@ class Operations:
         _log.error("the %s dialect could not read a reply", self._dialect.name, exc_info=error)
         return Failed(call, failures.not_understood_error(error))
 
-    def _retire(self, call: Call, handler: GeneratorReply, effects: list[Effect]) -> None:
+    def _retire(self, call: Call, handler: GeneratorHandler, effects: list[Effect]) -> None:
         """End the process if the call left it unusable. This effect must come before the one that
         ends the call, because the next call may be sent as soon as this call has ended."""
         if handler.retires_process:
@@ -158,7 +158,7 @@ class Operations:
 
 
 def _limit_step(
-    call: Call, handler: GeneratorReply, seconds: float | None, effects: list[Effect]
+    call: Call, handler: GeneratorHandler, seconds: float | None, effects: list[Effect]
 ) -> None:
     """Set the deadline of the next step. With `seconds`, the generator continues after that time
     without a reply; with None, the time limit of the call applies."""

@@ -104,7 +104,7 @@ class ProcessLifetime:
         """Handle the exit of the process; its last output may still be in the pipes."""
         self._loop.remove_reader(self.child.exit_fd)
         status = self.child.see_exit()
-        if Exited in self._bus.kinds:
+        if Exited in self._bus.listeners:
             self._diagnostics.drain_stderr()  # its last lines must be published before its exit
             self._diagnostics.flush()
             pid, node = self.child.pid, self.child.node

@@ -1,11 +1,11 @@
 """Reply handlers: the handler of a call decides what happens with the reply.
 
-    DELIVER                the result ends the call, unchanged
-    MapResult              the result ends the call, mapped by a function
-    OneRequestOrMoreReply  the mapped result ends the call, unless the reply requires more requests;
-                           the call then continues with a generator
-    GeneratorReply         the reply is sent into a generator, which yields what to send next
-    StreamReply            the reply acknowledges or ends a stream
+    DELIVER                  the result ends the call, unchanged
+    MapResultHandler         the result ends the call, mapped by a function
+    OneRequestOrMoreHandler  the mapped result ends the call, unless the reply requires more
+                             requests; the call then continues with a generator
+    GeneratorHandler         the reply is sent into a generator, which yields what to send next
+    StreamHandler            the reply acknowledges or ends a stream
 
 A handler returns the value that ends the call, or raises an ExthostError if the call failed. It
 does no I/O and never waits.
@@ -58,7 +58,7 @@ class ReplyHandler:
 DELIVER = ReplyHandler()
 
 
-class MapResult(ReplyHandler):
+class MapResultHandler(ReplyHandler):
     """Maps the result of a single request."""
 
     __slots__ = ("_map_result",)
@@ -71,7 +71,7 @@ class MapResult(ReplyHandler):
         return self._map_result(result)
 
 
-class OneRequestOrMoreReply(ReplyHandler):
+class OneRequestOrMoreHandler(ReplyHandler):
     """Handles the first reply of an operation that usually needs one request, and sometimes
     more."""
 
@@ -89,17 +89,17 @@ class OneRequestOrMoreReply(ReplyHandler):
             return result
         value = self._finish(params, result)
         if type(value) is GeneratorType:
-            return Switch(GeneratorReply(value))
+            return Switch(GeneratorHandler(value))
         return value
 
     def on_failure(self, method: str, params: Any, failure: Failure) -> Any:
         steps = None if self._on_failure is None else self._on_failure(params, failure)
         if steps is None:
             raise call_failed_error(failure, method)
-        return Switch(GeneratorReply(steps))
+        return Switch(GeneratorHandler(steps))
 
 
-class GeneratorReply(ReplyHandler):
+class GeneratorHandler(ReplyHandler):
     """Runs a generator of a dialect: each reply is sent into it, and its return value ends the
     call. One object serves one call."""
 
@@ -128,10 +128,10 @@ class GeneratorReply(ReplyHandler):
 class Switch(NamedTuple):
     """The call continues with this handler, whose generator is started now."""
 
-    handler: GeneratorReply
+    handler: GeneratorHandler
 
 
-class StreamReply(ReplyHandler):
+class StreamHandler(ReplyHandler):
     """Marks the call that opens a stream: the reply acknowledges the stream or ends it."""
 
     __slots__ = ("stream",)

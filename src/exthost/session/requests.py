@@ -68,7 +68,7 @@ class RequestTable:
     def send(self, call: Call) -> Frame:
         """Number the request of a call, keep the call, and return the frame. Raises UsageError if
         the request cannot be encoded."""
-        handler, id, encode = call.on_reply, self.next_id, self._encode_request
+        handler, id, encode = call.reply_handler, self.next_id, self._encode_request
         method, params = call.method, call.params
         if handler.makes_request:
             method, params = handler.request(params)

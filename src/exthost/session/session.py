@@ -178,7 +178,7 @@ class Session:
 
     # -- sending -----------------------------------------------------------------------------
 
-    def start(self, call: Call) -> None:
+    def send_call(self, call: Call) -> None:
         """Send a call; the owner gets its outcome. Raises if the call cannot be sent.
 
         A single call is written at once. If only one thread uses the session, and other calls are
@@ -189,7 +189,7 @@ class Session:
         if self._reads_before_sending:
             self._read_before_sending(call.method)
         call.session = self
-        if not call.on_reply.is_simple:
+        if not call.reply_handler.is_simple:
             self.perform(self.conversation.begin(call))
         elif self._is_shared:
             with self.lock:

@@ -13,7 +13,7 @@ from typing import Any, Self
 from exthost.dialects.streams import StreamKind
 from exthost.errors import ExthostError, UsageError
 from exthost.session.call import Call
-from exthost.session.replies import StreamReply
+from exthost.session.replies import StreamHandler
 from exthost.session.stream_queue import STREAM_EVENTS, StreamQueue
 
 
@@ -161,7 +161,7 @@ class StreamCall(Call):
         *,
         from_acknowledgement: bool = False,
     ) -> None:
-        super().__init__(method, params, StreamReply(stream), timeout, now)
+        super().__init__(method, params, StreamHandler(stream), timeout, now)
         self.stream = stream
         self._max_stream_seconds = max_stream_seconds
         self._limit_from_acknowledgement = from_acknowledgement

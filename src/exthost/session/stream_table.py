@@ -116,14 +116,14 @@ class StreamTable:
             else:
                 stream.early_last_event = (decoded.event,)
 
-    def on_reply(
+    def reply_handler(
         self, call: Call, stream: StreamQueue, reply: Reply | Failure, effects: list[Effect]
     ) -> None:
         """Handle the reply to the request that opened a stream."""
         kind, result = stream.kind, None
         try:
             if isinstance(reply, Failure):
-                call.on_reply.on_failure(call.method, call.params, reply)
+                call.reply_handler.on_failure(call.method, call.params, reply)
             else:
                 result = reply.result
                 if kind.ends == "reply":

@@ -28,11 +28,16 @@ class BlockingCall(Call):
     sleeps on a lock, which is cheaper than a condition or an event."""
 
     def __init__(
-        self, method: str, params: Any, on_reply: ReplyHandler, timeout: float, queue: CallQueue
+        self,
+        method: str,
+        params: Any,
+        reply_handler: ReplyHandler,
+        timeout: float,
+        queue: CallQueue,
     ) -> None:
         self.method = method
         self.params = params
-        self.on_reply = on_reply
+        self.reply_handler = reply_handler
         self.timeout = timeout
         self.started_at = now = queue.now()
         self.deadline = now + timeout
@@ -45,7 +50,9 @@ class BlockingCall(Call):
 
     @property
     def has_own_timer(self) -> bool:
-        return self.on_reply.is_simple  # otherwise a request may have its own, shorter time limit
+        return (
+            self.reply_handler.is_simple
+        )  # otherwise a request may have its own, shorter time limit
 
     def deliver(self, value: Any) -> None:
         self._value = value

@@ -150,7 +150,7 @@ class SyncExtension(SyncFacetAttributes):
 
     registered_name = forward_plain(Extension.registered_name)
     knows = forward_plain(Extension.knows)
-    absence = forward_plain(Extension.absence)
+    not_running_error = forward_plain(Extension.not_running_error)
 
     def facet(self, kind: type) -> Any:
         """Return the blocking form of the facet of this class; see `Extension.facet`."""
@@ -221,9 +221,9 @@ class SyncExtension(SyncFacetAttributes):
         return self.target.starts_eagerly
 
     @property
-    def is_silent(self) -> bool:
+    def is_offer_unknown(self) -> bool:
         """Whether its offer is not known before it is started."""
-        return self.target.is_silent
+        return self.target.is_offer_unknown
 
     @property
     def may_have_hooks(self) -> bool:

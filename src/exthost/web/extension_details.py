@@ -29,7 +29,7 @@ def describe(extension: Extension, report: StatusReport, history: History) -> di
         "origin": spec.origin,
         "argv": list(extension.argv),
         "cwd": spec.cwd,
-        "is_silent": extension.is_silent,
+        "is_offer_unknown": extension.is_offer_unknown,
         "capabilities": list(offer.capabilities),
         "hooks": list(offer.hooks or spec.declared_hooks),
         "warnings": list(offer.warnings),

@@ -167,9 +167,9 @@ export class Detail {
     if (about.tools.length === 1) list.querySelector("details").open = true;
     const method = el("details", { class: "tool method" }, el("summary", null, el("strong", null, "Any method"), el("span", { class: "hint" }, "a request in the dialect's own words")));
     method.addEventListener("toggle", () => { if (method.open && method.children.length === 1) method.append(methodPanel(this.name, about.streams)); });
-    const silent = about.is_silent && el("p", { class: "banner" }, "It has not been started: only then is known what it offers.");
+    const silent = about.is_offer_unknown && el("p", { class: "banner" }, "It has not been started: only then is known what it offers.");
     return [silent, about.warnings.map((text) => el("p", { class: "banner" }, text)), about.tools.length > 8 && search, list,
-      !about.tools.length && !about.is_silent && el("p", { class: "hint" }, "It offers no tools."), method].flat();
+      !about.tools.length && !about.is_offer_unknown && el("p", { class: "hint" }, "It offers no tools."), method].flat();
   }
 
   tool(tool) {
