@@ -15,13 +15,10 @@ from exthost.cli.common import (
     refuse_command,
     show_json,
 )
+from exthost.cli.control_verbs import WAIT_SECONDS
 from exthost.control.client import HELLO_SECONDS, ask
 from exthost.control.protocol import Request
 from exthost.errors import CallTimeout, ExthostError, UsageError
-
-# The default time limit. A host waits for calls in flight for limits.stop at most, whose default is
-# shorter.
-WAIT_SECONDS = 120.0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

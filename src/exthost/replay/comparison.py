@@ -12,7 +12,7 @@ from exthost.trace.record import TraceRecord
 from exthost.trace.secrets import HIDDEN
 from exthost.wire import jsontext
 
-__all__ = ["Difference", "MessageComparer", "ValueDifference", "describe"]
+__all__ = ["Difference", "MessageComparer", "ValueDifference", "describe", "match_key"]
 
 # JSON fields whose value is the id of a request. Ids of requests may differ in each session.
 _REQUEST_ID_FIELDS = frozenset({"progressToken", "requestId"})
@@ -159,6 +159,14 @@ def _matches_except_secrets(recorded: str, actual: str) -> bool:
     """Return whether a text is equal to a recorded one, apart from the secrets that were hidden."""
     visible_parts = map(re.escape, recorded.split(HIDDEN))
     return re.fullmatch(".*".join(visible_parts), actual, re.DOTALL) is not None
+
+
+def match_key(record: TraceRecord) -> tuple[Any, ...]:
+    """Return the key by which an actual message is matched with a recorded one: the id of a reply,
+    or the kind and method of any other message."""
+    if record.kind in ("reply", "failure"):
+        return "reply", record.id
+    return record.kind, record.method
 
 
 def describe(record: TraceRecord, with_data: bool = True) -> str:

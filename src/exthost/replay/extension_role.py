@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from exthost.messages import Failure, Id, Message, Noise, Request
-from exthost.replay.comparison import Difference, MessageComparer, describe
+from exthost.replay.comparison import Difference, MessageComparer, describe, match_key
 from exthost.replay.generated_ids import GeneratedIds
 from exthost.replay.script import Script, as_record, make_message
 from exthost.trace.record import TraceRecord
@@ -45,7 +45,7 @@ class ExtensionRole:
         self._done = [False] * len(script.records)  # whether each record was sent or received
         self._first = 0  # the records before this index are done
         self._by_call: dict[Any, deque[int]] = {}  # the indexes of each call's records
-        # The indexes of the host's recorded messages that are not received yet, by `_match_key`.
+        # The indexes of the host's recorded messages that are not received yet, by `match_key`.
         self._expected: dict[Any, deque[int]] = {}
         # The actual id of each request of the host, by its recorded id.
         self._request_ids: dict[Id | None, Id | None] = {}
@@ -57,7 +57,7 @@ class ExtensionRole:
             if call_key is not None:
                 self._by_call.setdefault(call_key, deque()).append(index)
             if record.direction == "sent":
-                self._expected.setdefault(_match_key(record), deque()).append(index)
+                self._expected.setdefault(match_key(record), deque()).append(index)
 
     @property
     def is_over(self) -> bool:
@@ -103,9 +103,9 @@ class ExtensionRole:
 
     def _match(self, actual: TraceRecord) -> int | None:
         """Remove the recorded message that matches from the expected ones, and return its index.
-        This is an equal message, or else the first one with the same `_match_key`. Return None if
+        This is an equal message, or else the first one with the same `match_key`. Return None if
         no recorded message has this key."""
-        candidates = self._expected.get(_match_key(actual))
+        candidates = self._expected.get(match_key(actual))
         if not candidates:
             return None
         for index in list(candidates)[:_MAX_COMPARED]:
@@ -152,14 +152,6 @@ class ExtensionRole:
         record = record._replace(data=self._generated_ids.replace_in(record.data))
         id = self._request_ids.get(record.id, record.id) if is_reply else record.id
         return make_message(record, id)
-
-
-def _match_key(record: TraceRecord) -> tuple[Any, ...]:
-    """Return the key by which an actual message of the host is matched with a recorded one: the id
-    of a reply, or the kind and method of any other message."""
-    if record.kind in ("reply", "failure"):
-        return "reply", record.id
-    return record.kind, record.method
 
 
 def _call_key(record: TraceRecord) -> Any:

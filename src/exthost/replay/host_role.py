@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Any
 
 from exthost.messages import Id, Message, Request
-from exthost.replay.comparison import Difference, MessageComparer, describe
+from exthost.replay.comparison import Difference, MessageComparer, describe, match_key
 from exthost.replay.generated_ids import GeneratedIds
 from exthost.replay.script import Script, as_record, make_message
 from exthost.trace.record import TraceRecord
@@ -28,7 +28,7 @@ class HostRole:
         self._comparer = MessageComparer(self._generated_ids, ignored)
         self._done = [False] * len(self._records)  # whether each record was sent or received
         self._next = 0  # the first record that is not done
-        # The indexes of the extension's messages that are not received yet, by `_match_key`, and
+        # The indexes of the extension's messages that are not received yet, by `match_key`, and
         # then by the number of the call. Messages of one call keep their order; calls may overtake
         # each other.
         self._expected: dict[Any, dict[Any, deque[int]]] = {}
@@ -38,7 +38,7 @@ class HostRole:
         self.compared = 0
         for index, record in enumerate(self._records):
             if record.direction == "received":
-                calls = self._expected.setdefault(_match_key(record), {})
+                calls = self._expected.setdefault(match_key(record), {})
                 calls.setdefault(record.call, deque()).append(index)
 
     @property
@@ -104,17 +104,9 @@ class HostRole:
     def _match(self, actual: TraceRecord) -> "deque[int] | None":
         """Return the queue of the call to which the message belongs: the first queue that begins
         with an equal message, or else the first queue. Return None if no recorded message that is
-        still expected has the same `_match_key`."""
-        queues = [queue for queue in self._expected.get(_match_key(actual), {}).values() if queue]
+        still expected has the same `match_key`."""
+        queues = [queue for queue in self._expected.get(match_key(actual), {}).values() if queue]
         for queue in queues:
             if self._comparer.compare(0, self._records[queue[0]], actual) is None:
                 return queue
         return queues[0] if queues else None
-
-
-def _match_key(record: TraceRecord) -> tuple[Any, ...]:
-    """Return the key by which an actual message of the extension is matched with a recorded one:
-    the id of a reply, or the kind and method of any other message."""
-    if record.kind in ("reply", "failure"):
-        return "reply", record.id
-    return record.kind, record.method
