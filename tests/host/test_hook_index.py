@@ -40,17 +40,19 @@ def test_extensions_are_looked_at_once_until_they_change() -> None:
     owners = [Owner("before"), Owner()]
     index = HookIndex(lambda: owners)
     for _ in range(3):
-        assert index.handlers("before") == (owners[0],) and index.handlers("after") == ()
+        assert (
+            index.extensions_with("before") == (owners[0],) and index.extensions_with("after") == ()
+        )
         assert not index.is_empty and index.with_unknown_hooks == ()
     assert [owner.looks for owner in owners] == [1, 1]
     owners[1].hooks = ("after",)
     index.mark_stale()
-    assert index.handlers("after") == (owners[1],)
+    assert index.extensions_with("after") == (owners[1],)
 
 
 def test_a_hook_that_is_offered_twice_is_called_once() -> None:
     owner = Owner("before", "before")
-    assert HookIndex(lambda: [owner]).handlers("before") == (owner,)
+    assert HookIndex(lambda: [owner]).extensions_with("before") == (owner,)
 
 
 def test_hooks_that_are_not_known_yet_count() -> None:
@@ -66,15 +68,15 @@ def test_a_refused_extension_with_a_pinned_manifest_may_have_any_hook_that_block
     for pins in (Pins(manifest="0" * 64), Pins(package="0" * 64)):
         owner.spec, owner.state = replace(owner.spec, sha256=pins), "refused"
         index.mark_stale()
-        assert index.handlers("before_tool_call") == (other, owner)
-        assert index.handlers("before_message") == (owner,) and not index.is_empty
-        assert index.handlers("after_tool_call") == ()
+        assert index.extensions_with("before_tool_call") == (other, owner)
+        assert index.extensions_with("before_message") == (owner,) and not index.is_empty
+        assert index.extensions_with("after_tool_call") == ()
         owner.state = "ready"
         index.mark_stale()
-        assert index.handlers("before_message") == ()
+        assert index.extensions_with("before_message") == ()
     owner.spec, owner.state = replace(owner.spec, sha256=Pins(program="0" * 64)), "refused"
     index.mark_stale()
-    assert index.handlers("before_message") == ()
+    assert index.extensions_with("before_message") == ()
 
 
 async def test_a_guard_counts_from_its_coming_to_its_going(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from exthost.dialects.calls import HookAnswer
 from exthost.dialects.nexo.dialect import DIALECT
 from exthost.dialects.synaps.dialect import DIALECT as SYNAPS
 from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
-from exthost.host.hooks import MAX_HANDLERS, Confirmation, Hooks
+from exthost.host.hooks import MAX_EXTENSIONS, Confirmation, Hooks
 from exthost.offer import Offer
 from exthost.spec import Spec
 from tests.dialects.requirements import shows
@@ -70,7 +70,7 @@ def test_order_is_by_priority_and_then_by_registration() -> None:
         Fake("d", priority=-1),
         Fake("e", hooks=()),
     ]
-    assert [one.id for one in chain(*fakes).handlers(HOOK)] == ["d", "a", "b", "c"]
+    assert [one.id for one in chain(*fakes).extensions_with(HOOK)] == ["d", "a", "b", "c"]
 
 
 @shows("nexo-hook-02")
@@ -151,11 +151,11 @@ async def test_before_a_handler_is_asked_whatever_its_state_is() -> None:
 
 @shows("nexo-hook-06")
 async def test_a_hook_has_128_handlers_at_most(caplog: pytest.LogCaptureFixture) -> None:
-    fakes = [Fake(f"e{n}") for n in range(MAX_HANDLERS + 2)]
+    fakes = [Fake(f"e{n}") for n in range(MAX_EXTENSIONS + 2)]
     with caplog.at_level(logging.WARNING, "exthost"):
         for _ in range(2):
             await chain(*fakes).run(HOOK, {})
-    assert MAX_HANDLERS == 128
+    assert MAX_EXTENSIONS == 128
     assert fakes[127].seen and not fakes[128].seen and not fakes[129].seen
     assert "e128" in caplog.text and "e129" not in caplog.text  # it is stopped at the first
     outcome = await chain(*fakes).run(HOOK, {})

@@ -120,7 +120,9 @@ def test_tools_run_between_their_hooks_and_hooks_can_be_run_alone(tmp_path: Path
         assert host.run_tool("ext_tool_echo", {"a": 1}).data == {"a": 7}
         outcome = host.hooks.run("before_tool_call", {"arguments": {}})
         assert outcome.event["arguments"] == {"a": 7}
-        assert [type(one) for one in host.hooks.handlers("before_tool_call")] == [SyncExtension]
+        assert [type(one) for one in host.hooks.extensions_with("before_tool_call")] == [
+            SyncExtension
+        ]
         answer = host["g"].run_hook("before_tool_call", {"arguments": {}})
         assert answer.override == {"arguments": {"a": 7}}
 

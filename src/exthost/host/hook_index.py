@@ -58,19 +58,19 @@ class HookIndex(Generic[T]):
         could be bypassed."""
         self._tables = None
 
-    def handlers(self, name: str) -> tuple[T, ...]:
+    def extensions_with(self, name: str) -> tuple[T, ...]:
         """Return the extensions that offer the hook `name`, in the order of their calls: by
         priority, and among equal priorities in the order of the host. If the hook may block an
         event, the last are those that cannot be believed: they do not run, so their hook fails."""
         tables = self._up_to_date()
-        handlers = tables.by_hook.get(name, ())
+        extensions = tables.by_hook.get(name, ())
         if tables.distrusted:
-            handlers += tuple(
+            extensions += tuple(
                 other
                 for other in tables.distrusted
-                if other not in handlers and may_block(other.spec, name)
+                if other not in extensions and may_block(other.spec, name)
             )
-        return handlers
+        return extensions
 
     @property
     def with_unknown_hooks(self) -> tuple[T, ...]:

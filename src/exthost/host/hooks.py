@@ -17,11 +17,11 @@ event. They can stop it; one that would change it now has failed.
 
 **A hook that may block cannot be bypassed.** It is called in every state of its extension: an
 extension that starts at first use is started, and a restart is awaited, within the timeout of the
-hook. If the hook still fails, or if there are too many handlers to call it, the event is stopped,
+hook. If the hook still fails, or if there are too many extensions to call it, the event is stopped,
 unless the config says otherwise (`hook_policy`). A hook that cannot block does not wait for a
 restart: if its extension is neither ready nor unstarted, it counts as failed. The event goes on.
 
-Every failure is in the `HookOutcome`, on the event bus (`HookFailed`), and in the log. A handler
+Every failure is in the `HookOutcome`, on the event bus (`HookFailed`), and in the log. An extension
 beyond the limit whose hook need not be called is only logged, once.
 
 The module is the same for every dialect: each dialect translates the replies of its hooks into
@@ -46,13 +46,13 @@ from exthost.offer import Offer
 from exthost.spec import Spec
 from exthost.wire import jsontext
 
-__all__ = ["MAX_HANDLERS", "Confirm", "Confirmation", "Hooked", "Hooks", "HookOutcome"]
+__all__ = ["MAX_EXTENSIONS", "Confirm", "Confirmation", "Hooked", "Hooks", "HookOutcome"]
 
 _log = logging.getLogger("exthost.hooks")
 
 # The most extensions that are called for one hook. They run one after another before every call, so
 # a larger number is a mistake.
-MAX_HANDLERS = 128
+MAX_EXTENSIONS = 128
 
 # A hook that cannot block is called only in these states, so that it does not wait for a restart.
 _CALLABLE_STATES = ("ready", "discovered", "admitted")
@@ -94,12 +94,12 @@ Confirm: TypeAlias = Callable[[Confirmation], Awaitable[bool]]
 
 
 class HookOutcome(NamedTuple):
-    """The combined answers of all handlers (the extensions that were called).
+    """The combined answers of all extensions that were called.
 
-    event        the event, with the changes of the handlers
+    event        the event, with the changes of the extensions
     aborted_by   the id of the extension that stopped the event, or ""
     reason       why the event was stopped or blocked, or ""
-    decision     the last decision of a handler; but after "block", later decisions are ignored
+    decision     the last decision of an extension; but after "block", later decisions are ignored
     decided_by   the id of the extension that made the decision, or ""
     replacement  what replaces the body of the event, if the decision is "transform"
     injected     the texts to add, joined by blank lines
@@ -121,7 +121,7 @@ class HookOutcome(NamedTuple):
 
     @property
     def stopped(self) -> bool:
-        """Whether the event must not happen: a handler aborted or blocked it."""
+        """Whether the event must not happen: an extension aborted or blocked it."""
         return bool(self.aborted_by) or self.decision == "block"
 
 
@@ -153,10 +153,10 @@ class Hooks:
         handshake."""
         return not self.index.is_empty
 
-    def handlers(self, name: str) -> tuple[Hooked, ...]:
+    def extensions_with(self, name: str) -> tuple[Hooked, ...]:
         """Return the extensions that offer the hook `name`, in the order of their calls, at most
-        MAX_HANDLERS."""
-        return self.index.handlers(name)[:MAX_HANDLERS]
+        MAX_EXTENSIONS."""
+        return self.index.extensions_with(name)[:MAX_EXTENSIONS]
 
     async def run(
         self,
@@ -166,36 +166,36 @@ class Hooks:
         timeout: float | None = None,
         fixed_fields: Collection[str] = (),
     ) -> HookOutcome:
-        """Call every handler of the hook `name`, and return the outcome. A handler that fails does
-        not raise. `timeout` is in seconds, for each handler. `fixed_fields` are the fields of the
-        event that no handler may change, so that later ones judge what will really happen."""
-        if timeout is not None:  # a mistake of the caller is no failure of a handler
+        """Call every extension with the hook `name`, and return the outcome. A hook that fails does
+        not raise. `timeout` is in seconds, for each extension. `fixed_fields` are the fields of the
+        event that no extension may change, so that later ones judge what will really happen."""
+        if timeout is not None:  # a mistake of the caller is no failure of an extension
             check_timeout(timeout)
         outcome = HookOutcome(dict(event))
         is_after = name.startswith("after_")
         await self._start_with_unknown_hooks()
-        final_dialects: set[str] = set()  # dialects whose chain of handlers has ended
+        final_dialects: set[str] = set()  # dialects whose chain of extensions has ended
         judges: list[Hooked] = []  # those that were called and changed nothing
         changed_by, to_ask_again = "", list[Hooked]()  # the last change, and who judged before it
-        for number, handler in enumerate(self.index.handlers(name)):
-            if handler.dialect.name in final_dialects:
+        for number, extension in enumerate(self.index.extensions_with(name)):
+            if extension.dialect.name in final_dialects:
                 continue
-            is_left_out = number >= MAX_HANDLERS
-            if is_left_out and not fails_closed(handler.spec, name, self.policy):
-                self._warn_once(f"{handler.id}: {_too_many_error(handler, name).message}")
+            is_left_out = number >= MAX_EXTENSIONS
+            if is_left_out and not fails_closed(extension.spec, name, self.policy):
+                self._warn_once(f"{extension.id}: {_too_many_error(extension, name).message}")
                 continue
             began = time.monotonic()
             try:
                 if is_left_out:
-                    raise _too_many_error(handler, name)
-                answer = await _call_handler(handler, name, outcome.event, timeout)
+                    raise _too_many_error(extension, name)
+                answer = await _call_hook(extension, name, outcome.event, timeout)
             except ExthostError as error:
-                outcome = self._add_failure(outcome, handler, name, error, began)
+                outcome = self._add_failure(outcome, extension, name, error, began)
                 if outcome.failure is not None:
                     return outcome
                 continue
             if answer is None:
-                judges.append(handler)
+                judges.append(extension)
                 continue
             answer = _without_fields(answer, fixed_fields)
             stop_reason = answer.reason if answer.abort else None
@@ -203,75 +203,75 @@ class Hooks:
                 # The event will not happen, so the changes to it are dropped.
                 answer = answer._replace(override=EMPTY_MAPPING)
             if _changes_event(answer, outcome.event):
-                changed_by, to_ask_again = handler.id, judges.copy()
+                changed_by, to_ask_again = extension.id, judges.copy()
             else:
-                judges.append(handler)
-            outcome = _add_answer(outcome, handler.id, answer)
+                judges.append(extension)
+            outcome = _add_answer(outcome, extension.id, answer)
             if answer.confirm is not None and stop_reason is None and not is_after:
                 stop_reason = await self._ask_person(
-                    handler.id, answer.confirm, name, outcome.event
+                    extension.id, answer.confirm, name, outcome.event
                 )
             if stop_reason is not None:
                 if is_after:
-                    _log.warning("[%s] %s cannot stop what has happened", handler.id, name)
+                    _log.warning("[%s] %s cannot stop what has happened", extension.id, name)
                     continue
-                return outcome._replace(aborted_by=handler.id, reason=stop_reason)
+                return outcome._replace(aborted_by=extension.id, reason=stop_reason)
             if answer.final:
-                final_dialects.add(handler.dialect.name)
-        for handler in to_ask_again:
-            if not outcome.stopped and may_block(handler.spec, name):
+                final_dialects.add(extension.dialect.name)
+        for extension in to_ask_again:
+            if not outcome.stopped and may_block(extension.spec, name):
                 outcome = await self._ask_again(
-                    handler, name, outcome, changed_by, timeout, fixed_fields
+                    extension, name, outcome, changed_by, timeout, fixed_fields
                 )
         return outcome
 
     async def _ask_again(
         self,
-        handler: Hooked,
+        extension: Hooked,
         name: str,
         outcome: HookOutcome,
         changed_by: str,
         timeout: float | None,
         fixed_fields: Collection[str],
     ) -> HookOutcome:
-        """Let a handler judge the event as the extension `changed_by` changed it afterwards, and
-        return the outcome. The handler may stop the event. If it would change the event, it has
+        """Let an extension judge the event as the extension `changed_by` changed it afterwards, and
+        return the outcome. The extension may stop the event. If it would change the event, it has
         failed: the others have not judged that change, and there would be no end to it."""
         began = time.monotonic()
         try:
-            answer = await _call_handler(handler, name, outcome.event, timeout)
+            answer = await _call_hook(extension, name, outcome.event, timeout)
             if answer is None:
                 return outcome
             answer = _without_fields(answer, fixed_fields)
             if not answer.abort and _changes_event(answer, outcome.event):
-                raise _disagreement_error(handler, name, changed_by)
+                raise _disagreement_error(extension, name, changed_by)
         except ExthostError as error:
-            return self._add_failure(outcome, handler, name, error, began)
+            return self._add_failure(outcome, extension, name, error, began)
         stop_reason = answer.reason if answer.abort else None
         if answer.confirm is not None and stop_reason is None:
-            stop_reason = await self._ask_person(handler.id, answer.confirm, name, outcome.event)
+            stop_reason = await self._ask_person(extension.id, answer.confirm, name, outcome.event)
         if stop_reason is not None:
-            return outcome._replace(aborted_by=handler.id, reason=stop_reason)
+            return outcome._replace(aborted_by=extension.id, reason=stop_reason)
         if answer.decision == "block":
             verdict = HookAnswer(decision="block", reason=answer.reason)
-            return _add_answer(outcome, handler.id, verdict)
+            return _add_answer(outcome, extension.id, verdict)
         return outcome
 
     def _add_failure(
-        self, outcome: HookOutcome, handler: Hooked, name: str, error: ExthostError, began: float
+        self, outcome: HookOutcome, extension: Hooked, name: str, error: ExthostError, began: float
     ) -> HookOutcome:
-        """Report that a handler failed, and return the outcome with the failure, which stops the
-        event unless the hook fails open. `began` is the time at which the handler was called."""
-        if name not in handler.offer.hooks and not is_distrusted(handler):
+        """Report that an extension failed, and return the outcome with the failure, which stops the
+        event unless the hook fails open. `began` is the time at which the extension was called."""
+        if name not in extension.offer.hooks and not is_distrusted(extension):
             # The manifest declared the hook, but the handshake, which has happened meanwhile, does
             # not offer it.
             return outcome
-        failure = HookFailure(handler.id, name, error)
-        is_closed = fails_closed(handler.spec, name, self.policy)
+        failure = HookFailure(extension.id, name, error)
+        is_closed = fails_closed(extension.spec, name, self.policy)
         self._report(failure, is_closed, outcome.event, time.monotonic() - began)
         if is_closed:
             reason = f"it could not judge: {error.message}"
-            return outcome._replace(aborted_by=handler.id, reason=reason, failure=failure)
+            return outcome._replace(aborted_by=extension.id, reason=reason, failure=failure)
         return outcome._replace(passed_over=(*outcome.passed_over, failure))
 
     async def _ask_person(
@@ -318,43 +318,43 @@ class Hooks:
             _log.warning("%s", text)
 
 
-def _too_many_error(handler: Hooked, name: str) -> Refused:
+def _too_many_error(extension: Hooked, name: str) -> Refused:
     return Refused(
         "X0334",
-        f"{name} has {MAX_HANDLERS} handlers already, so it was not asked",
-        extension=handler.id,
+        f"{MAX_EXTENSIONS} extensions with {name} were asked already, so it was not",
+        extension=extension.id,
         help="disable extensions with this hook",
     )
 
 
-def _disagreement_error(handler: Hooked, name: str, changed_by: str) -> Refused:
+def _disagreement_error(extension: Hooked, name: str, changed_by: str) -> Refused:
     return Refused(
         "X0335",
         f"{changed_by} changed what it had accepted ({name}), and it would change that now",
-        extension=handler.id,
-        help=f"disable {handler.id} or {changed_by}: the two do not agree",
+        extension=extension.id,
+        help=f"disable {extension.id} or {changed_by}: the two do not agree",
     )
 
 
-async def _call_handler(
-    handler: Hooked, name: str, event: dict[str, Any], timeout: float | None
+async def _call_hook(
+    extension: Hooked, name: str, event: dict[str, Any], timeout: float | None
 ) -> HookAnswer | None:
-    """Return the answer of a handler, or None if the filter of its dialect does not accept this
-    event. Raises ExthostError if the handler fails."""
-    wants_hook = None if is_distrusted(handler) else handler.dialect.wants_hook
-    if wants_hook is not None and not wants_hook(handler.spec, name, event):
+    """Return the answer of an extension, or None if the filter of its dialect does not accept this
+    event. Raises ExthostError if the extension fails."""
+    wants_hook = None if is_distrusted(extension) else extension.dialect.wants_hook
+    if wants_hook is not None and not wants_hook(extension.spec, name, event):
         return None
-    if not may_block(handler.spec, name) and handler.state not in _CALLABLE_STATES:
-        raise ExtensionGone("X1007", f"the extension is {handler.state}", extension=handler.id)
-    return await handler.run_hook(name, event, timeout=timeout)
+    if not may_block(extension.spec, name) and extension.state not in _CALLABLE_STATES:
+        raise ExtensionGone("X1007", f"the extension is {extension.state}", extension=extension.id)
+    return await extension.run_hook(name, event, timeout=timeout)
 
 
-async def _start(handler: Hooked) -> None:
+async def _start(extension: Hooked) -> None:
     """Start an extension; log the error if that fails."""
     try:
-        await handler.start()
+        await extension.start()
     except ExthostError as error:
-        _log.warning("[%s] its hooks are not known: %s", handler.id, error.message)
+        _log.warning("[%s] its hooks are not known: %s", extension.id, error.message)
 
 
 def _without_fields(answer: HookAnswer, fixed_fields: Collection[str]) -> HookAnswer:

@@ -49,13 +49,13 @@ class SyncHooks:
     run = forward(Hooks.run)
     may_be_called = forward_plain(Hooks.may_be_called)
 
-    def handlers(self, name: str) -> list[SyncExtension]:
+    def extensions_with(self, name: str) -> list[SyncExtension]:
         """Return the extensions that offer the hook `name`, in the order of their calls."""
-        handlers = self.loop_thread.run_plain(lambda: self.target.handlers(name))
+        extensions = self.loop_thread.run_plain(lambda: self.target.extensions_with(name))
         return [
-            SyncExtension(handler, self.loop_thread)
-            for handler in handlers
-            if isinstance(handler, Extension)
+            SyncExtension(extension, self.loop_thread)
+            for extension in extensions
+            if isinstance(extension, Extension)
         ]
 
     @property
