@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +14,9 @@ import pytest
 import exthost
 from exthost import errors
 from exthost.config import Config
+from exthost.control.async_client import AsyncHostClient
 from exthost.control.attached_host import AttachedHost
+from exthost.control.protocol import encode_event, encode_success
 from exthost.dialects.meanings import Progress
 from exthost.host.host import Host
 from tests.extensions.driving import HOSTILE, until
@@ -201,6 +204,29 @@ async def test_progress_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (1, 2, "step 1"),
         (2, 2, "step 2"),
     ]
+
+
+@pytest.mark.parametrize("failure", [ValueError("mine"), asyncio.CancelledError()])
+async def test_a_progress_callback_that_fails_harms_no_call(
+    failure: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> None:
+        raise failure
+
+    near, far = socket.socketpair()
+    client = AsyncHostClient(near)
+    try:
+        calls = [asyncio.ensure_future(client.ask("call", on_event=fail)) for _ in range(3)]
+        await asyncio.sleep(0)  # so that they are sent
+        # All in one read: replies before and after the event whose callback fails.
+        lines = [encode_success("a", 1), encode_event({"kind": "progress"}, 2)]
+        far.sendall(b"".join([*lines, encode_success("b", 2), encode_success("c", 3)]))
+        async with asyncio.timeout(60):
+            assert await asyncio.gather(*calls) == ["a", "b", "c"]
+        assert "callback of a request to the host failed" in caplog.text
+    finally:
+        client.abort()
+        far.close()
 
 
 async def test_without_a_host_and_without_a_name_it_is_told(tmp_path: Path) -> None:

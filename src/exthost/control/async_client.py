@@ -1,6 +1,7 @@
 """The asyncio client of the control socket: many requests at the same time on one connection."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable, Generator, Mapping
 from contextvars import Context
@@ -13,6 +14,8 @@ from exthost.control.protocol import REPLY_BYTES, HostLine, Request
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExthostError
 from exthost.wire.framing import Broken, Item, Skipped
+
+_log = logging.getLogger("exthost.control")
 
 OnEvent = Callable[[Mapping[str, Any]], None]
 
@@ -160,8 +163,7 @@ class AsyncHostClient(LineConnection):
         if pending is None:
             return None  # the request was cancelled
         if line.event is not None:
-            if pending.on_event is not None:
-                pending.on_event(line.event)
+            _deliver_event(pending, line.event)
             return None
         del self._pending[pending.id]
         pending.end(line.value, line.error)
@@ -176,3 +178,14 @@ class AsyncHostClient(LineConnection):
         for pending in unfinished.values():
             pending.end(None, self._connection_error)
             self.loop.call_soon(pending.wake)
+
+
+def _deliver_event(pending: _Pending, event: Mapping[str, Any]) -> None:
+    if pending.on_event is None:
+        return
+    try:
+        pending.on_event(event)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # the caller's callback must not harm other requests of the connection
+        _log.exception("the callback of a request to the host failed")
