@@ -8,11 +8,12 @@ from contextvars import Context
 from typing import Any
 
 from exthost.control import protocol
-from exthost.control.client import host_gone_error
+from exthost.control.client import host_ended_error, host_gone_error
 from exthost.control.line_connection import LineConnection
 from exthost.control.protocol import REPLY_BYTES, HostLine, Request
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.errors import ExthostError
+from exthost.errors import ExtensionGone, ExthostError
+from exthost.extension.misuse import other_loop_error
 from exthost.wire.framing import Broken, Item, Skipped
 
 _log = logging.getLogger("exthost.control")
@@ -96,6 +97,8 @@ class AsyncHostClient(LineConnection):
     ) -> _Pending:
         """Send a request, and return an awaitable for its reply. `on_event` is called with each
         event of the request."""
+        if asyncio._get_running_loop() is not self.loop:
+            raise other_loop_error(help="attach to the host in each loop that uses it")
         if self._connection_error is not None:
             raise self._connection_error
         self._last_id = id = self._last_id + 1
@@ -173,10 +176,12 @@ class AsyncHostClient(LineConnection):
         """Close the connection, and end every request with this error."""
         if self._connection_error is None:
             self._connection_error = error
+            if isinstance(error, ExtensionGone):  # what later requests raise
+                self._connection_error = host_ended_error()
         self.abort()
         unfinished, self._pending = self._pending, {}
         for pending in unfinished.values():
-            pending.end(None, self._connection_error)
+            pending.end(None, error)
             self.loop.call_soon(pending.wake)
 
 

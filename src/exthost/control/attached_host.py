@@ -9,6 +9,7 @@ the block refreshes them. Leaving the block cancels the calls in flight of this 
 and its processes keep running.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -19,22 +20,28 @@ from typing import Any, Self
 
 from exthost.control.async_client import AsyncHostClient, OnEvent
 from exthost.control.attached_stream import AttachedStream
-from exthost.control.client import connect_to_host
+from exthost.control.client import HELLO_SECONDS, connect_to_host, unresponsive_error
+from exthost.control.peer_credentials import peer_pid
 from exthost.control.protocol import read_error, read_tool_error
 from exthost.dialects.find import find_dialect
 from exthost.dialects.meanings import OnProgress, Progress
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, NotFound, UsageError
 from exthost.events import check_callback
-from exthost.extension.misuse import check_context, check_name, require_asyncio
+from exthost.extension.misuse import (
+    check_context,
+    check_name,
+    check_timeout,
+    require_asyncio,
+)
 from exthost.names import nearest
 from exthost.offer import RegisteredTool
 from exthost.tool_result import ResultReader, ToolResult
 
 __all__ = ["AttachedExtension", "AttachedHost", "attach"]
 
-# The timeout for connecting. A running host accepts at once.
-_CONNECT_SECONDS = 10.0
+# JSON has no infinity: a call without a time limit has this one, of thirty years.
+_ENDLESS_SECONDS = 1e9
 
 
 def attach(
@@ -65,16 +72,26 @@ class AttachedHost:
         if self._client is not None:
             raise UsageError("X1311", "this host is open already")
         require_asyncio()
-        connected = connect_to_host(self._config, self._environ, _CONNECT_SECONDS)
-        self._client = AsyncHostClient(connected)
         try:
-            # With `stay`, the host does not disconnect this client while it is idle.
-            self.pid = (await self.ask("hello", params={"stay": True}))["pid"]
+            await self._connect()
             await self.refresh()
         except BaseException:
             await self.close()
             raise
         return self
+
+    async def _connect(self) -> None:
+        """Connect, and wait for the reply to `hello`. Raises CallTimeout if the host is hung."""
+        pid: int | None = None
+        try:
+            connected = connect_to_host(self._config, self._environ, HELLO_SECONDS)
+            pid = peer_pid(connected)
+            self._client = AsyncHostClient(connected)
+            async with asyncio.timeout(HELLO_SECONDS):
+                # With `stay`, the host does not disconnect this client while it is idle.
+                self.pid = (await self.ask("hello", params={"stay": True}))["pid"]
+        except TimeoutError:
+            raise unresponsive_error(HELLO_SECONDS, pid) from None
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -156,7 +173,9 @@ class AttachedHost:
         return reader
 
     def row(self, name: str) -> Mapping[str, Any]:
-        """Return the state of an extension at the last refresh."""
+        """Return the state of an extension at the last refresh. Raises NotFound if the host did not
+        have it then."""
+        self[name]
         return self._rows[name]
 
     # -- tools -------------------------------------------------------------------------------
@@ -216,7 +235,7 @@ class AttachedHost:
         check_name(name)
         params = {"tool": name, "arguments": arguments}
         if timeout is not None:
-            params["timeout"] = timeout
+            params["timeout"] = _finite_timeout(timeout)
         if context:
             params["context"] = dict(check_context(context))
         if not wait:
@@ -247,7 +266,8 @@ class AttachedExtension:
         self.id = id
 
     def __repr__(self) -> str:
-        return f"<AttachedExtension {self.id!r} {self.state}>"
+        state = self.state if self.id in self._host else "removed"
+        return f"<AttachedExtension {self.id!r} {state}>"
 
     @property
     def state(self) -> str:
@@ -274,7 +294,8 @@ class AttachedExtension:
     ) -> Any:
         """Call a method of the dialect, and return its result as data."""
         check_name(method)
-        request = {"method": method, "arguments": params, "timeout": timeout, "wait": wait}
+        seconds = _finite_timeout(timeout)
+        request = {"method": method, "arguments": params, "timeout": seconds, "wait": wait}
         return (await self._host.ask("call", self.id, params=request))["raw"]
 
     def call_tool(
@@ -300,7 +321,8 @@ class AttachedExtension:
         """Call a method that replies with a stream of events. Each event is data: `{"type": …,
         "data": …}`."""
         check_name(method)
-        request = {"method": method, "arguments": params, "timeout": timeout, "stream": True}
+        seconds = _finite_timeout(timeout)
+        request = {"method": method, "arguments": params, "timeout": seconds, "stream": True}
         stream = AttachedStream()
         stream.start(self._host.ask("call", self.id, params=request, on_event=stream.push))
         try:
@@ -321,6 +343,11 @@ class AttachedExtension:
         """End the extension after its calls in flight have finished, or after `limits.stop`
         seconds."""
         await self._host.run_verb("stop", self.id)
+
+
+def _finite_timeout(timeout: float | None) -> float | None:
+    """Return the time limit as it is sent to the host. Raises UsageError if it is no number."""
+    return None if timeout is None else min(check_timeout(timeout), _ENDLESS_SECONDS)
 
 
 def _forward_progress(on_progress: OnProgress, event: Mapping[str, Any]) -> None:

@@ -60,7 +60,7 @@ class HostClient:
         try:
             self._socket = connect_to_host(config, environ, timeout)
         except TimeoutError:
-            raise _unresponsive_error(timeout, None) from None
+            raise unresponsive_error(timeout, None) from None
         self._framing = Lines(REPLY_BYTES)
         self._lines: deque[bytes] = deque()
         try:
@@ -100,7 +100,7 @@ class HostClient:
         except TimeoutError:
             assert timeout is not None  # without a timeout, no TimeoutError is raised
             if request.verb in _PROMPT_VERBS:
-                raise _unresponsive_error(timeout, peer_pid(self._socket)) from None
+                raise unresponsive_error(timeout, peer_pid(self._socket)) from None
             raise _timeout_error(timeout, self.host["pid"]) from None
         except OSError:
             raise host_gone_error() from None
@@ -130,7 +130,7 @@ def _timeout_error(timeout: float, pid: int) -> CallTimeout:
     )
 
 
-def _unresponsive_error(timeout: float, pid: int | None) -> CallTimeout:
+def unresponsive_error(timeout: float, pid: int | None) -> CallTimeout:
     """Return the error for a host that does not answer what it would answer at once."""
     help = "it may be stopped or hung, and has taken up nothing"
     if pid is not None:
@@ -171,4 +171,13 @@ def host_gone_error() -> ExtensionGone:
         "X1075",
         "the host ended before it answered",
         help="run it again: exthost run; its last words are in exthost logs NAME",
+    )
+
+
+def host_ended_error() -> ExtensionGone:
+    """Return the error for a request on a connection whose host has ended."""
+    return ExtensionGone(
+        "X1075",
+        "the host has ended, and nothing was sent",
+        help="when it runs again (exthost run), attach to it again: exthost.attach(…)",
     )
