@@ -15,9 +15,10 @@ from exthost.cli.common import Args, config_path, say, show_line
 from exthost.control.client import HELLO_SECONDS, HostClient
 from exthost.errors import NotFound
 
-# The error codes of "there is no extension …" and of "no host is running".
+# The error codes of "there is no extension …", "no host is running" and "has no socket …".
 _NO_EXTENSION = "X1205"
 _NO_HOST = "X1275"
+_NO_SOCKET = "X1277"
 
 
 def add_standalone_option(parser: argparse.ArgumentParser) -> None:
@@ -49,8 +50,10 @@ def _connect(args: Args) -> HostClient | None:
     try:
         return HostClient(config_path(args), timeout=timeout or HELLO_SECONDS)
     except NotFound as error:
-        if error.code != _NO_HOST:
+        if error.code not in (_NO_HOST, _NO_SOCKET):
             raise
+        if error.code == _NO_SOCKET:
+            say(f"{error.message}; a new process is started")
         return None
 
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from exthost.control import protocol
 from exthost.control.address import is_own_folder, socket_paths
+from exthost.control.host_lock import lock_holder
 from exthost.control.peer_credentials import is_same_user, is_sandboxed, peer_pid
 from exthost.control.protocol import REPLY_BYTES, Request
 from exthost.errors import CallTimeout, Evidence, ExtensionGone, NotFound
@@ -157,11 +158,27 @@ def connect_to_host(config: str, environ: Mapping[str, str], timeout: float) -> 
         except OSError:
             pass  # there is no socket, or it is left over from a host that crashed
         connection.close()
-    raise NotFound(
-        "X1275",
-        f"no host is running for {config}",
-        help="start one with exthost run, or name its config with --config",
-        evidence=Evidence(path=os.path.realpath(config)),
+    raise _no_host_error(config)
+
+
+def _no_host_error(config: str) -> NotFound:
+    """Return the error for a config without a socket that answers."""
+    evidence = Evidence(path=os.path.realpath(config))
+    pid = lock_holder(config)
+    if pid is None:
+        return NotFound(
+            "X1275",
+            f"no host is running for {config}",
+            help="start one with exthost run, or name its config with --config",
+            evidence=evidence,
+        )
+    return NotFound(
+        "X1277",
+        f"the host of {config}, process {pid}, has no socket where this command looks for it",
+        help="if it starts just now, try again; otherwise it was started with another "
+        "XDG_RUNTIME_DIR or EXTHOST_HOME: set the same here; or its socket was deleted: "
+        f"kill -TERM {pid} ends it, then start it again",
+        evidence=evidence,
     )
 
 
