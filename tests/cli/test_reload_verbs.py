@@ -13,7 +13,9 @@ import pytest
 
 from exthost.cli import up
 from exthost.config.entry_edit import add_entry_in_toml, remove_entry_in_toml
+from exthost.control.address import config_key, socket_paths
 from exthost.host.host import Host
+from exthost.process.state_dirs import log_file
 from tests.cli.running import (
     EXTHOST,
     RUN_SECONDS,
@@ -144,6 +146,26 @@ def test_up_runs_a_host_in_the_background_and_down_ends_it(tmp_path: Path) -> No
     assert told(tmp_path, "down", code=2)["error"]["code"] == "X1275"
     (tmp_path / "exthost.toml").write_text("nonsense")
     assert exthost(tmp_path, "up", "-d").returncode == 3
+
+
+def test_a_second_up_leaves_the_output_of_the_running_host_alone(tmp_path: Path) -> None:
+    path = write_config(tmp_path, extension("one"))
+    output = Path(log_file(os.environ, config_key(path), "one")).with_name("host.out")
+    with running(tmp_path) as host:
+        output.write_text("said by the running host\n")
+        # Two that start at the same moment find no socket yet. This one finds none, either.
+        [socket] = [path for path in socket_paths(path, os.environ) if path.exists()]
+        socket.unlink()
+        second = exthost(tmp_path, "up", "-d")
+        assert second.returncode == 2
+        assert "X1375" in second.stderr and str(host.pid) in second.stderr
+        assert "host.out" not in second.stderr  # that is of another host
+        assert output.read_text() == "said by the running host\n"
+    write_config(tmp_path, extension("one", more="limits = { call = '1s' }"))
+    taken = exthost(tmp_path, "up", "-d", "--web", "nonsense:1")
+    assert taken.returncode == 2 and taken.stderr.endswith("/host.out\n")
+    assert "X1365" in output.read_text() and output.stat().st_mode & 0o777 == 0o600
+    assert not list(output.parent.glob("host.out?*"))
 
 
 async def test_down_does_not_end_a_program(tmp_path: Path) -> None:
