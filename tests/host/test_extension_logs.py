@@ -1,6 +1,8 @@
 """Logs that outlive their extensions: whole lines, two files at most, no harm to the host."""
 
+import asyncio
 import logging
+import shutil
 import stat
 from pathlib import Path
 
@@ -146,3 +148,23 @@ async def test_a_link_in_place_of_the_log_is_not_followed(
     bus.publish(line("x"))
     logs.close()
     assert not (tmp_path / "other").exists() and "is not kept" in caplog.text
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+async def test_a_file_that_was_deleted_or_moved_is_made_again(
+    tmp_path: Path, is_moved: bool
+) -> None:
+    bus = Bus()
+    file = tmp_path / "logs" / "a.log"
+    logs = ExtensionLogs(bus, lambda extension: str(file))
+    bus.publish(line("first"))
+    await asyncio.sleep(0)
+    if is_moved:  # as logrotate does
+        file.rename(tmp_path / "logs" / "old")
+    else:
+        shutil.rmtree(file.parent)
+    bus.publish(line("second"))
+    await asyncio.sleep(0)
+    bus.publish(line("third"))
+    logs.close()
+    assert [one.split()[-1] for one in file.read_text().splitlines()] == ["second", "third"]

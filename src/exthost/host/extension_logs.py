@@ -3,7 +3,8 @@
 `ExtensionLogs` subscribes to the event bus. Each entry is a line `TIME LEVEL SOURCE TEXT`. A full
 file is renamed to `….log.1`, in place of an earlier file of that name. So an extension that floods
 its stderr uses at most two files. All lines of one event-loop iteration are written together. A
-disk error is logged once and never raised, because a log must not disturb the host.
+disk error is logged once and never raised, because a log must not disturb the host. A file that
+somebody has deleted or moved is created again.
 """
 
 import asyncio
@@ -135,10 +136,22 @@ class _LogFile(RotatingFileHandler):
 
     def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: N802 - logging's name
         """Count bytes, where the base class counts characters; never rename an empty file."""
+        if self.stream is not None and not self._is_at_its_path(self.stream.fileno()):
+            self.stream.close()
+            self.stream = None
         if self.stream is None:
             self.stream = self._open()
         size = os.fstat(self.stream.fileno()).st_size
         return size > 0 and size + len(record.getMessage().encode()) > self.maxBytes
+
+    def _is_at_its_path(self, fd: int) -> bool:
+        """Return whether the open file is the one that readers find: somebody may have deleted or
+        moved it."""
+        try:
+            found = os.stat(self.baseFilename)  # noqa: PTH116 - faster than Path.stat
+        except OSError:
+            return False
+        return os.path.samestat(found, os.fstat(fd))
 
     def _open(self) -> io.TextIOWrapper:
         path = Path(self.baseFilename)
