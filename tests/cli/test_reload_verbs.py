@@ -11,9 +11,11 @@ from unittest import mock
 
 import pytest
 
-from exthost.cli import up
+from exthost.cli import config_lock, up
 from exthost.config.entry_edit import add_entry_in_toml, remove_entry_in_toml
 from exthost.control.address import config_key, socket_paths
+from exthost.discovery.configfile import read_config
+from exthost.errors import UsageError
 from exthost.host.host import Host
 from exthost.process.state_dirs import log_file
 from tests.cli.running import (
@@ -267,3 +269,31 @@ def test_up_without_a_folder_for_its_logs_says_which_variable_helps(tmp_path: Pa
     done = exthost(tmp_path, "up", "-d", EXTHOST_HOME=str(tmp_path / "home"))
     assert done.returncode == 4
     assert "help:   set EXTHOST_HOME to a folder of your own" in done.stderr
+
+
+def test_edits_at_the_same_moment_are_all_kept(tmp_path: Path) -> None:
+    write_config(tmp_path, *(extension(f"old{number}") for number in range(3)))
+    commands = [["add", f"new{number}", "--", "true"] for number in range(4)]
+    commands += [["disable", "old0"], ["remove", "old1"]]
+    edits = [
+        subprocess.Popen([*EXTHOST, *words], cwd=tmp_path, stdout=subprocess.DEVNULL)
+        for words in commands
+    ]
+    assert [edit.wait(timeout=RUN_SECONDS) for edit in edits] == [0] * len(edits)
+    specs = {spec.id: spec.enabled for spec in read_config(tmp_path / "exthost.toml").specs}
+    new = {f"new{number}": True for number in range(4)}
+    assert specs == {"old0": False, "old2": True, **new}
+
+
+def test_an_edit_does_not_wait_for_ever_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_config(tmp_path, extension("one"))
+    monkeypatch.setattr(config_lock, "WAIT_SECONDS", 0.0)
+    before = path.read_text()
+    second = config_lock.lock_config(path)
+    with config_lock.lock_config(path), pytest.raises(UsageError) as caught:
+        second.__enter__()
+    assert caught.value.code == "X1327" and path.read_text() == before
+    with config_lock.lock_config(path):  # it was given back
+        pass
