@@ -11,9 +11,13 @@ from unittest import mock
 
 import pytest
 
-from exthost.cli import up
+from exthost.cli import config_lock, up
 from exthost.config.entry_edit import add_entry_in_toml, remove_entry_in_toml
+from exthost.control.address import config_key, socket_paths
+from exthost.discovery.configfile import read_config
+from exthost.errors import UsageError
 from exthost.host.host import Host
+from exthost.process.state_dirs import log_file
 from tests.cli.running import (
     EXTHOST,
     RUN_SECONDS,
@@ -146,6 +150,26 @@ def test_up_runs_a_host_in_the_background_and_down_ends_it(tmp_path: Path) -> No
     assert exthost(tmp_path, "up", "-d").returncode == 3
 
 
+def test_a_second_up_leaves_the_output_of_the_running_host_alone(tmp_path: Path) -> None:
+    path = write_config(tmp_path, extension("one"))
+    output = Path(log_file(os.environ, config_key(path), "one")).with_name("host.out")
+    with running(tmp_path) as host:
+        output.write_text("said by the running host\n")
+        # Two that start at the same moment find no socket yet. This one finds none, either.
+        [socket] = [path for path in socket_paths(path, os.environ) if path.exists()]
+        socket.unlink()
+        second = exthost(tmp_path, "up", "-d")
+        assert second.returncode == 2
+        assert "X1375" in second.stderr and str(host.pid) in second.stderr
+        assert "host.out" not in second.stderr  # that is of another host
+        assert output.read_text() == "said by the running host\n"
+    write_config(tmp_path, extension("one", more="limits = { call = '1s' }"))
+    taken = exthost(tmp_path, "up", "-d", "--web", "nonsense:1")
+    assert taken.returncode == 2 and taken.stderr.endswith("/host.out\n")
+    assert "X1365" in output.read_text() and output.stat().st_mode & 0o777 == 0o600
+    assert not list(output.parent.glob("host.out?*"))
+
+
 async def test_down_does_not_end_a_program(tmp_path: Path) -> None:
     import asyncio
 
@@ -268,3 +292,31 @@ def test_up_without_a_folder_for_its_logs_says_which_variable_helps(tmp_path: Pa
     done = exthost(tmp_path, "up", "-d", EXTHOST_HOME=str(tmp_path / "home"))
     assert done.returncode == 4
     assert "help:   set EXTHOST_HOME to a folder of your own" in done.stderr
+
+
+def test_edits_at_the_same_moment_are_all_kept(tmp_path: Path) -> None:
+    write_config(tmp_path, *(extension(f"old{number}") for number in range(3)))
+    commands = [["add", f"new{number}", "--", "true"] for number in range(4)]
+    commands += [["disable", "old0"], ["remove", "old1"]]
+    edits = [
+        subprocess.Popen([*EXTHOST, *words], cwd=tmp_path, stdout=subprocess.DEVNULL)
+        for words in commands
+    ]
+    assert [edit.wait(timeout=RUN_SECONDS) for edit in edits] == [0] * len(edits)
+    specs = {spec.id: spec.enabled for spec in read_config(tmp_path / "exthost.toml").specs}
+    new = {f"new{number}": True for number in range(4)}
+    assert specs == {"old0": False, "old2": True, **new}
+
+
+def test_an_edit_does_not_wait_for_ever_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_config(tmp_path, extension("one"))
+    monkeypatch.setattr(config_lock, "WAIT_SECONDS", 0.0)
+    before = path.read_text()
+    second = config_lock.lock_config(path)
+    with config_lock.lock_config(path), pytest.raises(UsageError) as caught:
+        second.__enter__()
+    assert caught.value.code == "X1327" and path.read_text() == before
+    with config_lock.lock_config(path):  # it was given back
+        pass

@@ -172,6 +172,18 @@ def test_a_second_host_is_refused_before_it_opens_or_announces_a_service(shared:
                 assert headline.startswith("error[X1375]: ") and str(host.pid) in headline
 
 
+def test_a_host_whose_socket_was_deleted_is_named_by_its_pid(folder: Path) -> None:
+    with running(folder) as host:
+        paths = socket_paths(folder / "exthost.toml", os.environ)
+        [path] = [path for path in paths if path.exists()]
+        path.unlink()
+        for verb in ("status", "down", "reload"):
+            error = told(folder, verb, code=2)["error"]
+            assert error["code"] == "X1277" and f"kill -TERM {host.pid}" in error["help"]
+        done = exthost(folder, "call", "one", "echo", "a=1")
+        assert str(host.pid) in done.stderr and "a new process is started" in done.stderr
+
+
 def test_what_a_killed_host_left_is_replaced(folder: Path) -> None:
     with running(folder) as host:
         assert told(folder, "status")["host"]["pid"] == host.pid

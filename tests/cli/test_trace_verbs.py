@@ -213,6 +213,15 @@ def test_a_session_that_is_saved_from_its_start_can_be_replayed(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_recording_that_the_disk_does_not_take_ends_with_an_error(folder: Path) -> None:
+    with tracing(folder, "text", "--save", "/dev/full") as process:
+        while process.poll() is None:
+            exthost(folder, "call", "text", "shout", "text=x")
+        errors = process.communicate(timeout=RUN_SECONDS)[1]
+    assert process.returncode == 2 and "error[X1386]: the trace /dev/full is not" in errors
+    assert "messages in" not in errors  # nothing is in it
+
+
 def test_a_wrong_name_and_no_host_are_errors(folder: Path, tmp_path: Path) -> None:
     done = exthost(folder, "trace", "txt")
     assert done.returncode == 2 and "did you mean 'text'?" in done.stderr

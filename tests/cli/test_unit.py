@@ -44,6 +44,7 @@ def test_a_unit_runs_the_config_by_its_whole_path_and_systemd_accepts_it(tmp_pat
 
 
 def test_a_units_user_is_its_own_or_is_named(tmp_path: Path) -> None:
+    write_config(tmp_path)
     done = run_inside("unit", "--user", cwd=tmp_path)
     assert "WantedBy=default.target" in done.stdout and "User=" not in done.stdout
     done = run_inside("unit", "--user", "--run-as", "daemon", cwd=tmp_path)
@@ -51,6 +52,11 @@ def test_a_units_user_is_its_own_or_is_named(tmp_path: Path) -> None:
     done = run_inside("unit", "--run-as", "no-such-user", cwd=tmp_path)
     assert done.returncode == 0 and "warning: there is no user no-such-user here" in done.stderr
     assert "warning" not in run_inside("unit", "--run-as", "daemon", cwd=tmp_path).stderr
+
+
+def test_a_config_that_is_not_there_is_warned_of(tmp_path: Path) -> None:
+    done = run_inside("unit", "--config", str(tmp_path / "none.toml"))
+    assert done.returncode == 0 and f"there is no {tmp_path}/none.toml yet" in done.stderr
 
 
 def test_a_user_without_a_name_or_a_home_has_a_unit_and_can_import_servers(

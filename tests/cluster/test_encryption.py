@@ -13,6 +13,7 @@ import exthost
 from exthost.cluster.node_listener import NodeListener
 from exthost.cluster.node_process import HostAddress
 from exthost.config.cluster import ClusterSettings
+from exthost.discovery.configfile import read_config
 from exthost.errors import ConfigError, ExtensionGone
 from tests.cluster.remote import remote
 from tests.extensions.driving import failing, until
@@ -106,6 +107,14 @@ def test_mistakes_are_reported(settings: dict[str, object], reason: str) -> None
     with pytest.raises(ConfigError) as caught:
         exthost.Host.from_config({"extensions": [], "cluster": settings})
     assert reason in str(caught.value)
+
+
+def test_relative_paths_are_relative_to_the_folder_of_the_config(tmp_path: Path) -> None:
+    config = tmp_path / "exthost.toml"
+    config.write_text('[cluster]\ncertificate = "cluster.pem"\nkey = "keys/cluster.key"\n')
+    cluster = read_config(config).cluster
+    assert cluster.certificate == str(tmp_path / "cluster.pem")
+    assert cluster.key == str(tmp_path / "keys/cluster.key")
 
 
 @pytest.mark.parametrize("files", [("/nowhere.pem", KEY), (KEY, KEY), (CERTIFICATE, CERTIFICATE)])

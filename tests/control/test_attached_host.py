@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import math
+import os
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +16,11 @@ import pytest
 import exthost
 from exthost import errors
 from exthost.config import Config
+from exthost.control import attached_host, protocol
+from exthost.control.async_client import AsyncHostClient
 from exthost.control.attached_host import AttachedHost
+from exthost.control.host_lock import HostLock
+from exthost.control.protocol import encode_event, encode_success
 from exthost.dialects.meanings import Progress
 from exthost.host.host import Host
 from tests.extensions.driving import HOSTILE, until
@@ -202,6 +209,123 @@ async def test_progress_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
         (1, 2, "step 1"),
         (2, 2, "step 2"),
     ]
+
+
+@pytest.mark.parametrize("failure", [ValueError("mine"), asyncio.CancelledError()])
+async def test_a_progress_callback_that_fails_harms_no_call(
+    failure: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> None:
+        raise failure
+
+    near, far = socket.socketpair()
+    client = AsyncHostClient(near)
+    try:
+        calls = [asyncio.ensure_future(client.ask("call", on_event=fail)) for _ in range(3)]
+        await asyncio.sleep(0)  # so that they are sent
+        # All in one read: replies before and after the event whose callback fails.
+        lines = [encode_success("a", 1), encode_event({"kind": "progress"}, 2)]
+        far.sendall(b"".join([*lines, encode_success("b", 2), encode_success("c", 3)]))
+        async with asyncio.timeout(60):
+            assert await asyncio.gather(*calls) == ["a", "b", "c"]
+        assert "callback of a request to the host failed" in caplog.text
+    finally:
+        client.abort()
+        far.close()
+
+
+async def test_a_request_that_is_too_large_is_told_before_it_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with both(tmp_path) as (host, attached):
+        kept = asyncio.ensure_future(attached["h"].call("keep", 1))
+        await until(lambda: host["h"].stats.in_flight == 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(protocol, "REQUEST_BYTES", 10_000)
+            with pytest.raises(errors.UsageError, match="over the limit") as caught:
+                await attached.call_tool("ext_text_shout", {"text": "x" * 10_000})
+        assert caught.value.code == "X1303"
+        # The connection, and the calls on it, go on.
+        assert (await attached.call_tool("ext_text_shout", {"text": "x"})).data == {"text": "X"}
+        await attached["h"].call("release")
+        assert await kept == 1
+
+
+async def test_time_limits_are_those_of_a_host(tmp_path: Path) -> None:
+    path = tmp_path / "exthost.toml"
+    path.write_text("[defaults]\nlimits = { call = '200ms' }\n" + toml_entry("h", str(HOSTILE)))
+    async with Host.from_config(path, control=True) as host, exthost.attach(path) as attached:
+        for one in (host, attached):
+            for use in (one["h"].call, one["h"].call_tool):
+                for limit in ("1s", math.nan):
+                    with pytest.raises(errors.UsageError) as caught:
+                        await use("echo", {}, timeout=limit)  # type: ignore[arg-type]
+                    assert caught.value.code == "X1318"
+            with pytest.raises(errors.CallTimeout):
+                await one["h"].call("keep")
+            # A limit that is infinite is longer than that of the config.
+            kept = asyncio.ensure_future(one["h"].call("keep", timeout=math.inf))
+            with pytest.raises(errors.CallTimeout):
+                await one["h"].call("keep")
+            assert not kept.done()
+            await one["h"].call("release")
+            await kept
+
+
+async def test_an_attached_host_is_used_in_its_own_loop(tmp_path: Path) -> None:
+    async with both(tmp_path) as (_, attached):
+
+        def use() -> None:
+            for call in (attached.call_tool, attached["text"].call_tool, attached["h"].call):
+                asyncio.run(call("ext_text_shout", {"text": "x"}))
+
+        with pytest.raises(errors.UsageError) as caught:
+            await asyncio.to_thread(use)
+        assert caught.value.code == "X1319"
+        assert (await attached.call_tool("ext_text_shout", {"text": "x"})).data == {"text": "X"}
+
+
+async def test_a_host_that_does_not_answer_is_not_waited_for_longer_than_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "exthost.toml"
+    with HostLock(str(path)) as lock, socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(lock.socket_path))
+        silent.listen()
+        monkeypatch.setattr(attached_host, "HELLO_SECONDS", 0.05)
+        with pytest.raises(errors.CallTimeout, match=f"process {os.getpid()}") as caught:
+            async with exthost.attach(path):
+                pass
+        lock.socket_path.unlink()
+    assert caught.value.code == "X0875"
+
+
+async def test_calls_after_the_end_of_the_host_say_to_attach_again(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        kept = asyncio.ensure_future(attached["h"].call("keep"))
+        await until(lambda: host["h"].stats.in_flight == 1)
+        await host.close()
+        with pytest.raises(errors.ExtensionGone):
+            await kept
+        for _ in range(2):
+            with pytest.raises(errors.ExtensionGone, match="nothing was sent") as caught:
+                await attached.call_tool("ext_text_shout", {"text": "x"})
+            assert caught.value.code == "X1075" and "attach" in caught.value.help
+
+
+async def test_an_extension_that_a_reload_removed_is_told_as_not_found(tmp_path: Path) -> None:
+    path = tmp_path / "exthost.toml"
+    path.write_text(toml_entry("text", TEXT))
+    async with Host.from_config(path, control=True) as host, exthost.attach(path) as attached:
+        text = attached["text"]
+        path.write_text("")
+        await host.reload()
+        await attached.refresh()
+        for look in (lambda: text.state, lambda: text.health, lambda: text.stats):
+            with pytest.raises(errors.NotFound) as caught:
+                look()
+            assert caught.value.code == "X1205"
+        assert repr(text) == "<AttachedExtension 'text' removed>"
 
 
 async def test_without_a_host_and_without_a_name_it_is_told(tmp_path: Path) -> None:

@@ -17,8 +17,14 @@ import pytest
 from exthost import errors
 from exthost.config import Config
 from exthost.control import protocol
-from exthost.control.address import make_private_folder, socket_paths
+from exthost.control.address import (
+    config_key,
+    lock_folder,
+    make_private_folder,
+    socket_paths,
+)
 from exthost.control.client import ask
+from exthost.control.host_lock import HostLock, lock_holder
 from exthost.control.protocol import Request
 from exthost.control.server import ControlServer
 from exthost.control.status_report import StatusReport
@@ -369,3 +375,27 @@ def test_what_an_extension_answered_crosses_with_its_error() -> None:
 def test_a_value_that_json_cannot_express_becomes_an_error_reply() -> None:
     line = protocol.read_line(protocol.encode_success(object(), 7))
     assert line.id == 7 and line.error is not None and line.error.code == "X1302"
+
+
+def test_a_host_whose_socket_is_elsewhere_or_deleted_is_named(tmp_path: Path) -> None:
+    config = str(tmp_path / "exthost.toml")
+    other_environ = {"XDG_RUNTIME_DIR": str(tmp_path), "EXTHOST_HOME": str(tmp_path)}
+    with HostLock(config, other_environ):  # and no socket
+        for environ in (os.environ, other_environ):
+            with pytest.raises(errors.NotFound) as caught:
+                ask(config, Request("status"), timeout=10, environ=environ)
+            assert caught.value.code == "X1277"
+            assert f"process {os.getpid()}" in caught.value.message
+            assert f"kill -TERM {os.getpid()}" in caught.value.help
+        # Whoever looks takes no lock, not even for a moment in which a host may start.
+        assert lock_holder(config) == os.getpid()
+    assert lock_holder(config) is None
+    # The file of a host that was killed has its pid, and no lock.
+    left_over = lock_folder() / f"{config_key(config)}.lock"
+    left_over.write_text(f"{os.getpid()}\n")
+    try:
+        with pytest.raises(errors.NotFound) as caught:
+            ask(config, Request("status"), timeout=10)
+        assert caught.value.code == "X1275"
+    finally:
+        left_over.unlink()

@@ -6,6 +6,7 @@ import pytest
 
 import exthost
 from exthost.errors import CallTimeout
+from exthost.extension.timeouts import not_ready_in_time_error
 
 # Writes as many stray lines as each request says, then answers it; it never answers "hang".
 STRAYING = """
@@ -36,3 +37,12 @@ async def test_a_call_behind_stray_output_is_told_what_the_log_has(lines: int, a
             await extension.call("hang", timeout=0.1)
     assert advice in caught.value.help
     assert ("the log has the first 100" in caught.value.help) == (lines > 100)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(600.0, "600 s"), (9.99951, "10 s"), (0.0123456, "0.012 s"), (0.00012345, "0.0001 s")],
+)
+def test_a_limit_is_shown_with_few_digits_and_never_as_none(seconds: float, shown: str) -> None:
+    error = not_ready_in_time_error("a", "echo", seconds, None)
+    assert error.message == f"echo took longer than {shown}: the extension was not ready"

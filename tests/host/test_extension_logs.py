@@ -1,12 +1,14 @@
 """Logs that outlive their extensions: whole lines, two files at most, no harm to the host."""
 
+import asyncio
 import logging
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
-from exthost.events import Bus, LogLine
+from exthost.events import Bus, LogLine, StateChanged
 from exthost.host.extension_logs import FILE_BYTES, ExtensionLogs, format_entry, rotated_path
 
 
@@ -146,3 +148,46 @@ async def test_a_link_in_place_of_the_log_is_not_followed(
     bus.publish(line("x"))
     logs.close()
     assert not (tmp_path / "other").exists() and "is not kept" in caplog.text
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+async def test_a_file_that_was_deleted_or_moved_is_made_again(
+    tmp_path: Path, is_moved: bool
+) -> None:
+    bus = Bus()
+    file = tmp_path / "logs" / "a.log"
+    logs = ExtensionLogs(bus, lambda extension: str(file))
+    bus.publish(line("first"))
+    await asyncio.sleep(0)
+    if is_moved:  # as logrotate does
+        file.rename(tmp_path / "logs" / "old")
+    else:
+        shutil.rmtree(file.parent)
+    bus.publish(line("second"))
+    await asyncio.sleep(0)
+    bus.publish(line("third"))
+    logs.close()
+    assert [one.split()[-1] for one in file.read_text().splitlines()] == ["second", "third"]
+
+
+async def test_a_log_is_held_open_only_while_its_extension_has_a_process(tmp_path: Path) -> None:
+    bus = Bus()
+    file = tmp_path / "a.log"
+    logs = ExtensionLogs(bus, lambda extension: str(file))
+
+    def is_open() -> bool:
+        descriptors = Path("/proc/self/fd").iterdir()
+        return any(fd.is_symlink() and str(fd.readlink()) == str(file) for fd in descriptors)
+
+    before, seen = "discovered", []
+    for after in ("admitted", "starting", "ready", "draining", "stopped", "starting", "failed"):
+        bus.publish(StateChanged("a", before, after, ""))
+        bus.publish(line(f"in {after}"))
+        await asyncio.sleep(0)
+        before = after
+        seen.append((after, is_open()))
+    logs.close()
+    assert [state for state, is_held in seen if is_held] == [
+        "starting", "ready", "draining", "starting",
+    ]  # fmt: skip
+    assert file.read_text().count(" stderr in ") == len(seen)

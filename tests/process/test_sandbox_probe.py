@@ -1,12 +1,14 @@
 """What can hold an extension here: found out by trying, and told with the way to mend it."""
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
 
 from exthost.launch_plan import LaunchPlan
 from exthost.process import sandbox_probe
+from exthost.sandbox import pid_namespace
 from exthost.sandbox.probe_result import ProbeResult, SandboxSupport
 
 HERE = sandbox_probe.find_sandbox_support()
@@ -76,3 +78,19 @@ def test_the_variable_goes_before_what_the_system_has(monkeypatch: pytest.Monkey
         sandbox_probe.find_sandbox_support().bwrap == "/opt/bwrap"
         and sandbox_probe.find_sandbox_support().uid == os.geteuid()
     )
+
+
+def test_a_trial_works_in_a_program_with_thousands_of_descriptors() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2048:
+        pytest.skip("this machine allows fewer than 2048 descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    # select() of the C library takes no descriptor above 1023.
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        plan = pid_namespace.plan_probe(HERE.machine)
+        assert sandbox_probe._run_trial(plan) == ProbeResult()
+    finally:
+        for fd in held:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -25,7 +25,8 @@ longer to import than everything that the help needs. What verbs share, in readi
     colour               colours text for a terminal; key_reader: reads single keys from it
     source_watch         `dev`: finds the source files that have changed
     optional_import      imports modules that need packages of an optional extra
-    config_edit          `add`, `remove`, `mcp import`; toggle_verbs: `enable`, `disable`
+    config_edit          `add`, `remove`, `mcp import`; toggle_verbs: `enable`, `disable`;
+                         config_lock: one edit at a time
     package_folders      `install`, `uninstall`; folder_copy: copies a folder that is not trusted
     python_command       the command that runs exthost in another process
     control_verbs        `start`, `stop`, `restart`

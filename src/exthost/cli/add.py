@@ -12,6 +12,7 @@ from typing import Any
 
 from exthost.cli.common import Args, add_config_option, config_path, show_json, show_result
 from exthost.cli.config_edit import read_config_text, suggest_reload, write_config
+from exthost.cli.config_lock import lock_config
 from exthost.cli.target_specs import check_dialect_option
 from exthost.config import spec_from_mapping
 from exthost.config.entry_edit import add_entry_in_toml
@@ -36,23 +37,29 @@ def run(args: Args) -> int:
     check_dialect_option(args)
     path = Path(config_path(args))
     entry = _make_entry(args)
-    text = read_config_text(path)
-    config = parse_config(path, text.encode())
-    if any(spec.id == args.name for spec in config.specs):
-        raise UsageError(
-            "X1312",
-            f"there is an extension {args.name!r} already",
-            extension=args.name,
-            help="choose another name, or remove it first: exthost remove NAME",
-        )
-    spec = spec_from_mapping(entry, defaults=config.outer_settings(args.name))
-    write_config(path, add_entry_in_toml(text, entry), (*config.specs, spec), args.name)
+    with lock_config(path):
+        _add(path, args.name, entry)
     if args.json:
         show_json({"id": args.name, "added": True, "config": str(path.absolute())})
     else:
         show_result(f"{args.name}: added to {path}")
     suggest_reload(args)
     return 0
+
+
+def _add(path: Path, name: str, entry: dict[str, Any]) -> None:
+    """Add the entry to the config. Raises UsageError if the config has one of this name."""
+    text = read_config_text(path)
+    config = parse_config(path, text.encode())
+    if any(spec.id == name for spec in config.specs):
+        raise UsageError(
+            "X1312",
+            f"there is an extension {name!r} already",
+            extension=name,
+            help="choose another name, or remove it first: exthost remove NAME",
+        )
+    spec = spec_from_mapping(entry, defaults=config.outer_settings(name))
+    write_config(path, add_entry_in_toml(text, entry), (*config.specs, spec), name)
 
 
 def _make_entry(args: Args) -> dict[str, Any]:

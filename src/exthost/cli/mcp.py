@@ -13,6 +13,7 @@ copied either: the config refers to variables of the host, unless --with-secrets
 
 import argparse
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from exthost.cli.common import (
     show_table,
 )
 from exthost.cli.config_edit import read_config_text, suggest_reload, write_config
+from exthost.cli.config_lock import lock_config
 from exthost.cli.server_files import FoundServers, find_servers, read_servers
 from exthost.cli.server_import import State, Verdict, plan_import
 from exthost.config.entry_edit import add_tables_in_toml
@@ -62,21 +64,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     refuse_command(args)
     path = Path(config_path(args))
-    text = read_config_text(path)
-    config = parse_config(path, text.encode())
     search_result = _find_servers(args)
     servers = search_result.servers
     if args.names:
         servers = tuple(server for server in servers if server.name in args.names)
         _check_names(args.names, search_result)
-    folder = path.absolute().parent
-    plan = plan_import(servers, config.specs, folder, with_secrets=args.with_secrets)
-    new_servers = [verdict for verdict in plan if verdict.state is State.NEW]
-    if args.write and new_servers:
-        tables = {verdict.name: verdict.table for verdict in new_servers}
-        new_specs = [_make_spec(verdict) for verdict in new_servers]
-        new_text = add_tables_in_toml(text, _SECTION, tables)
-        write_config(path, new_text, (*config.specs, *new_specs), new_servers[0].name)
+    with lock_config(path) if args.write else nullcontext():
+        text = read_config_text(path)
+        config = parse_config(path, text.encode())
+        folder = path.absolute().parent
+        plan = plan_import(servers, config.specs, folder, with_secrets=args.with_secrets)
+        new_servers = [verdict for verdict in plan if verdict.state is State.NEW]
+        if args.write and new_servers:
+            tables = {verdict.name: verdict.table for verdict in new_servers}
+            new_specs = [_make_spec(verdict) for verdict in new_servers]
+            new_text = add_tables_in_toml(text, _SECTION, tables)
+            write_config(path, new_text, (*config.specs, *new_specs), new_servers[0].name)
     _show(args, path, search_result, plan)
     if args.write and new_servers:
         suggest_reload(args)

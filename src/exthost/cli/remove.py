@@ -16,6 +16,7 @@ from exthost.cli.common import (
     show_result,
 )
 from exthost.cli.config_edit import read_config_text, suggest_reload, write_config
+from exthost.cli.config_lock import lock_config
 from exthost.config.entry_edit import remove_entry_in_toml
 from exthost.discovery.configfile import read_config
 from exthost.errors import NotFound
@@ -30,24 +31,28 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     refuse_command(args)
     path = Path(require_config_path(args))
-    config = read_config(path)
-    names = [spec.id for spec in config.specs]
-    if args.name not in names:
-        suggestion = nearest(args.name, names)
-        raise NotFound(
-            "X1206",
-            f"the config has no entry {args.name!r}",
-            help=f"did you mean {suggestion!r}?"
-            if suggestion
-            else "an extension that was found by discovery: exthost disable NAME",
-        )
-    remaining_specs = [spec for spec in config.specs if spec.id != args.name]
-    write_config(
-        path, remove_entry_in_toml(read_config_text(path), args.name), remaining_specs, args.name
-    )
+    with lock_config(path):
+        _remove(path, args.name)
     if args.json:
         show_json({"id": args.name, "removed": True, "config": str(path.absolute())})
     else:
         show_result(f"{args.name}: removed from {path}")
     suggest_reload(args)
     return 0
+
+
+def _remove(path: Path, name: str) -> None:
+    """Remove the entry of this name from the config. Raises NotFound."""
+    config = read_config(path)
+    names = [spec.id for spec in config.specs]
+    if name not in names:
+        suggestion = nearest(name, names)
+        raise NotFound(
+            "X1206",
+            f"the config has no entry {name!r}",
+            help=f"did you mean {suggestion!r}?"
+            if suggestion
+            else "an extension that was found by discovery: exthost disable NAME",
+        )
+    remaining_specs = [spec for spec in config.specs if spec.id != name]
+    write_config(path, remove_entry_in_toml(read_config_text(path), name), remaining_specs, name)

@@ -15,8 +15,9 @@ from exthost.cli.common import Args, config_path, say, show_line
 from exthost.control.client import HELLO_SECONDS, NO_HOST, HostClient
 from exthost.errors import NotFound
 
-# The error code of "there is no extension …".
+# The error codes of "there is no extension …" and "has no socket …".
 _NO_EXTENSION = "X1205"
+_NO_SOCKET = "X1277"
 
 
 def add_standalone_option(parser: argparse.ArgumentParser) -> None:
@@ -48,8 +49,10 @@ def _connect(args: Args) -> HostClient | None:
     try:
         return HostClient(config_path(args), timeout=timeout or HELLO_SECONDS)
     except NotFound as error:
-        if error.code != NO_HOST:
+        if error.code not in (NO_HOST, _NO_SOCKET):
             raise
+        if error.code == _NO_SOCKET:
+            say(f"{error.message}; a new process is started")
         return None
 
 

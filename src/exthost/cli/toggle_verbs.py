@@ -18,6 +18,7 @@ from exthost.cli.common import (
     show_result,
 )
 from exthost.cli.config_edit import replace_file, suggest_reload, uneditable_error
+from exthost.cli.config_lock import lock_config
 from exthost.cli.target_specs import read_extensions
 from exthost.config import Config
 from exthost.config.enabled_edit import (
@@ -60,11 +61,13 @@ def toggle(args: Args, enabled: bool) -> int:
 
 def set_enabled(args: Args, id: str, enabled: bool) -> bool:
     """Enable or disable an extension in the config. Return whether that changed the config."""
-    configured = read_extensions(args)
-    edit, expected = _plan_edit(configured, id, enabled)
-    if expected == configured.config:
-        return False
-    _write(Path(config_path(args)), expected, edit, id, enabled)
+    path = Path(config_path(args))
+    with lock_config(path):
+        configured = read_extensions(args)
+        edit, expected = _plan_edit(configured, id, enabled)
+        if expected == configured.config:
+            return False
+        _write(path, expected, edit, id, enabled)
     return True
 
 

@@ -24,6 +24,7 @@ from exthost.cli.common import (
 from exthost.cli.traffic_lines import traffic_line
 from exthost.control.client import HELLO_SECONDS, HostClient
 from exthost.control.protocol import Request
+from exthost.errors import Evidence, UsageError
 from exthost.trace.record import TraceRecord
 from exthost.trace.trace_file import TraceFile, dropped_record
 from exthost.trace.trace_format import LineMaker
@@ -43,15 +44,36 @@ def run(args: Args) -> int:
     dialects: dict[str, str] = {}
     if not args.save:
         line_maker = LineMaker(dialects)
-        return _follow(args, dialects, lambda record: _show(args, line_maker, record))
+        _follow(args, dialects, lambda record: _show(args, line_maker, record))
+        return 0
+    return _save(args, dialects)
+
+
+def _save(args: Args, dialects: dict[str, str]) -> int:
     file = TraceFile(args.save, dialects)
+
+    def store(record: TraceRecord) -> None:
+        if file.write_error:
+            raise _TraceEnded
+        file(record)
+
     try:
-        return _follow(args, dialects, file)
+        messages = _follow(args, dialects, store)
     finally:
         file.close()
+    if file.write_error:
+        raise UsageError(
+            "X1386",
+            f"the trace {args.save} is not complete: {file.write_error}",
+            help="is the disk full? what came before is in the file, up to a line that may be cut",
+            evidence=Evidence(path=args.save),
+        )
+    say(f"{plural(messages, 'message')} in {args.save}")
+    return 0
 
 
 def _follow(args: Args, dialects: dict[str, str], store: Callable[[TraceRecord], None]) -> int:
+    """Pass each record to `store`. Return the number of messages."""
     messages, is_announced = 0, False
 
     def on_event(event: Mapping[str, Any]) -> None:
@@ -68,23 +90,21 @@ def _follow(args: Args, dialects: dict[str, str], store: Callable[[TraceRecord],
             store(record)
             messages += record.is_message
             if args.count and messages >= args.count:
-                raise _CountReached
+                raise _TraceEnded
 
     with HostClient(config_path(args), timeout=HELLO_SECONDS) as client:
         try:
             client.ask(Request("trace", args.name), on_event=on_event)
-        except _CountReached:
+        except _TraceEnded:
             pass
         except KeyboardInterrupt:
             if not args.save:
                 raise
-    if args.save:
-        say(f"{plural(messages, 'message')} in {args.save}")
-    return 0
+    return messages
 
 
-class _CountReached(Exception):
-    """Raised to end the request when --count messages were received."""
+class _TraceEnded(Exception):
+    """Raised to end the request when --count messages were received, or no more can be saved."""
 
 
 def _show(args: Args, line_maker: LineMaker, record: TraceRecord) -> None:

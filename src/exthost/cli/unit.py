@@ -59,9 +59,10 @@ def run(args: Args) -> int:
     if args.run_as is not None and not _user_exists(args.run_as):
         say(f"warning: there is no user {args.run_as} here: the unit starts where there is one")
     path = search_path(os.environ.get("PATH", ""))
-    text = unit_text(
-        run_command(args), config=_absolute_path(config_path(args)), user=user, path=path
-    )
+    config = _absolute_path(config_path(args))
+    if not Path(config).exists():
+        say(f"warning: there is no {config} yet: the unit fails without it")
+    text = unit_text(run_command(args), config=config, user=user, path=path)
     if args.json:
         show_json({"unit": text})
     else:

@@ -18,6 +18,7 @@ from exthost.cli.mcp_service import http_arguments
 from exthost.cli.python_command import PYTHON_COMMAND
 from exthost.control.address import config_key, make_private_folder
 from exthost.control.client import HELLO_SECONDS, ask
+from exthost.control.host_lock import lock_holder
 from exthost.control.protocol import Request
 from exthost.discovery.configfile import read_config
 from exthost.errors import ExthostError, NotFound, Refused, UsageError
@@ -44,7 +45,11 @@ def run(args: Args) -> int:
     read_config(path)  # so that its mistakes are reported here, and not in the log of the host
     _require_no_host(path)
     output = _output_file(path)
-    with output.open("wb") as file:
+    # Another host of this config may start at the same moment, or run and not be found. The name
+    # `host.out` is that of the host that runs, so this one gets it only if it does.
+    new_output = output.with_name(f"host.out.{os.getpid()}")
+    # Readable by its owner alone, because the token of the page is in it.
+    with os.fdopen(os.open(new_output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         process = subprocess.Popen(
             [*PYTHON_COMMAND, "run", "--quiet", *_run_arguments(args, path)],
             stdin=subprocess.DEVNULL,
@@ -54,15 +59,24 @@ def run(args: Args) -> int:
         )
     try:
         host = _wait_until_open(path, process)
-    except KeyboardInterrupt:
+    except BaseException as error:
+        new_output.replace(output)
+        if not isinstance(error, KeyboardInterrupt):
+            raise
         say(f"the host still starts in the background, process {process.pid}; exthost down ends it")
         process.returncode = 0
         raise
+    sys.stderr.write(new_output.read_text("utf-8", "replace"))
     if host is None:
-        sys.stderr.write(output.read_text("utf-8", "replace"))
-        say(f"the host ended with exit code {process.returncode}; its output is in {output}")
+        where = ""
+        if _is_served(path):  # by the host of another process
+            new_output.unlink()
+        else:
+            new_output.replace(output)
+            where = f"; its output is in {output}"
+        say(f"the host ended with exit code {process.returncode}{where}")
         return process.returncode or 1
-    sys.stderr.write(output.read_text("utf-8", "replace"))
+    new_output.replace(output)
     say(f"its output is in {output}")
     process.returncode = 0  # suppresses the warning that the process still runs
     if args.json:
@@ -70,6 +84,17 @@ def run(args: Args) -> int:
     else:
         print(f"host: process {host['pid']}")
     return 0
+
+
+def _is_served(path: str) -> bool:
+    """Return whether a host of this config runs."""
+    try:
+        ask(path, Request("hello"), timeout=HELLO_SECONDS)
+    except NotFound:
+        return lock_holder(path) is not None
+    except ExthostError:  # a host that is hung, or is ending
+        pass
+    return True
 
 
 def _require_no_host(path: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from exthost.documents.keys import FLAG, POSITIVE_DURATION, TEXT, Key, integer_at_least
 from exthost.documents.problems import WRONG_VALUE, Place
 from exthost.documents.readers import read_table
+from exthost.documents.settings import resolve_path
 
 __all__ = [
     "CLUSTER_KEYS",
@@ -84,13 +85,16 @@ CLUSTER_KEYS: Mapping[str, Key] = {
 }
 
 
-def read_cluster_settings(value: Any, place: Place) -> ClusterSettings | None:
-    """Read the section. If the certificate or `listen` is wrong, add a problem at `place` and
-    return None."""
+def read_cluster_settings(value: Any, place: Place, folder: str | None) -> ClusterSettings | None:
+    """Read the section. `folder` is that of the config, for relative paths. If the certificate or
+    `listen` is wrong, add a problem at `place` and return None."""
     values = read_table(value, place, CLUSTER_KEYS)
     listen, insecure = values.pop("listen", None), values.pop("insecure", None)
     # None means that a value is wrong; its problem is already reported.
     settings = {name: setting for name, setting in values.items() if setting is not None}
+    for name in ("certificate", "key"):
+        if name in settings:
+            settings[name] = resolve_path(folder, settings[name])
     is_encrypted = "certificate" in settings
     if is_encrypted != ("key" in settings):
         present_key = "certificate" if is_encrypted else "key"

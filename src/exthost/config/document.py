@@ -357,7 +357,7 @@ def _read_audit(value: Any, place: Place, context: _FileContext) -> str | None:
 
 
 def _read_cluster(value: Any, place: Place, context: _FileContext) -> ClusterSettings | None:
-    return read_cluster_settings(value, place)
+    return read_cluster_settings(value, place, context.folder)
 
 
 def _read_hooks(value: Any, place: Place, context: _FileContext) -> dict[str, str]:

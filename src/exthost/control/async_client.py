@@ -1,18 +1,22 @@
 """The asyncio client of the control socket: many requests at the same time on one connection."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable, Generator, Mapping
 from contextvars import Context
 from typing import Any
 
 from exthost.control import protocol
-from exthost.control.client import host_gone_error
+from exthost.control.client import host_ended_error, host_gone_error
 from exthost.control.line_connection import LineConnection
 from exthost.control.protocol import REPLY_BYTES, HostLine, Request
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.errors import ExthostError
+from exthost.errors import ExtensionGone, ExthostError
+from exthost.extension.misuse import other_loop_error
 from exthost.wire.framing import Broken, Item, Skipped
+
+_log = logging.getLogger("exthost.control")
 
 OnEvent = Callable[[Mapping[str, Any]], None]
 
@@ -93,6 +97,8 @@ class AsyncHostClient(LineConnection):
     ) -> _Pending:
         """Send a request, and return an awaitable for its reply. `on_event` is called with each
         event of the request."""
+        if asyncio._get_running_loop() is not self.loop:
+            raise other_loop_error(help="attach to the host in each loop that uses it")
         if self._connection_error is not None:
             raise self._connection_error
         self._last_id = id = self._last_id + 1
@@ -160,8 +166,7 @@ class AsyncHostClient(LineConnection):
         if pending is None:
             return None  # the request was cancelled
         if line.event is not None:
-            if pending.on_event is not None:
-                pending.on_event(line.event)
+            _deliver_event(pending, line.event)
             return None
         del self._pending[pending.id]
         pending.end(line.value, line.error)
@@ -171,8 +176,21 @@ class AsyncHostClient(LineConnection):
         """Close the connection, and end every request with this error."""
         if self._connection_error is None:
             self._connection_error = error
+            if isinstance(error, ExtensionGone):  # what later requests raise
+                self._connection_error = host_ended_error()
         self.abort()
         unfinished, self._pending = self._pending, {}
         for pending in unfinished.values():
-            pending.end(None, self._connection_error)
+            pending.end(None, error)
             self.loop.call_soon(pending.wake)
+
+
+def _deliver_event(pending: _Pending, event: Mapping[str, Any]) -> None:
+    if pending.on_event is None:
+        return
+    try:
+        pending.on_event(event)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # the caller's callback must not harm other requests of the connection
+        _log.exception("the callback of a request to the host failed")

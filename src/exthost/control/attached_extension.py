@@ -8,11 +8,19 @@ from exthost.control.async_client import OnEvent
 from exthost.control.attached_stream import AttachedStream
 from exthost.dialects.meanings import OnProgress
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.extension.misuse import check_name
+from exthost.extension.misuse import check_name, check_timeout
 from exthost.offer import RegisteredTool
 from exthost.tool_result import ToolResult
 
-__all__ = ["AttachedExtension"]
+__all__ = ["AttachedExtension", "finite_timeout"]
+
+# JSON has no infinity: a call without a time limit has this one, of thirty years.
+_ENDLESS_SECONDS = 1e9
+
+
+def finite_timeout(timeout: float | None) -> float | None:
+    """Return the time limit as it is sent to the host. Raises UsageError if it is no number."""
+    return None if timeout is None else min(check_timeout(timeout), _ENDLESS_SECONDS)
 
 
 class AttachedCalls(Protocol):
@@ -20,6 +28,8 @@ class AttachedCalls(Protocol):
 
     @property
     def tools(self) -> Mapping[str, RegisteredTool]: ...
+
+    def __contains__(self, name: object) -> bool: ...
 
     def row(self, name: str) -> Mapping[str, Any]: ...
 
@@ -54,7 +64,8 @@ class AttachedExtension:
         self.id = id
 
     def __repr__(self) -> str:
-        return f"<AttachedExtension {self.id!r} {self.state}>"
+        state = self.state if self.id in self._host else "removed"
+        return f"<AttachedExtension {self.id!r} {state}>"
 
     @property
     def state(self) -> str:
@@ -81,7 +92,8 @@ class AttachedExtension:
     ) -> Any:
         """Call a method of the dialect, and return its result as data."""
         check_name(method)
-        request = {"method": method, "arguments": params, "timeout": timeout, "wait": wait}
+        seconds = finite_timeout(timeout)
+        request = {"method": method, "arguments": params, "timeout": seconds, "wait": wait}
         return (await self._host.ask("call", self.id, params=request))["raw"]
 
     def call_tool(
@@ -105,7 +117,7 @@ class AttachedExtension:
     ) -> None:
         """Send a notification, as `Extension.notify` does."""
         check_name(method)
-        request = {"method": method, "params": params, "timeout": timeout}
+        request = {"method": method, "params": params, "timeout": finite_timeout(timeout)}
         await self._host.ask("notify", self.id, params=request)
 
     @asynccontextmanager
@@ -115,7 +127,8 @@ class AttachedExtension:
         """Call a method that replies with a stream of events. Each event is data: `{"type": …,
         "data": …}`."""
         check_name(method)
-        request = {"method": method, "arguments": params, "timeout": timeout, "stream": True}
+        seconds = finite_timeout(timeout)
+        request = {"method": method, "arguments": params, "timeout": seconds, "stream": True}
         stream = AttachedStream()
         stream.start(self._host.ask("call", self.id, params=request, on_event=stream.push))
         try:

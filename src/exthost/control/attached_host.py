@@ -10,6 +10,7 @@ Leaving the block cancels the calls in flight of this program. The host and its 
 running.
 """
 
+import asyncio
 import os
 from collections.abc import Coroutine, Iterator, Mapping
 from functools import partial
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from exthost.control.async_client import AsyncHostClient, OnEvent
-from exthost.control.attached_extension import AttachedExtension
-from exthost.control.client import connect_to_host
+from exthost.control.attached_extension import AttachedExtension, finite_timeout
+from exthost.control.client import HELLO_SECONDS, connect_to_host, unresponsive_error
+from exthost.control.peer_credentials import peer_pid
 from exthost.control.protocol import read_error, read_tool_error
 from exthost.control.served_host import ReloadOutcome
 from exthost.dialects.find import find_dialect
@@ -34,9 +36,6 @@ from exthost.offer import RegisteredTool
 from exthost.tool_result import ResultReader, ToolResult
 
 __all__ = ["AttachedHost", "attach"]
-
-# The timeout for connecting. A running host accepts at once.
-_CONNECT_SECONDS = 10.0
 
 
 def attach(
@@ -68,16 +67,26 @@ class AttachedHost:
         if self._client is not None:
             raise UsageError("X1311", "this host is open already")
         require_asyncio()
-        connected = connect_to_host(self._config, self._environ, _CONNECT_SECONDS)
-        self._client = AsyncHostClient(connected)
         try:
-            # With `stay`, the host does not disconnect this client while it is idle.
-            self.pid = (await self.ask("hello", params={"stay": True}))["pid"]
+            await self._connect()
             await self.refresh()
         except BaseException:
             await self.close()
             raise
         return self
+
+    async def _connect(self) -> None:
+        """Connect, and wait for the reply to `hello`. Raises CallTimeout if the host is hung."""
+        pid: int | None = None
+        try:
+            connected = connect_to_host(self._config, self._environ, HELLO_SECONDS)
+            pid = peer_pid(connected)
+            self._client = AsyncHostClient(connected)
+            async with asyncio.timeout(HELLO_SECONDS):
+                # With `stay`, the host does not disconnect this client while it is idle.
+                self.pid = (await self.ask("hello", params={"stay": True}))["pid"]
+        except TimeoutError:
+            raise unresponsive_error(HELLO_SECONDS, pid) from None
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -170,7 +179,9 @@ class AttachedHost:
         return reader
 
     def row(self, name: str) -> Mapping[str, Any]:
-        """Return the state of an extension at the last refresh."""
+        """Return the state of an extension at the last refresh. Raises NotFound if the host did not
+        have it then."""
+        self[name]
         return self._rows[name]
 
     # -- tools -------------------------------------------------------------------------------
@@ -271,7 +282,7 @@ class AttachedHost:
         check_name(name)
         params = {"tool": name, "arguments": arguments}
         if timeout is not None:
-            params["timeout"] = timeout
+            params["timeout"] = finite_timeout(timeout)
         if context:
             params["context"] = dict(check_context(context))
         if not wait:

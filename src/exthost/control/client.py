@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from exthost.control import protocol
 from exthost.control.address import is_own_folder, socket_paths
+from exthost.control.host_lock import lock_holder
 from exthost.control.peer_credentials import is_same_user, is_sandboxed, peer_pid
 from exthost.control.protocol import REPLY_BYTES, Request
 from exthost.errors import CallTimeout, Evidence, ExtensionGone, NotFound
@@ -63,7 +64,7 @@ class HostClient:
         try:
             self._socket = connect_to_host(config, environ, timeout)
         except TimeoutError:
-            raise _unresponsive_error(timeout, None) from None
+            raise unresponsive_error(timeout, None) from None
         self._framing = Lines(REPLY_BYTES)
         self._lines: deque[bytes] = deque()
         try:
@@ -103,7 +104,7 @@ class HostClient:
         except TimeoutError:
             assert timeout is not None  # without a timeout, no TimeoutError is raised
             if request.verb in _PROMPT_VERBS:
-                raise _unresponsive_error(timeout, peer_pid(self._socket)) from None
+                raise unresponsive_error(timeout, peer_pid(self._socket)) from None
             raise _timeout_error(timeout, self.host["pid"]) from None
         except OSError:
             raise host_gone_error() from None
@@ -133,7 +134,7 @@ def _timeout_error(timeout: float, pid: int) -> CallTimeout:
     )
 
 
-def _unresponsive_error(timeout: float, pid: int | None) -> CallTimeout:
+def unresponsive_error(timeout: float, pid: int | None) -> CallTimeout:
     """Return the error for a host that does not answer what it would answer at once."""
     help = "it may be stopped or hung, and has taken up nothing"
     if pid is not None:
@@ -160,11 +161,27 @@ def connect_to_host(config: str, environ: Mapping[str, str], timeout: float) -> 
         except OSError:
             pass  # there is no socket, or it is left over from a host that crashed
         connection.close()
-    raise NotFound(
-        "X1275",
-        f"no host is running for {config}",
-        help="start one with exthost run, or name its config with --config",
-        evidence=Evidence(path=os.path.realpath(config)),
+    raise _no_host_error(config)
+
+
+def _no_host_error(config: str) -> NotFound:
+    """Return the error for a config without a socket that answers."""
+    evidence = Evidence(path=os.path.realpath(config))
+    pid = lock_holder(config)
+    if pid is None:
+        return NotFound(
+            "X1275",
+            f"no host is running for {config}",
+            help="start one with exthost run, or name its config with --config",
+            evidence=evidence,
+        )
+    return NotFound(
+        "X1277",
+        f"the host of {config}, process {pid}, has no socket where this command looks for it",
+        help="if it starts just now, try again; otherwise it was started with another "
+        "XDG_RUNTIME_DIR or EXTHOST_HOME: set the same here; or its socket was deleted: "
+        f"kill -TERM {pid} ends it, then start it again",
+        evidence=evidence,
     )
 
 
@@ -174,4 +191,13 @@ def host_gone_error() -> ExtensionGone:
         "X1075",
         "the host ended before it answered",
         help="run it again: exthost run; its last words are in exthost logs NAME",
+    )
+
+
+def host_ended_error() -> ExtensionGone:
+    """Return the error for a request on a connection whose host has ended."""
+    return ExtensionGone(
+        "X1075",
+        "the host has ended, and nothing was sent",
+        help="when it runs again (exthost run), attach to it again: exthost.attach(…)",
     )

@@ -60,6 +60,25 @@ class HostLock:
         self._locks.clear()
 
 
+def lock_holder(config: str) -> int | None:
+    """Return the pid of the host that holds the lock of this config; None if there is none, or if
+    this system does not tell. Takes no lock, because a host that starts at this moment would find
+    it taken."""
+    lock = lock_folder() / f"{config_key(config)}.lock"
+    try:
+        pid = int(lock.read_text("ascii"))
+        file = f":{lock.stat().st_ino}"
+        lines = Path("/proc/locks").read_text("ascii").splitlines()
+    except (OSError, ValueError):
+        return None
+    # A line is `1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE START END`.
+    for line in lines:
+        fields = line.split()
+        if fields[1:2] == ["FLOCK"] and fields[4] == str(pid) and fields[5].endswith(file):
+            return pid
+    return None
+
+
 def _choose_path(config: str, environ: Mapping[str, str]) -> Path:
     """Return the first path for the socket whose folder this user owns or can create."""
     refused: Refused | None = None

@@ -27,6 +27,7 @@ from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation
 from exthost.tool_result import ToolResult, tool_error
 from exthost.wire import jsontext
 from exthost.wire.framing import Broken, Item, Skipped
+from exthost.wire.lines import too_large_error
 
 __all__ = [
     "REPLY_BYTES",
@@ -86,7 +87,7 @@ class Request(NamedTuple):
 
 def encode_request(request: tuple[str, str, Mapping[str, Any], int | None]) -> bytes:
     """Return the line of a request, which may be a plain tuple with the fields of `Request`. Raises
-    ExthostError if the parameters cannot be encoded."""
+    ExthostError if the parameters cannot be encoded, or if the host would not read the line."""
     verb, name, params, id = request
     line: dict[str, Any] = {"verb": verb, "name": name}
     if params:
@@ -94,10 +95,13 @@ def encode_request(request: tuple[str, str, Mapping[str, Any], int | None]) -> b
     if id is not None:
         line["id"] = id
     try:
-        return jsontext.encode_fast(line) + b"\n"
+        text = jsontext.encode_fast(line)
     except Exception:
         # A lone surrogate, or a value of another type: `encode` handles or reports it.
-        return jsontext.encode(line) + b"\n"
+        text = jsontext.encode(line)
+    if len(text) > REQUEST_BYTES:  # the host would close the connection, and end its other calls
+        raise too_large_error(len(text), REQUEST_BYTES, "send less at a time")
+    return text + b"\n"
 
 
 def read_plain_call(item: Item) -> Request | None:

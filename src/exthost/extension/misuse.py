@@ -95,13 +95,16 @@ def wrong_loop_error(queue: Queue) -> UsageError:
     return other_loop_error(queue.extension)
 
 
-def other_loop_error(extension: str = "") -> UsageError:
+def other_loop_error(
+    extension: str = "",
+    help: str = "use SyncHost, from any thread; or asyncio.run_coroutine_threadsafe(…, that_loop)",
+) -> UsageError:
     """Return the error for a use of a host in another event loop than the one that opened it."""
     return UsageError(
         "X1319",
         "this host was opened in another event loop, and only that loop can wait for its calls",
         extension=extension,
-        help="use SyncHost, from any thread; or asyncio.run_coroutine_threadsafe(…, that_loop)",
+        help=help,
     )
 
 

@@ -3,7 +3,8 @@
 `ExtensionLogs` subscribes to the event bus. Each entry is a line `TIME LEVEL SOURCE TEXT`. A full
 file is renamed to `….log.1`, in place of an earlier file of that name. So an extension that floods
 its stderr uses at most two files. All lines of one event-loop iteration are written together. A
-disk error is logged once and never raised, because a log must not disturb the host.
+disk error is logged once and never raised, because a log must not disturb the host. A file that
+somebody has deleted or moved is created again.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from exthost.events import Bus, Exited, LogLine, Spawned, StateChanged
+from exthost.extension.lifecycle import State
 from exthost.process.private_folders import make_folder
 
 __all__ = ["FILE_BYTES", "ExtensionLogs", "format_entry", "rotated_path"]
@@ -28,6 +30,8 @@ FILE_BYTES = 1024 * 1024
 
 # The SOURCE of the host's own entries. Those of an extension are `stderr`, `log` and `stdout`.
 HOST_SOURCE = "exthost"
+
+_ACTIVE_STATES = frozenset({State.STARTING, State.READY, State.DRAINING, State.BACKOFF, State.OPEN})
 
 # Extensions may print secrets, so only the owner may read the file.
 _FILE_MODE = 0o600
@@ -59,6 +63,9 @@ class ExtensionLogs:
         # Lines of this event-loop iteration, by the id of the extension.
         self._pending: dict[str, bytearray] = {}
         self._files: dict[str, _LogFile] = {}
+        # The extensions that have a process, or will get one soon. Only their files stay open: a
+        # host may have thousands of others, and descriptors are few.
+        self._active: set[str] = set()
         self._unsubscribes = [
             bus.subscribe(LogLine, self._on_log_line),
             bus.subscribe(StateChanged, self._on_state_changed),
@@ -72,6 +79,10 @@ class ExtensionLogs:
     def _on_state_changed(self, change: StateChanged) -> None:
         reason = f": {change.reason}" if change.reason else ""
         level = logging.WARNING if reason else logging.INFO
+        if change.after in _ACTIVE_STATES:
+            self._active.add(change.extension)
+        else:
+            self._active.discard(change.extension)
         self._add(change.extension, level, HOST_SOURCE, f"{change.after}{reason}")
 
     def _on_spawned(self, spawned: Spawned) -> None:
@@ -96,6 +107,8 @@ class ExtensionLogs:
             if file is None:
                 file = self._files[extension] = _LogFile(self._log_path(extension))
             file.append(lines)
+            if extension not in self._active:
+                file.close_file()
 
     def close(self) -> None:
         """Write the pending lines and close the files."""
@@ -127,6 +140,12 @@ class _LogFile(RotatingFileHandler):
         if self._has_failed and not had_failed:  # logged once, until a write succeeds
             _log.error("the log %s is not kept: %s", self.baseFilename, self._reason)
 
+    def close_file(self) -> None:
+        """Close the file until the next lines."""
+        if self.stream is not None:
+            self.stream.close()
+            self.stream = None
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         error = sys.exception()
         if not isinstance(error, OSError):
@@ -135,10 +154,21 @@ class _LogFile(RotatingFileHandler):
 
     def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: N802 - logging's name
         """Count bytes, where the base class counts characters; never rename an empty file."""
+        if self.stream is not None and not self._is_at_its_path(self.stream.fileno()):
+            self.close_file()
         if self.stream is None:
             self.stream = self._open()
         size = os.fstat(self.stream.fileno()).st_size
         return size > 0 and size + len(record.getMessage().encode()) > self.maxBytes
+
+    def _is_at_its_path(self, fd: int) -> bool:
+        """Return whether the open file is the one that readers find: somebody may have deleted or
+        moved it."""
+        try:
+            found = os.stat(self.baseFilename)  # noqa: PTH116 - faster than Path.stat
+        except OSError:
+            return False
+        return os.path.samestat(found, os.fstat(fd))
 
     def _open(self) -> io.TextIOWrapper:
         path = Path(self.baseFilename)

@@ -184,7 +184,7 @@ def _run_trial(plan: LaunchPlan) -> ProbeResult:
         )
     try:
         child.close_stdin()
-        has_ended, _, _ = select.select([child.exit_fd], [], [], _PROBE_SECONDS)
+        has_ended = _wait_readable(child.exit_fd, _PROBE_SECONDS)
         stderr_line = _read_last_line(child.stderr) if has_ended else ""
         status = child.see_exit()
         if not has_ended:
@@ -200,9 +200,17 @@ def _run_trial(plan: LaunchPlan) -> ProbeResult:
         for _ in range(2):  # the first kill requests our init to exit, the second sends SIGKILL
             if child.see_exit() is None:
                 child.kill()
-                select.select([child.exit_fd], [], [], 1.0)
+                _wait_readable(child.exit_fd, 1.0)
         child.reap()
         child.close_outputs()
+
+
+def _wait_readable(fd: int, seconds: float) -> bool:
+    """Wait until the descriptor can be read, and return whether it can. `select.select` would take
+    no descriptor above 1023, which a host of many extensions has."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
 
 
 def _read_last_line(fd: int) -> str:

@@ -282,6 +282,12 @@ class Diagnostics:
         """How the child ended, as text such as "exited with 1"; "" while it runs."""
         return str(self._child.see_exit() or "")
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the child ran on a node of a cluster that was lost."""
+        status = self._child.see_exit()
+        return status is not None and bool(status.lost)
+
     def add_advice(self, error: CallFailed) -> None:
         """Replace the help of a failed call if the sandbox is the likely cause of the failure."""
         if self.suggest_grant is not None:

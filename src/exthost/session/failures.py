@@ -34,6 +34,7 @@ class ChildFacts(Protocol):
     extension  the id of the extension
     redacts    whether the child's output must not appear in errors
     exit       how the child ended, as text; "" while it runs
+    is_lost    whether it ran on a node of a cluster that was lost
     """
 
     extension: str
@@ -41,6 +42,9 @@ class ChildFacts(Protocol):
 
     @property
     def exit(self) -> str: ...
+
+    @property
+    def is_lost(self) -> bool: ...
 
     def evidence(self, offending: bytes = b"") -> Evidence: ...
 
@@ -173,7 +177,9 @@ def _gone_error(
     facts: ChildFacts, code: str, message: str, help: str, broken: Broken | None = None
 ) -> ExtensionGone:
     evidence = facts.evidence(broken.head if broken is not None else b"")
-    if help is _SEE_STDERR and any(key in facts.exit for key in _LIMIT_KEYS):
+    if help is _SEE_STDERR and facts.is_lost:
+        help = "the node failed, and not the extension: is that machine up, reachable, overloaded?"
+    elif help is _SEE_STDERR and any(key in facts.exit for key in _LIMIT_KEYS):
         help = "raise that limit, or make the extension use less"
     elif help is _SEE_STDERR and not evidence.stderr:
         help = "it wrote nothing to stderr: run its command by hand to see why it ends"

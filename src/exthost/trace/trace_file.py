@@ -49,6 +49,7 @@ class TraceFile:
         self._last_extension = ""
         self._changed = threading.Condition()
         self._closed = False
+        self.write_error = ""  # why nothing more is written; "" while all is well
         self._thread = threading.Thread(target=self._write_all, name="exthost trace", daemon=True)
         self._thread.start()
 
@@ -89,7 +90,6 @@ class TraceFile:
             os.close(self._fd)
 
     def _write_all(self) -> None:
-        has_failed = False
         while True:
             with self._changed:
                 while not self._waiting and not self._closed:
@@ -97,12 +97,12 @@ class TraceFile:
                 records, self._waiting, self._bytes = self._waiting, deque(), 0
             if not records:
                 return
-            if has_failed:
+            if self.write_error:
                 continue
             try:
                 _write_bytes(self._fd, b"".join(map(self._line_maker.lines, records)))
             except OSError as error:
-                has_failed = True
+                self.write_error = error.strerror or str(error)
                 _log.error("the trace %s ends here: %s", self._name, error)
 
 

@@ -34,6 +34,8 @@ def _wait_for_end(parent: int, on_end: Callable[[], None]) -> None:
             time.sleep(_ASK_SECONDS)
     else:
         if os.getppid() == parent:  # otherwise the pid may belong to another process by now
-            select.select([fd], [], [])
+            poll = select.poll()  # select.select would take no descriptor above 1023
+            poll.register(fd, select.POLLIN)
+            poll.poll()
         os.close(fd)
     on_end()
