@@ -75,6 +75,14 @@ def reply(id: Any, **outcome: Any) -> None:
         del message["jsonrpc"]
     if FAULT == "misspelt" and "result" in message:
         message["reslt"] = message.pop("result")
+    if FAULT == "only-null-error" and "error" in message:
+        message["error"] = None
+    if FAULT == "method-in-reply":
+        message["method"] = "initialize"
+    if FAULT == "only-results":
+        message = {"text": "HI"}
+    if FAULT == "asks" and id == 1:
+        write({"id": 1, "method": "log", "params": {}})
     if FAULT == "null-error" and "result" in message:
         message["error"] = None
     if FAULT == "result-and-error":
@@ -200,6 +208,10 @@ def answer(message: Message) -> None:
                 "serverInfo": {"name": "bad", "version": "1.0"},
             },
         }
+        if FAULT == "no-capabilities":
+            del results["mcp"]["capabilities"]
+        if FAULT == "unknown-hook":
+            results["nexo"]["hooks"] = ["on_tool"]
         if FAULT == "no-server-info":
             del results["mcp"]["serverInfo"]
         reply(id, result=results[DIALECT])
@@ -209,7 +221,8 @@ def answer(message: Message) -> None:
     if method == "capabilities" and DIALECT == "morphir":
         return reply(id, result={} if FAULT == "no-list" else tools())
     if method == "tools/list":
-        return reply(id, result={"tools": tools()})
+        next_page = {"nextCursor": "2"} if FAULT == "endless-list" else {}
+        return reply(id, result={"tools": tools(), **next_page})
     if method == "ping":
         return reply(id, result={})
     if method in ("tools/call", "tool.call"):

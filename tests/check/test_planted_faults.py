@@ -54,6 +54,11 @@ FAULTS = [
     Fault("twice", "nexo", "reply-once", "answered a second time"),
     Fault("misspelt", "nexo", "reply-form", "reslt"),
     Fault("result-and-error", "morphir", "reply-form", "both"),
+    Fault("method-in-reply", "morphir", "message-form", "a response has a method as well"),
+    Fault("method-in-reply", "nexo", "message-form", "a response has a method as well"),
+    Fault("only-null-error", "nexo", "reply-form", "no result, and its error is null"),
+    Fault("only-results", "morphir", "stdout-noise", "is JSON, but no message"),
+    Fault("asks", "morphir", "message-form", "cannot ask the host"),
     Fault("no-version", "mcp", "version-member", "no jsonrpc"),
     Fault("error-form", "morphir", "error-form", "an object"),
     Fault("error-form", "nexo", "error-form", "E_FAIL"),
@@ -66,9 +71,9 @@ FAULTS = [
     Fault("ignores-unknown", "nexo", "unknown-method", "not answered"),
     Fault("dies-of-unknown", "mcp", "unknown-method", "exited with 1"),
     Fault("knows-everything", "morphir", "unknown-method", "as if it existed"),
-    Fault("any-tool", "nexo", "unknown-tool", "with a result"),
+    Fault("any-tool", "nexo", "unknown-tool", "without an error"),
     Fault("dies-of-arguments", "synaps", "bad-arguments", "exited with 1"),
-    Fault("any-arguments", "mcp", "bad-arguments", "with a result"),
+    Fault("any-arguments", "mcp", "bad-arguments", "without an error"),
     Fault("small-buffer", "nexo", "large-message", "1 MiB"),
     Fault("quits-12", "nexo", "stays-alive", "exited with 0 on its own, during request 13"),
     Fault("dies-of-cancel", "mcp", "cancel", "exited with 1"),
@@ -83,6 +88,8 @@ FAULTS = [
     Fault("forgets", "nexo", "restart", "gone: count"),
     Fault("offers-nothing", "morphir", "offer", "it offers nothing"),
     Fault("same-name", "mcp", "tools", "twice"),
+    Fault("endless-list", "mcp", "last-page", "comes to the same page again after 2 pages"),
+    Fault("unknown-hook", "nexo", "offer", "an unknown hook, which is never called: on_tool"),
     Fault("no-description", "nexo", "tools", "count has no description"),
     Fault("invalid-input-schema", "morphir", "input-schema", "'objekt'"),
     Fault("list-schema", "nexo", "input-schema", "'array'"),
@@ -92,6 +99,7 @@ FAULTS = [
     Fault("slow", "nexo", "speed", "ms"),
     # What the host can use, and official clients refuse.
     Fault("no-server-info", "mcp", "handshake", "serverInfo is missing"),
+    Fault("no-capabilities", "mcp", "handshake", "capabilities is missing and must be an object"),
     Fault("no-schema", "mcp", "input-schema", "inputSchema of 'count' is missing"),
     Fault("null-schema", "mcp", "input-schema", "inputSchema of 'count' is null"),
     Fault("list-output-schema", "mcp", "output-schema", "'array'"),
@@ -178,6 +186,24 @@ async def test_a_process_that_ends_on_its_own_is_one_finding_wherever_it_ends(
     assert finding.rule.name == "stays-alive"
     place = f"the process exited with 0 on its own, during request {number + 1} ("
     assert finding.message.startswith(place)
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect", "fix"),
+    [
+        ("no-capabilities", "mcp", 'add "capabilities": {"tools": {}} to the result of'),
+        ("endless-list", "mcp", "leave nextCursor out of the last page"),
+        ("offers-nothing", "mcp", "name what it has in `capabilities`"),
+        ("unknown-hook", "nexo", "the hooks are before_message, "),
+    ],
+)
+async def test_a_mistake_in_the_offer_is_one_finding_with_its_own_fix(
+    name: str, dialect: str, fix: str, tmp_path: Path
+) -> None:
+    settings = Settings(reply_seconds=60)
+    report = await run_checks(planted(name, dialect, tmp_path), os.environ, settings)
+    [finding] = [one for one in report.findings if one.rule.name != "speed"]
+    assert fix in (finding.fix or finding.rule.fix)
 
 
 def is_running(pid: int) -> bool:

@@ -40,12 +40,34 @@ def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list
         (b'{"jsonrpc":"2.0","id":[7],"result":1}', ["reply-id"]),
         (b'{"jsonrpc":"2.0","id":7}', ["reply-form"]),
         (b'{"jsonrpc":"2.0","id":7,"result":1,"error":{}}', ["reply-form"]),
+        (b'{"jsonrpc":"2.0","id":7,"error":null}', ["reply-form"]),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","result":1}', ["message-form"]),
+        (b'{"jsonrpc":"2.0","id":[7],"method":"ping"}', ["message-form"]),
         (b'{"jsonrpc":"2.0","id":7,"error":"no"}', ["error-form"]),
         (b'{"jsonrpc":"2.0","id":7,"error":{"code":true,"message":"no"}}', ["error-form"]),
     ],
 )
 def test_each_frame_is_reported_under_these_rules(frame: bytes, rules: list[str]) -> None:
     assert broken_rules(frame) == rules
+
+
+@pytest.mark.parametrize(
+    ("dialect", "frame", "fix"),
+    [
+        ("mcp", b'{"jsonrpc":"2.0","id":7,"error":null}', "say in `error` why"),
+        ("mcp", b'{"jsonrpc":"2.0","id":7,"result":1,"error":null}', "leave `error` out"),
+        ("morphir", b'{"id":7,"method":"ping","result":1}', "leave `method` and `params` out"),
+        ("morphir", b'{"id":7,"method":"log","params":{}}', "leave `id` out"),
+        ("morphir", b'{"ok":true}', 'a response is {"id": …, "result": …}'),
+        ("mcp", b'{"ok":true}', 'a response is {"jsonrpc": "2.0", "id": …, "result": …}'),
+        ("morphir", b'"{\\"id\\":7,\\"result\\":1}"', "encode each message once"),
+    ],
+)
+def test_the_fix_belongs_to_the_mistake(dialect: str, frame: bytes, fix: str) -> None:
+    audit = MessageAudit(find_conformance(dialect))
+    audit.add_request(7, "ping")
+    [problem] = audit.check_frame(frame, Noise(b"", "?"))
+    assert fix in problem.fix
 
 
 def test_a_message_over_several_lines_is_one_kind_of_fault() -> None:

@@ -37,6 +37,12 @@ def test_a_fault_is_named(dialect: str, output: bytes, message: str) -> None:
     assert found is not None and message in found.message and found.help
 
 
+def test_the_help_is_that_of_the_mistake_and_not_of_its_rule() -> None:
+    output = b'{"id":0,"method":"initialize","result":{}}\n'
+    found = diagnose_output(find_dialect("morphir"), output, range(2))
+    assert found is not None and "leave `method` and `params` out" in found.help
+
+
 @pytest.mark.parametrize(
     "output",
     [

@@ -229,7 +229,7 @@ class ConversationChecks:
             await self._record_silence("unknown-method", "", silence, process)
         else:
             if not isinstance(answer, Failure):
-                why = f"{UNKNOWN_METHOD} was answered with a result, as if it existed"
+                why = f"{UNKNOWN_METHOD} was answered without an error, as if it existed"
                 self._ledger.add_finding("unknown-method", why, process)
             await self._check_still_answers(process, "unknown-method", "after an unknown method")
         self._ledger.mark_checked("unknown-method", time.perf_counter() - began)
@@ -267,7 +267,7 @@ class ConversationChecks:
         else:
             is_error = process.dialect.result_reader.is_error
             if is_error is None or not is_error(result):
-                self._ledger.add_finding(rule, f"{subject} was answered with a result", process)
+                self._ledger.add_finding(rule, f"{subject} was answered without an error", process)
         self._ledger.mark_checked(rule, time.perf_counter() - began)
 
     async def _check_results(self, process: CheckedProcess) -> None:

@@ -35,7 +35,7 @@ _EXITED = "it must read stdin until its end, and exit only then; with the SDK, c
 # Rules that the audit checks on every message that is received.
 _MESSAGE_RULES = ("stdout-noise", "byte-order-mark", "frame", "message-size")
 _JSON_RULES = (
-    "json", "utf8", "number",
+    "json", "utf8", "number", "message-form",
     "reply-id", "reply-id-type", "reply-once", "reply-form", "notification-reply",
 )  # fmt: skip
 _OFFER_RULES = ("offer", "tools", "input-schema", "output-schema")
@@ -127,12 +127,15 @@ async def _check(
             ledger.add_finding(
                 "speed", f"it takes {start_seconds:.1f} s until its handshake is over"
             )
-        ledger.add_problems(audit_offer(offer))
+        ledger.add_problems(audit_offer(offer, conformance.offer_warnings))
+        ledger.add_message_problems(process)
         if starter.spec.manifest is None:  # a manifest may declare what the handshake does not
-            ledger.add_problems(audit_emptiness(offer))
+            if not ledger.has("handshake"):  # a faulty reply may be why nothing is offered
+                ledger.add_problems(audit_emptiness(offer, conformance.empty_fix))
         elif (format := find_manifest_format(starter.spec.dialect)) and format.lists_tools:
             ledger.add_problems(audit_declared_tools(starter.spec.tools, offer))
-        _mark_all_checked(ledger, _OFFER_RULES)
+        other_rules = (warning.rule for warning in conformance.offer_warnings if warning.rule)
+        _mark_all_checked(ledger, (*_OFFER_RULES, *other_rules))
         conversation = ConversationChecks(starter, conformance, ledger, settings)
         await conversation.run(process, offer)
         ledger.add_problems(audit_stderr(process.pipes.stderr))

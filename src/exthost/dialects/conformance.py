@@ -28,6 +28,19 @@ class Problem(NamedTuple):
     fix: str = ""
 
 
+class OfferWarning(NamedTuple):
+    """A kind of warning about an offer (the tools that an extension announced).
+
+    text  a part of the warning, by which it is recognized
+    rule  the rule that the extension breaks; "" if another check reports the same mistake
+    fix   how to fix the extension
+    """
+
+    text: str
+    rule: str
+    fix: str = ""
+
+
 # Takes the method of a request, the result in its reply, and the methods of the requests that were
 # answered with a result before. Returns the problems of the result.
 ResultAudit: TypeAlias = Callable[[str, Any, Collection[str]], Iterable[Problem]]
@@ -47,6 +60,9 @@ class Conformance:
     host_results method → the result of a request that the extension sends to the host. Other
                  requests are refused
     warnings     the names of checks that only warn in this dialect
+    offer_warnings
+                 the warnings of an offer that break another rule than `tools`
+    empty_fix    how to fix an extension that offers nothing; "" for the fix of the rule
     """
 
     rules: Mapping[str, str] = field(default_factory=empty_mapping)
@@ -58,3 +74,5 @@ class Conformance:
     audit_result: ResultAudit | None = None
     host_results: Mapping[str, Any] = field(default_factory=empty_mapping)
     warnings: frozenset[str] = frozenset()
+    offer_warnings: tuple[OfferWarning, ...] = ()
+    empty_fix: str = ""

@@ -21,6 +21,10 @@ _SHOWN_CHARACTERS = 60
 _MESSAGE_FIELDS = frozenset({"method", "id", "result", "error"})
 
 _NO_NULL_ERROR = "leave `error` out of a response that has a result"
+_NULL_OUTCOME = "write `result`, which may be null, if it worked, and say in `error` why it did not"
+_NO_METHOD = "leave `method` and `params` out of a response: with a method it is read as a request"
+_NO_REQUEST = "leave `id` out: a message with a method and without an id is a notification"
+_ENCODED_TWICE = "encode each message once: it is JSON inside a JSON text"
 
 
 class NotFiniteError(ValueError):
@@ -84,7 +88,8 @@ class MessageAudit:
             if isinstance(item, dict):
                 problems += self._check_object(item, data, incoming)
             else:
-                problems.append(Problem("json", f"it is not an object: {_quote(data)}", data))
+                fix = _ENCODED_TWICE if _is_encoded_twice(item) else ""
+                problems.append(Problem("json", f"it is not an object: {_quote(data)}", data, fix))
         return problems
 
     def _parse(self, data: bytes) -> tuple[Any, Problem | None]:
@@ -121,18 +126,23 @@ class MessageAudit:
     def _check_object(
         self, message: dict[str, Any], data: bytes, incoming: Incoming
     ) -> list[Problem]:
-        if not _MESSAGE_FIELDS & message.keys():  # probably a log line in JSON
-            return [
-                Problem("stdout-noise", f"a line on stdout is no message: {_quote(data)}", data)
-            ]
+        if not _MESSAGE_FIELDS & message.keys():  # a log line in JSON, or only a result
+            why = f"a line on stdout is JSON, but no message: {_quote(data)}"
+            return [Problem("stdout-noise", why, data, self._make_envelope_fix())]
         problems = []
         if self._conformance.has_version and message.get("jsonrpc") != "2.0":
             has_field = "jsonrpc" in message
             why = f"jsonrpc is {message['jsonrpc']!r}" if has_field else "a message has no jsonrpc"
             problems.append(Problem("version-member", why, data))
         if "method" in message:
-            if isinstance(incoming, Noise):
-                problems.append(Problem("json", f"it is no message: {incoming.why}", data))
+            if "result" in message or "error" in message:
+                why = f"a response has a method as well: {_quote(data)}"
+                problems.append(Problem("message-form", why, data, _NO_METHOD))
+            elif isinstance(incoming, Noise):
+                is_request = isinstance(message["method"], str) and message.get("id") is not None
+                fix = _NO_REQUEST if is_request else ""
+                why = f"it is no message: {incoming.why}"
+                problems.append(Problem("message-form", why, data, fix))
             return problems
         if (problem := self._check_id(message, data)) is not None:
             problems.append(problem)
@@ -142,6 +152,13 @@ class MessageAudit:
         else:
             problems += self._check_result(message, data)
         return problems
+
+    def _make_envelope_fix(self) -> str:
+        version = '"jsonrpc": "2.0", ' if self._conformance.has_version else ""
+        return (
+            f'a response is {{{version}"id": …, "result": …}}, with the id of its request; '
+            "anything else goes to stderr"
+        )
 
     def _check_id(self, message: dict[str, Any], data: bytes) -> Problem | None:
         id = message.get("id")
@@ -212,6 +229,9 @@ class MessageAudit:
             has = f"; it has: {_quote(other_keys.encode())}" if other_keys else ""
             return Problem("reply-form", f"a response has neither result nor error{has}", data)
         if error is None:
+            if not has_result:
+                why = "a response has no result, and its error is null"
+                return Problem("reply-form", why, data, _NULL_OUTCOME)
             if "error" in message and not self._conformance.null_error:
                 why = "a response with a result has `error` as well, which is null"
                 return Problem("error-form", why, data, _NO_NULL_ERROR)
@@ -265,6 +285,14 @@ def _is_python(text: str) -> bool:
     try:
         return isinstance(ast.literal_eval(text), dict | list | tuple)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return False
+
+
+def _is_encoded_twice(value: Any) -> bool:
+    """Return whether a JSON value is a text that contains a JSON object."""
+    try:
+        return isinstance(value, str) and isinstance(json.loads(value), dict)
+    except (ValueError, RecursionError):
         return False
 
 

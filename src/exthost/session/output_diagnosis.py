@@ -74,7 +74,8 @@ def diagnose_output(
             rule = find_rule(problem.rule, conformance)
             # The text of a rule ends with a full stop, a message does not.
             message = rule.text[:-1] if dialect.traits.redact else problem.message
-            return Diagnosis(message, rule.fix, b"" if dialect.traits.redact else problem.data)
+            fix = problem.fix or rule.fix
+            return Diagnosis(message, fix, b"" if dialect.traits.redact else problem.data)
     return None
 
 

@@ -15,6 +15,7 @@ CONFORMANCE = Conformance(
             "handshake": "morphir-load-03",
             "stdout-noise": "morphir-wire-10",
             "json": "morphir-wire-01",
+            "message-form": "morphir-wire-01",
             "one-line": "morphir-wire-01",
             "utf8": "morphir-wire-01",
             "number": "morphir-wire-01",

@@ -5,7 +5,8 @@ Names the requirement that each check tests, and requests without an effect.
 
 from types import MappingProxyType
 
-from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance
+from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, OfferWarning
+from exthost.dialects.nexo.dialect import HOOKS
 from exthost.messages import Request
 
 CONFORMANCE = Conformance(
@@ -15,6 +16,7 @@ CONFORMANCE = Conformance(
             "handshake": "nexo-hand-09",
             "stdout-noise": "nexo-wire-04",
             "json": "nexo-wire-01",
+            "message-form": "nexo-wire-01",
             "one-line": "nexo-wire-01",
             "reply-id": "nexo-wire-11",
             "reply-id-type": "nexo-wire-11",
@@ -33,4 +35,7 @@ CONFORMANCE = Conformance(
         }
     ),
     pings=(Request("tools/list", {}), Request(UNKNOWN_METHOD, {})),
+    offer_warnings=(
+        OfferWarning("it offers an unknown hook", "offer", f"the hooks are {', '.join(HOOKS)}"),
+    ),
 )

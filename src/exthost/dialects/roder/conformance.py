@@ -11,6 +11,7 @@ CONFORMANCE = Conformance(
             "handshake": "roder-echo-03",
             "stdout-noise": "roder-wire-02",
             "json": "roder-wire-01",
+            "message-form": "roder-wire-01",
             "one-line": "roder-wire-01",
             "utf8": "roder-wire-01",
             "number": "roder-wire-01",

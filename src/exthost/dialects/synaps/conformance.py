@@ -16,6 +16,7 @@ CONFORMANCE = Conformance(
             "handshake": "synaps-hand-02",
             "stdout-noise": "synaps-frame-07",
             "json": "synaps-frame-06",
+            "message-form": "synaps-frame-06",
             "utf8": "synaps-frame-01",
             "number": "synaps-frame-04",
             "frame": "synaps-frame-04",
