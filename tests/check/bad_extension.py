@@ -151,6 +151,12 @@ def call_tool(id: Any, name: str, arguments: Message) -> None:
         return fail(id, "text is missing")
     else:
         text = arguments.get("text", "")
+    if FAULT == "no-token":
+        progress = {"method": "notifications/progress", "params": {"progress": 1}}
+        write({"jsonrpc": "2.0", **progress})
+    if FAULT == "null-id-notification":
+        params = {"id": id, "progress": 1}
+        write({"jsonrpc": "2.0", "id": None, "method": "tools/progress", "params": params})
     if DIALECT != "mcp":
         return reply(id, result=text.upper())
     content: list[Message] = [{"type": "text", "text": text.upper()}]

@@ -45,7 +45,8 @@ _LAST_OUTPUT_SECONDS = 2.0
 # Rules that may be broken although the reply can be read.
 _HARMLESS = frozenset(
     {"stdout-noise", "byte-order-mark", "version-member", "error-form", "reply-form", "reply-once",
-     "notification-reply", "handshake", "input-schema", "output-schema", "result"}
+     "notification-reply", "notification-form", "handshake", "input-schema", "output-schema",
+     "result"}
 )  # fmt: skip
 
 Answer = Reply | Failure

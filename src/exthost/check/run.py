@@ -35,7 +35,7 @@ _EXITED = "it must read stdin until its end, and exit only then; with the SDK, c
 # Rules that the audit checks on every message that is received.
 _MESSAGE_RULES = ("stdout-noise", "byte-order-mark", "frame", "message-size")
 _JSON_RULES = (
-    "json", "utf8", "number", "message-form",
+    "json", "utf8", "number", "message-form", "notification-form",
     "reply-id", "reply-id-type", "reply-once", "reply-form", "notification-reply",
 )  # fmt: skip
 _OFFER_RULES = ("offer", "tools", "input-schema", "output-schema")

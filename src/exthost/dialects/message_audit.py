@@ -8,6 +8,7 @@ problems.
 
 import ast
 import json
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from exthost.dialects.conformance import Conformance, Problem
@@ -24,6 +25,7 @@ _NO_NULL_ERROR = "leave `error` out of a response that has a result"
 _NULL_OUTCOME = "write `result`, which may be null, if it worked, and say in `error` why it did not"
 _NO_METHOD = "leave `method` and `params` out of a response: with a method it is read as a request"
 _NO_REQUEST = "leave `id` out: a message with a method and without an id is a notification"
+_NO_NULL_ID = "leave `id` out of a notification: JSON-RPC has null only in errors of no request"
 _ENCODED_TWICE = "encode each message once: it is JSON inside a JSON text"
 
 
@@ -143,6 +145,8 @@ class MessageAudit:
                 fix = _NO_REQUEST if is_request else ""
                 why = f"it is no message: {incoming.why}"
                 problems.append(Problem("message-form", why, data, fix))
+            elif isinstance(message["method"], str) and message.get("id") is None:
+                problems += self._check_notification(message, data)
             return problems
         if (problem := self._check_id(message, data)) is not None:
             problems.append(problem)
@@ -152,6 +156,14 @@ class MessageAudit:
         else:
             problems += self._check_result(message, data)
         return problems
+
+    def _check_notification(self, message: dict[str, Any], data: bytes) -> Iterator[Problem]:
+        if "id" in message:
+            why = f"the notification {message['method']} has an id, which is null"
+            yield Problem("notification-form", why, data, _NO_NULL_ID)
+        if (audit := self._conformance.audit_notification) is not None:
+            for problem in audit(message, self._requests):
+                yield problem._replace(data=data)
 
     def _make_envelope_fix(self) -> str:
         version = '"jsonrpc": "2.0", ' if self._conformance.has_version else ""

@@ -14,7 +14,9 @@ from exthost.process.stdout_reader import FIRST_BYTES
 from exthost.wire.framing import Broken, Skipped
 
 # Rules that a reply may break and still be read.
-_HARMLESS = frozenset({"stdout-noise", "byte-order-mark", "version-member", "error-form"})
+_HARMLESS = frozenset(
+    {"stdout-noise", "byte-order-mark", "version-member", "error-form", "notification-form"}
+)
 
 # The rules that a reply with neither result nor error breaks. It is read as the result null.
 _MISSING_RESULT = frozenset({"reply-form"})

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, OfferWarning
 from exthost.dialects.mcp.facets import ENDLESS, SAME_PAGE
 from exthost.dialects.mcp.handshake import NO_CAPABILITIES
+from exthost.dialects.mcp.notification_audit import audit_notification
 from exthost.dialects.mcp.result_audit import audit_result
 from exthost.messages import Request
 
@@ -43,6 +44,7 @@ CONFORMANCE = Conformance(
     # Official clients refuse a reply that has both.
     null_error=False,
     audit_result=audit_result,
+    audit_notification=audit_notification,
     offer_warnings=(
         OfferWarning(NO_CAPABILITIES, ""),  # `audit_result` reports it
         OfferWarning(f" {SAME_PAGE} after ", "last-page"),

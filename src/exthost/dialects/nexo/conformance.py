@@ -5,8 +5,13 @@ Names the requirement that each check tests, and requests without an effect.
 
 from types import MappingProxyType
 
-from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, OfferWarning
-from exthost.dialects.nexo.dialect import HOOKS
+from exthost.dialects.conformance import (
+    UNKNOWN_METHOD,
+    Conformance,
+    OfferWarning,
+    audit_by_readers,
+)
+from exthost.dialects.nexo.dialect import DIALECT, HOOKS
 from exthost.messages import Request
 
 CONFORMANCE = Conformance(
@@ -35,6 +40,7 @@ CONFORMANCE = Conformance(
         }
     ),
     pings=(Request("tools/list", {}), Request(UNKNOWN_METHOD, {})),
+    audit_notification=audit_by_readers(DIALECT.notifications),
     offer_warnings=(
         OfferWarning("it offers an unknown hook", "offer", f"the hooks are {', '.join(HOOKS)}"),
     ),

@@ -2,7 +2,8 @@
 
 from types import MappingProxyType
 
-from exthost.dialects.conformance import Conformance
+from exthost.dialects.conformance import Conformance, audit_by_readers
+from exthost.dialects.roder.dialect import DIALECT
 
 CONFORMANCE = Conformance(
     rules=MappingProxyType(
@@ -30,5 +31,6 @@ CONFORMANCE = Conformance(
             "input-schema": "roder-manifest-04",
             "result": "roder-tools-04",
         }
-    )
+    ),
+    audit_notification=audit_by_readers(DIALECT.notifications),
 )

@@ -6,7 +6,8 @@ of the extension.
 
 from types import MappingProxyType
 
-from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance
+from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, audit_by_readers
+from exthost.dialects.synaps.dialect import DIALECT
 from exthost.messages import Request
 
 CONFORMANCE = Conformance(
@@ -34,6 +35,7 @@ CONFORMANCE = Conformance(
         }
     ),
     pings=(Request("info.get", {}), Request(UNKNOWN_METHOD, {})),
+    audit_notification=audit_by_readers(DIALECT.notifications),
     # The replies of a host that has stored nothing. The check itself stores nothing, either.
     host_results=MappingProxyType(
         {
