@@ -56,6 +56,10 @@ def write(message: Message) -> None:
         data = b"Content-Length: %d\r\n\r\n" % length + data
     elif FAULT != "no-newline":
         data += b"\n"
+    if FAULT == "mark-each":
+        data = b"\xef\xbb\xbf" + data
+    if FAULT == "utf-16":
+        data = data.decode().encode("utf-16-le")
     os.write(OUT, data)
 
 
@@ -292,6 +296,8 @@ def main() -> None:
         os.write(OUT, b"starting up!\n")
     if FAULT == "mark":
         os.write(OUT, b"\xef\xbb\xbf")
+    if FAULT == "utf-16":
+        os.write(OUT, b"\xff\xfe")
     if FAULT == "ignores-sigterm":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if FAULT == "forgets":

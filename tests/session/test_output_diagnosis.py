@@ -22,6 +22,7 @@ from exthost.session.output_diagnosis import diagnose_output
         ("morphir", b'{"id":"0","result":1}\n', "the request has the id 0"),
         ("morphir", b"{'id': 0}\n", "Python's notation"),
         ("morphir", b'{"id":0,"result":1}', "no newline at the end"),
+        ("morphir", '{"id":0}\n'.encode("utf-16"), "the output is UTF-16"),
         ("nexo", b'{\n  "id": 0\n}\n', "a part of a message"),
         ("synaps", b"Content-Length: 9\r\n\r\n{}", "its output stops after 2 of 9 bytes"),
         (

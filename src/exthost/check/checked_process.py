@@ -375,7 +375,8 @@ class CheckedProcess:
         """Return the problem of an incomplete frame at the end of the output, or None. No frame can
         be read after this call."""
         broken = self._framing.end()
-        if broken is None:
+        # In UTF-16 the second half of a newline is always left.
+        if broken is None or any(problem.rule == "utf8" for problem, _ in self.problems):
             return None
         return Problem("frame", broken.why, broken.head)
 

@@ -26,6 +26,15 @@ _NULL_OUTCOME = "write `result`, which may be null, if it worked, and say in `er
 _NO_METHOD = "leave `method` and `params` out of a response: with a method it is read as a request"
 _NO_REQUEST = "leave `id` out: a message with a method and without an id is a notification"
 _NO_NULL_ID = "leave `id` out of a notification: JSON-RPC has null only in errors of no request"
+_NO_MARK = (
+    "write UTF-8 without a mark (Python: utf-8, not utf-8-sig; .NET and PowerShell: "
+    "UTF8Encoding with $false, which is not the default)"
+)
+_UTF_16 = "the output is UTF-16, with two bytes for each character, and not UTF-8"
+_NO_UTF_16 = (
+    "write UTF-8 (PowerShell: [Console]::OutputEncoding = [Text.UTF8Encoding]::new($false); "
+    'Python: sys.stdout.reconfigure(encoding="utf-8"))'
+)
 _ENCODED_TWICE = "encode each message once: it is JSON inside a JSON text"
 
 
@@ -59,14 +68,19 @@ class MessageAudit:
         self._requests[id] = method
 
     def check_bytes(self, data: bytes) -> list[Problem]:
-        """Check the first bytes of the output for a byte-order mark. Later calls check nothing."""
+        """Check the encoding of the first bytes of the output. Later calls check nothing."""
         is_first, self._is_first = self._is_first, False
+        if is_first and self._conformance.is_json and _is_utf_16(data):
+            return [_utf_16_problem(data)]
         if is_first and data.startswith(BOM):
-            return [Problem("byte-order-mark", "the output begins with EF BB BF", data[:16])]
+            why = "the output begins with a byte-order mark, EF BB BF, as Windows programs write it"
+            return [Problem("byte-order-mark", why, data[:16], _NO_MARK)]
         return []
 
     def check_item(self, item: Skipped | Broken) -> Problem:
         """Return the problem of bytes that the framing could not read as a frame."""
+        if self._conformance.is_json and _is_utf_16(item.head):
+            return _utf_16_problem(item.head)
         if isinstance(item, Broken):
             if "over the limit" in item.why:
                 return Problem("message-size", item.why, item.head)
@@ -95,6 +109,11 @@ class MessageAudit:
         return problems
 
     def _parse(self, data: bytes) -> tuple[Any, Problem | None]:
+        if _is_utf_16(data):
+            return None, _utf_16_problem(data)
+        if data.startswith(BOM):  # that of the first line is no part of the frame
+            why = f"a message begins with a byte-order mark, EF BB BF: {_quote(data)}"
+            return None, Problem("json", why, data, _NO_MARK)
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -102,8 +121,7 @@ class MessageAudit:
             why = f"byte {error.start} ({bad}) is not UTF-8: {_quote(data)}"
             return None, Problem("utf8", why, data)
         try:
-            # `check_bytes` reports a byte-order mark, so it is not reported again here.
-            value = json.loads(text.lstrip("\ufeff"), parse_constant=_refuse_constant)
+            value = json.loads(text, parse_constant=_refuse_constant)
         except NotFiniteError as error:
             return None, Problem("number", f"{error} is not JSON: {_quote(data)}", data)
         except RecursionError:
@@ -279,6 +297,20 @@ def _missing_id_problem(data: bytes) -> Problem:
 def is_message(incoming: Incoming) -> bool:
     """Return whether a frame was read as a message of the dialect."""
     return isinstance(incoming, Message) or type(incoming) is tuple
+
+
+def _is_utf_16(data: bytes) -> bool:
+    """Return whether bytes are text in UTF-16: they begin with its mark, or nearly every second
+    byte is zero, and no other. A line that is cut at the byte 0A may begin with the second half of
+    a character."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return True
+    fewer, more = sorted((data[0::2].count(0), data[1::2].count(0)))
+    return len(data) > 3 and not fewer and 3 * more > len(data)
+
+
+def _utf_16_problem(data: bytes) -> Problem:
+    return Problem("utf8", _UTF_16, data[:16], _NO_UTF_16)
 
 
 def _refuse_constant(name: str) -> Any:

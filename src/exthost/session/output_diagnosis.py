@@ -54,7 +54,7 @@ def diagnose_output(
         audit.add_request(id, "the handshake")
     # A size limit far above FIRST_BYTES, the maximum length of `output`.
     framing, codec = dialect.framing(2**26), dialect.codec(Role.HOST)
-    problems: list[Problem] = []
+    problems: list[Problem] = audit.check_bytes(output)
     for item in framing.feed(output):
         if isinstance(item, Skipped | Broken):
             problems.append(audit.check_item(item))
