@@ -155,6 +155,9 @@ def call_tool(id: Any, name: str, arguments: Message) -> None:
         return fail(id, "text is missing")
     else:
         text = arguments.get("text", "")
+    if FAULT == "orphan-of-call":
+        null = subprocess.DEVNULL
+        subprocess.Popen(["sleep", "31"], stdin=null, stdout=null, stderr=null)
     if FAULT == "no-token":
         progress = {"method": "notifications/progress", "params": {"progress": 1}}
         write({"jsonrpc": "2.0", **progress})

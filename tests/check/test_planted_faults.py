@@ -89,6 +89,7 @@ FAULTS = [
     Fault("ignores-sigterm", "morphir", "signal", "still runs"),
     Fault("orphan", "morphir", "orphans", "still runs: sleep 30"),
     Fault("quiet-orphan", "mcp", "orphans", "still runs: sleep 30"),
+    Fault("orphan-of-call", "nexo", "orphans", "after the calls of --call it has exited"),
     Fault("lock", "morphir", "restart", "exited with 1"),
     Fault("forgets", "nexo", "restart", "gone: count"),
     Fault("offers-nothing", "morphir", "offer", "it offers nothing"),
@@ -223,6 +224,14 @@ async def test_a_process_that_is_left_is_ended_by_the_check(tmp_path: Path) -> N
     report = await check("quiet-orphan", "morphir", tmp_path, seconds=60)
     [finding] = report.faults
     assert finding.rule.name == "orphans"
+    pid = int(finding.message.rpartition("(pid ")[2].rstrip(")"))
+    assert not is_running(pid)
+
+
+async def test_a_process_that_a_call_leaves_is_found_and_ended(tmp_path: Path) -> None:
+    report = await check("orphan-of-call", "mcp", tmp_path, seconds=60)
+    [finding] = report.faults
+    assert finding.rule.name == "orphans" and "still runs: sleep 31 (pid " in finding.message
     pid = int(finding.message.rpartition("(pid ")[2].rstrip(")"))
     assert not is_running(pid)
 

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 
+from exthost.check import survivors
 from exthost.check.checked_process import AnswerTimeout, CheckedProcess, NoAnswer, describe_error
 from exthost.check.conversation_checks import SLOW_START_SECONDS, ConversationChecks
 from exthost.check.findings import Report
@@ -103,19 +104,22 @@ async def _check(
     """Run the checks. Return the reason why the remaining rules were not checked."""
     dialect = starter.dialect
     began = time.perf_counter()
+    # A tool that is called may leave processes, which can be found by this mark.
+    mark = survivors.make_mark() if settings.calls and survivors.can_look() else ""
+    first = starter.make_plain(survivors.MARK_NAME, mark) if mark else starter
     try:
         try:
-            process, offer = await starter.connect()
+            process, offer = await first.connect()
         except (NoAnswer, HandshakeFailed, ProtocolViolation, CallFailed) as error:
-            assert starter.latest is not None
+            assert first.latest is not None
             # What the process did by itself: `release_all` ends it.
-            pipes = starter.latest.pipes
+            pipes = first.latest.pipes
             has_ended = pipes.status is not None or pipes.ended.is_set()
             has_exited = has_ended and not isinstance(error, AnswerTimeout)
-            await starter.release_all()
+            await first.release_all()
             ledger.mark_checked("start")
-            message, fix = _explain_handshake(error, starter.latest, has_exited=has_exited)
-            ledger.add_finding("handshake", message, starter.latest, fix=fix)
+            message, fix = _explain_handshake(error, first.latest, has_exited=has_exited)
+            ledger.add_finding("handshake", message, first.latest, fix=fix)
             return "the handshake failed"
         except ExthostError as error:
             ledger.add_finding("start", error.message, fix=error.help)
@@ -136,18 +140,29 @@ async def _check(
             ledger.add_problems(audit_declared_tools(starter.spec.tools, offer))
         other_rules = (warning.rule for warning in conformance.offer_warnings if warning.rule)
         _mark_all_checked(ledger, (*_OFFER_RULES, *other_rules))
-        conversation = ConversationChecks(starter, conformance, ledger, settings)
+        conversation = ConversationChecks(first, conformance, ledger, settings)
         await conversation.run(process, offer)
         ledger.add_problems(audit_stderr(process.pipes.stderr))
         life = LifeChecks(starter, ledger, settings.reply_seconds)
+        left_by_calls = []
         if conversation.process is not None:
-            await life.check_shutdown(conversation.process)
-        await life.check_orphans()
+            # A process that the check has killed cannot end what it started.
+            is_first = conversation.process is process
+            left_by_calls = await life.check_shutdown(
+                conversation.process, first, mark if is_first else ""
+            )
+        if mark:
+            survivors.kill_survivors(-1, mark)
+        await life.check_orphans(left_by_calls)
         await life.check_split_messages()
         await life.check_restart(offer)
         await life.check_early_end()
     finally:
         await starter.release_all()
+        if mark:
+            await first.release_all()
+            survivors.kill_survivors(-1, mark)
+            starter.add_starts(first)
     _mark_all_checked(ledger, _MESSAGE_RULES)
     if conformance.is_json:
         _mark_all_checked(ledger, _JSON_RULES)
