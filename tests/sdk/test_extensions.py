@@ -1,5 +1,6 @@
 """Hooks, commands, providers, resources and generators, in the author's own tests."""
 
+import dataclasses
 import datetime
 import enum
 import uuid
@@ -34,6 +35,26 @@ class Size(enum.StrEnum):
     LARGE = "large"
 
 
+class Shape(enum.Enum):
+    """Its values are not all scalars, so its members are told by name."""
+
+    LINE = (1, 2)
+    POINT = "p"
+
+
+class Weight(float, enum.Enum):
+    HEAVY = (2.5,)
+
+
+@dataclasses.dataclass
+class Order:
+    price: int
+    total: int = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total = 2 * self.price
+
+
 class Name(str):
     """A text of a class of its own."""
 
@@ -56,6 +77,12 @@ RESULTS: list[tuple[Any, Any, str]] = [
     (bool, True, "true"),
     (float, 1.0, "1.0"),
     (list[Colour], [Colour.RED], '["red"]'),
+    (Shape, Shape.LINE, "LINE"),
+    (list[Shape], [Shape.LINE, Shape.POINT], '["LINE","POINT"]'),
+    (Weight, Weight.HEAVY, "2.5"),
+    (dict[Shape, int], {Shape.LINE: 1}, '{"LINE":1}'),
+    (list[dict[Colour, int]], [{Colour.RED: 1}], '[{"red":1}]'),
+    (Order, Order(2), '{"price":2,"total":4}'),
     (dict[str, Colour], {"ä": Colour.RED}, '{"ä":"red"}'),
 ]
 
