@@ -6,6 +6,7 @@ if it is sent later. It reads and writes nothing and starts no threads: the serv
 """
 
 from collections.abc import Mapping
+from types import GeneratorType
 from typing import Any, ClassVar, NamedTuple
 
 from exthost.sdk.errors import HostError
@@ -77,7 +78,13 @@ class Endpoint:
         try:
             # The short way for a plain function: it ends before anything else can happen.
             if function.execution is Execution.INLINE and not function.context_name:
-                return reply(key, function, function.call(arguments))
+                value = function.call(arguments)
+                if type(value) is not GeneratorType:
+                    return reply(key, function, value)
+                self.server.start_items(
+                    key, function, value, reply, failure, meta=meta, token=token, on_item=on_item
+                )
+                return None
             bound = function.bind(arguments)
         except FAILURES as error:
             report(error, function)
