@@ -32,6 +32,8 @@ OUTPUT = {"type": "objet"} if FAULT == "invalid-output-schema" else {"type": "ob
 
 
 def payload(message: Message) -> bytes:
+    if FAULT == "in-a-list":
+        return json.dumps([message]).encode()
     if FAULT == "python-notation":
         return repr(message).encode()
     if FAULT == "pretty":
@@ -54,6 +56,8 @@ def write(message: Message) -> None:
         if FAULT == "huge-length":
             length = 10**9
         data = b"Content-Length: %d\r\n\r\n" % length + data
+    elif FAULT == "headers":
+        data = b"Content-Length: %d\r\n\r\n" % len(data) + data
     elif FAULT != "no-newline":
         data += b"\n"
     if FAULT == "mark-each":
@@ -141,6 +145,9 @@ def call_tool(id: Any, name: str, arguments: Message) -> None:
         return None
     if FAULT == "blocks-in-call" and arguments.get("text"):
         time.sleep(60)
+    if FAULT == "deep-error":  # as Node prints an exception that nobody caught
+        stack = [f"    at frame {number}" for number in range(15)]
+        sys.exit("\n".join(["Error: no such city", *stack, "", "Node.js v20"]))
     if FAULT == "dies-in-call":
         raise ValueError("no such city")
     if FAULT == "wrong-id-in-call":

@@ -67,7 +67,9 @@ FAULTS = [
     Fault("no-version", "mcp", "version-member", "no jsonrpc"),
     Fault("error-form", "morphir", "error-form", "an object"),
     Fault("error-form", "nexo", "error-form", "E_FAIL"),
-    Fault("no-newline", "morphir", "frame"),
+    Fault("no-newline", "morphir", "frame", "does not end with a newline"),
+    Fault("headers", "mcp", "frame", "it writes Content-Length headers"),
+    Fault("in-a-list", "nexo", "json", "a response is inside a list"),
     Fault("length-too-long", "synaps", "frame"),
     Fault("length-too-short", "synaps", "frame"),
     Fault("huge-length", "synaps", "message-size", "1,000,000,000"),
@@ -210,6 +212,21 @@ async def test_a_mistake_in_the_offer_is_one_finding_with_its_own_fix(
     report = await run_checks(planted(name, dialect, tmp_path), os.environ, settings)
     [finding] = [one for one in report.findings if one.rule.name != "speed"]
     assert fix in (finding.fix or finding.rule.fix)
+
+
+async def test_a_call_that_ends_the_process_shows_the_beginning_of_its_stack(
+    tmp_path: Path,
+) -> None:
+    report = await check("deep-error", "nexo", tmp_path, seconds=60)
+    [finding] = [one for one in report.faults if one.rule.name == "unknown-tool"]
+    assert finding.stderr[0] == "Error: no such city"
+    assert "catch exceptions around each call" in finding.fix
+
+
+async def test_a_reply_that_is_no_result_is_told_the_form_of_one(tmp_path: Path) -> None:
+    report = await check("no-content", "mcp", tmp_path, seconds=60)
+    [finding] = [one for one in report.faults if one.rule.name == "result"]
+    assert '{"content": [{"type": "text"' in finding.fix
 
 
 def is_running(pid: int) -> bool:

@@ -22,7 +22,9 @@ def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list
         (b'{"jsonrpc":"2.0","id":7,"result":null}', []),
         (b'{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"no"}}', []),
         (b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}', []),
-        (b'[{"jsonrpc":"2.0","id":7,"result":1}]', []),
+        (b'[{"jsonrpc":"2.0","id":7,"result":1}]', ["json"]),
+        (b"Content-Length: 20", ["frame"]),
+        (b'{"jsonrpc":"2.0","id":7,"result":1}Content-Length: 20\r', ["frame"]),
         (b"hello", ["stdout-noise"]),
         (b'{"level":"info","msg":"starting"}', ["stdout-noise"]),
         (b"{'jsonrpc': '2.0', 'id': 7, 'result': None}", ["json"]),
@@ -77,8 +79,8 @@ def test_the_fix_belongs_to_the_mistake(dialect: str, frame: bytes, fix: str) ->
 
 
 def test_a_message_over_several_lines_is_one_kind_of_fault() -> None:
-    lines = [b"{", b'  "id": 7,', b'  "result": 1', b"}"]
-    assert set(broken_rules(*lines)) == {"one-line"}
+    lines = [b"{", b'  "id": 7,', b'  "result": {', b'    "a": 1', b"  }", b"}"]
+    assert broken_rules(*lines, *lines) == ["one-line"] * 12
 
 
 PARSE_ERROR = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}'

@@ -376,9 +376,15 @@ class CheckedProcess:
         be read after this call."""
         broken = self._framing.end()
         # In UTF-16 the second half of a newline is always left.
-        if broken is None or any(problem.rule == "utf8" for problem, _ in self.problems):
+        known = any(problem.rule in ("utf8", "frame") for problem, _ in self.problems)
+        if broken is None or known:
             return None
-        return Problem("frame", broken.why, broken.head)
+        why = broken.why
+        if self._framing.suffix is not None:
+            why = (
+                "its output does not end with a newline (\\n), so its last message is not complete"
+            )
+        return Problem("frame", why, broken.head)
 
     async def kill(self) -> None:
         """Kill the process if it runs, and release everything."""

@@ -259,7 +259,8 @@ class ConversationChecks:
         try:
             result = await call_tool(process, call, self.offer, self._seconds)
         except NoAnswer as silence:
-            await self._record_silence(rule, f"{subject}: ", silence, process)
+            fix = _suggest_fix(silence, process)
+            await self._record_silence(rule, f"{subject}: ", silence, process, fix)
         except CallFailed:
             await self._check_still_answers(process, rule, f"after a call of {subject}")
         except ProtocolViolation as violation:
@@ -376,4 +377,6 @@ def _suggest_fix(error: NoAnswer | ExthostError, process: CheckedProcess) -> str
     """Return what to do about a call that failed; "" for the fix that the rule suggests."""
     if isinstance(error, AnswerTimeout):
         return _TOOL_SILENT
+    if isinstance(error, ProtocolViolation):
+        return error.help
     return _TOOL_ENDED_IT if process.pipes.status is not None else ""

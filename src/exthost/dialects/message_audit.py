@@ -8,6 +8,7 @@ problems.
 
 import ast
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -35,6 +36,10 @@ _NO_UTF_16 = (
     "write UTF-8 (PowerShell: [Console]::OutputEncoding = [Text.UTF8Encoding]::new($false); "
     'Python: sys.stdout.reconfigure(encoding="utf-8"))'
 )
+# The header of a frame, also after a message that does not end with a newline.
+_HEADER = re.compile(rb"(?:^|\})\s*content-length: *\d+\s*$", re.IGNORECASE)
+_NO_HEADERS = "write each message as one line of JSON that ends with \\n, without headers"
+_NO_BATCH = "write each response by itself, as an object on its own line"
 _ENCODED_TWICE = "encode each message once: it is JSON inside a JSON text"
 
 
@@ -100,6 +105,10 @@ class MessageAudit:
         if problem is not None:
             return [problem]
         problems: list[Problem] = []
+        if isinstance(value, list) and any(_is_response(item) for item in value):
+            # The host sends no batches, so no batch can answer it.
+            why = f"a response is inside a list: {_quote(data)}"
+            problems.append(Problem("json", why, data, _NO_BATCH))
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, dict):
                 problems += self._check_object(item, data, incoming)
@@ -133,8 +142,12 @@ class MessageAudit:
 
     def _not_json_problem(self, text: str, data: bytes, error: ValueError) -> Problem:
         line = text.strip()
+        if _HEADER.search(data):
+            why = "it writes Content-Length headers, and a message of this dialect is a line"
+            return Problem("frame", why, data, _NO_HEADERS)
         if self._inside_object or _is_cut_short(line, error):
-            self._inside_object = line != "}"
+            # The brace that ends a message is not indented, unlike those inside it.
+            self._inside_object = text.rstrip() != "}"
             return Problem("one-line", f"a line holds a part of a message: {_quote(data)}", data)
         if line[:1] not in ("{", "["):
             return Problem("stdout-noise", f"a line on stdout is no message: {_quote(data)}", data)
@@ -330,6 +343,10 @@ def _is_python(text: str) -> bool:
         return isinstance(ast.literal_eval(text), dict | list | tuple)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return False
+
+
+def _is_response(value: Any) -> bool:
+    return isinstance(value, dict) and "method" not in value and "id" in value
 
 
 def _is_encoded_twice(value: Any) -> bool:
