@@ -229,6 +229,15 @@ async def test_a_reply_that_is_no_result_is_told_the_form_of_one(tmp_path: Path)
     assert '{"content": [{"type": "text"' in finding.fix
 
 
+async def test_a_handshake_that_fails_for_a_broken_rule_refers_to_that_rule(
+    tmp_path: Path,
+) -> None:
+    report = await check("headers", "morphir", tmp_path, seconds=60)
+    handshake, frame = report.faults
+    assert handshake.fix == "correct what is told below of frame"
+    assert frame.rule.name == "frame" and "without headers" in frame.fix
+
+
 def is_running(pid: int) -> bool:
     """Return whether a process runs. One that has ended may wait for its parent as a zombie."""
     try:

@@ -264,7 +264,8 @@ class ConversationChecks:
         except CallFailed:
             await self._check_still_answers(process, rule, f"after a call of {subject}")
         except ProtocolViolation as violation:
-            self._ledger.add_finding(rule, f"{subject}: {violation.message}", process)
+            why = f"{subject}: {violation.message}"
+            self._ledger.add_finding(rule, why, process, fix=_suggest_fix(violation, process))
         else:
             is_error = process.dialect.result_reader.is_error
             if is_error is None or not is_error(result):

@@ -193,7 +193,8 @@ def _explain_handshake(
     if stderr and has_exited:
         return reason, _RUN_BY_HAND
     if process.has_written:
-        return reason, ""
+        rules = dict.fromkeys(problem.rule for problem, _ in process.problems)
+        return reason, f"correct what is told below of {', '.join(rules)}" if rules else ""
     return reason, _EXITED if has_exited else _WROTE_NOTHING
 
 

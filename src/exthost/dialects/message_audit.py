@@ -107,8 +107,7 @@ class MessageAudit:
         problems: list[Problem] = []
         if isinstance(value, list) and any(_is_response(item) for item in value):
             # The host sends no batches, so no batch can answer it.
-            why = f"a response is inside a list: {_quote(data)}"
-            problems.append(Problem("json", why, data, _NO_BATCH))
+            problems.append(Problem("json", "a response is inside a list", data, _NO_BATCH))
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, dict):
                 problems += self._check_object(item, data, incoming)
