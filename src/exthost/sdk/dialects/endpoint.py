@@ -42,6 +42,8 @@ class Endpoint:
     framing: ClassVar[type[Framing]]
     # The kinds of handlers that the dialect supports, as `Registry.names_by_kind` names them.
     supported_kinds: ClassVar[frozenset[str]]
+    # The names of the hooks that a host of the dialect may call, if it has any.
+    supported_hooks: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, identity: Identity, server: Server) -> None:
         self.identity = identity
