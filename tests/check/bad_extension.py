@@ -32,6 +32,8 @@ OUTPUT = {"type": "objet"} if FAULT == "invalid-output-schema" else {"type": "ob
 
 
 def payload(message: Message) -> bytes:
+    if FAULT == "in-a-list":
+        return json.dumps([message]).encode()
     if FAULT == "python-notation":
         return repr(message).encode()
     if FAULT == "pretty":
@@ -54,8 +56,14 @@ def write(message: Message) -> None:
         if FAULT == "huge-length":
             length = 10**9
         data = b"Content-Length: %d\r\n\r\n" % length + data
+    elif FAULT == "headers":
+        data = b"Content-Length: %d\r\n\r\n" % len(data) + data
     elif FAULT != "no-newline":
         data += b"\n"
+    if FAULT == "mark-each":
+        data = b"\xef\xbb\xbf" + data
+    if FAULT == "utf-16":
+        data = data.decode().encode("utf-16-le")
     os.write(OUT, data)
 
 
@@ -75,6 +83,14 @@ def reply(id: Any, **outcome: Any) -> None:
         del message["jsonrpc"]
     if FAULT == "misspelt" and "result" in message:
         message["reslt"] = message.pop("result")
+    if FAULT == "only-null-error" and "error" in message:
+        message["error"] = None
+    if FAULT == "method-in-reply":
+        message["method"] = "initialize"
+    if FAULT == "only-results":
+        message = {"text": "HI"}
+    if FAULT == "asks" and id == 1:
+        write({"id": 1, "method": "log", "params": {}})
     if FAULT == "null-error" and "result" in message:
         message["error"] = None
     if FAULT == "result-and-error":
@@ -129,6 +145,9 @@ def call_tool(id: Any, name: str, arguments: Message) -> None:
         return None
     if FAULT == "blocks-in-call" and arguments.get("text"):
         time.sleep(60)
+    if FAULT == "deep-error":  # as Node prints an exception that nobody caught
+        stack = [f"    at frame {number}" for number in range(15)]
+        sys.exit("\n".join(["Error: no such city", *stack, "", "Node.js v20"]))
     if FAULT == "dies-in-call":
         raise ValueError("no such city")
     if FAULT == "wrong-id-in-call":
@@ -143,6 +162,15 @@ def call_tool(id: Any, name: str, arguments: Message) -> None:
         return fail(id, "text is missing")
     else:
         text = arguments.get("text", "")
+    if FAULT == "orphan-of-call":
+        null = subprocess.DEVNULL
+        subprocess.Popen(["sleep", "31"], stdin=null, stdout=null, stderr=null)
+    if FAULT == "no-token":
+        progress = {"method": "notifications/progress", "params": {"progress": 1}}
+        write({"jsonrpc": "2.0", **progress})
+    if FAULT == "null-id-notification":
+        params = {"id": id, "progress": 1}
+        write({"jsonrpc": "2.0", "id": None, "method": "tools/progress", "params": params})
     if DIALECT != "mcp":
         return reply(id, result=text.upper())
     content: list[Message] = [{"type": "text", "text": text.upper()}]
@@ -200,6 +228,10 @@ def answer(message: Message) -> None:
                 "serverInfo": {"name": "bad", "version": "1.0"},
             },
         }
+        if FAULT == "no-capabilities":
+            del results["mcp"]["capabilities"]
+        if FAULT == "unknown-hook":
+            results["nexo"]["hooks"] = ["on_tool"]
         if FAULT == "no-server-info":
             del results["mcp"]["serverInfo"]
         reply(id, result=results[DIALECT])
@@ -209,7 +241,8 @@ def answer(message: Message) -> None:
     if method == "capabilities" and DIALECT == "morphir":
         return reply(id, result={} if FAULT == "no-list" else tools())
     if method == "tools/list":
-        return reply(id, result={"tools": tools()})
+        next_page = {"nextCursor": "2"} if FAULT == "endless-list" else {}
+        return reply(id, result={"tools": tools(), **next_page})
     if method == "ping":
         return reply(id, result={})
     if method in ("tools/call", "tool.call"):
@@ -273,6 +306,8 @@ def main() -> None:
         os.write(OUT, b"starting up!\n")
     if FAULT == "mark":
         os.write(OUT, b"\xef\xbb\xbf")
+    if FAULT == "utf-16":
+        os.write(OUT, b"\xff\xfe")
     if FAULT == "ignores-sigterm":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if FAULT == "forgets":

@@ -47,17 +47,29 @@ FAULTS = [
     Fault("pretty", "mcp", "one-line", "part of a message"),
     Fault("latin-1", "morphir", "utf8", "E9"),
     Fault("nan", "nexo", "number", "NaN"),
-    Fault("mark", "morphir", "byte-order-mark", "EF BB BF"),
+    Fault("mark", "morphir", "byte-order-mark", "begins with a byte-order mark, EF BB BF"),
+    Fault("mark-each", "nexo", "json", "a message begins with a byte-order mark"),
+    Fault("utf-16", "mcp", "utf8", "the output is UTF-16, with two bytes for each character"),
+    Fault("utf-16", "synaps", "utf8", "the output is UTF-16"),
     Fault("wrong-id", "morphir", "reply-id", "id 100, which no request had"),
     Fault("no-id", "nexo", "reply-id", "has no id"),
     Fault("text-id", "morphir", "reply-id-type", "and its response '0'"),
     Fault("twice", "nexo", "reply-once", "answered a second time"),
     Fault("misspelt", "nexo", "reply-form", "reslt"),
     Fault("result-and-error", "morphir", "reply-form", "both"),
+    Fault("method-in-reply", "morphir", "message-form", "a response has a method as well"),
+    Fault("method-in-reply", "nexo", "message-form", "a response has a method as well"),
+    Fault("only-null-error", "nexo", "reply-form", "no result, and its error is null"),
+    Fault("only-results", "morphir", "stdout-noise", "is JSON, but no message"),
+    Fault("asks", "morphir", "message-form", "cannot ask the host"),
+    Fault("no-token", "mcp", "notification-form", "progressToken is missing"),
+    Fault("null-id-notification", "nexo", "notification-form", "tools/progress has an id, which"),
     Fault("no-version", "mcp", "version-member", "no jsonrpc"),
     Fault("error-form", "morphir", "error-form", "an object"),
     Fault("error-form", "nexo", "error-form", "E_FAIL"),
-    Fault("no-newline", "morphir", "frame"),
+    Fault("no-newline", "morphir", "frame", "does not end with a newline"),
+    Fault("headers", "mcp", "frame", "it writes Content-Length headers"),
+    Fault("in-a-list", "nexo", "json", "a response is inside a list"),
     Fault("length-too-long", "synaps", "frame"),
     Fault("length-too-short", "synaps", "frame"),
     Fault("huge-length", "synaps", "message-size", "1,000,000,000"),
@@ -66,9 +78,9 @@ FAULTS = [
     Fault("ignores-unknown", "nexo", "unknown-method", "not answered"),
     Fault("dies-of-unknown", "mcp", "unknown-method", "exited with 1"),
     Fault("knows-everything", "morphir", "unknown-method", "as if it existed"),
-    Fault("any-tool", "nexo", "unknown-tool", "with a result"),
+    Fault("any-tool", "nexo", "unknown-tool", "without an error"),
     Fault("dies-of-arguments", "synaps", "bad-arguments", "exited with 1"),
-    Fault("any-arguments", "mcp", "bad-arguments", "with a result"),
+    Fault("any-arguments", "mcp", "bad-arguments", "without an error"),
     Fault("small-buffer", "nexo", "large-message", "1 MiB"),
     Fault("quits-12", "nexo", "stays-alive", "exited with 0 on its own, during request 13"),
     Fault("dies-of-cancel", "mcp", "cancel", "exited with 1"),
@@ -79,10 +91,13 @@ FAULTS = [
     Fault("ignores-sigterm", "morphir", "signal", "still runs"),
     Fault("orphan", "morphir", "orphans", "still runs: sleep 30"),
     Fault("quiet-orphan", "mcp", "orphans", "still runs: sleep 30"),
+    Fault("orphan-of-call", "nexo", "orphans", "after the calls of --call it has exited"),
     Fault("lock", "morphir", "restart", "exited with 1"),
     Fault("forgets", "nexo", "restart", "gone: count"),
     Fault("offers-nothing", "morphir", "offer", "it offers nothing"),
     Fault("same-name", "mcp", "tools", "twice"),
+    Fault("endless-list", "mcp", "last-page", "comes to the same page again after 2 pages"),
+    Fault("unknown-hook", "nexo", "offer", "an unknown hook, which is never called: on_tool"),
     Fault("no-description", "nexo", "tools", "count has no description"),
     Fault("invalid-input-schema", "morphir", "input-schema", "'objekt'"),
     Fault("list-schema", "nexo", "input-schema", "'array'"),
@@ -92,6 +107,7 @@ FAULTS = [
     Fault("slow", "nexo", "speed", "ms"),
     # What the host can use, and official clients refuse.
     Fault("no-server-info", "mcp", "handshake", "serverInfo is missing"),
+    Fault("no-capabilities", "mcp", "handshake", "capabilities is missing and must be an object"),
     Fault("no-schema", "mcp", "input-schema", "inputSchema of 'count' is missing"),
     Fault("null-schema", "mcp", "input-schema", "inputSchema of 'count' is null"),
     Fault("list-output-schema", "mcp", "output-schema", "'array'"),
@@ -180,6 +196,48 @@ async def test_a_process_that_ends_on_its_own_is_one_finding_wherever_it_ends(
     assert finding.message.startswith(place)
 
 
+@pytest.mark.parametrize(
+    ("name", "dialect", "fix"),
+    [
+        ("no-capabilities", "mcp", 'add "capabilities": {"tools": {}} to the result of'),
+        ("endless-list", "mcp", "leave nextCursor out of the last page"),
+        ("offers-nothing", "mcp", "name what it has in `capabilities`"),
+        ("unknown-hook", "nexo", "the hooks are before_message, "),
+    ],
+)
+async def test_a_mistake_in_the_offer_is_one_finding_with_its_own_fix(
+    name: str, dialect: str, fix: str, tmp_path: Path
+) -> None:
+    settings = Settings(reply_seconds=60)
+    report = await run_checks(planted(name, dialect, tmp_path), os.environ, settings)
+    [finding] = [one for one in report.findings if one.rule.name != "speed"]
+    assert fix in (finding.fix or finding.rule.fix)
+
+
+async def test_a_call_that_ends_the_process_shows_the_beginning_of_its_stack(
+    tmp_path: Path,
+) -> None:
+    report = await check("deep-error", "nexo", tmp_path, seconds=60)
+    [finding] = [one for one in report.faults if one.rule.name == "unknown-tool"]
+    assert finding.stderr[0] == "Error: no such city"
+    assert "catch exceptions around each call" in finding.fix
+
+
+async def test_a_reply_that_is_no_result_is_told_the_form_of_one(tmp_path: Path) -> None:
+    report = await check("no-content", "mcp", tmp_path, seconds=60)
+    [finding] = [one for one in report.faults if one.rule.name == "result"]
+    assert '{"content": [{"type": "text"' in finding.fix
+
+
+async def test_a_handshake_that_fails_for_a_broken_rule_refers_to_that_rule(
+    tmp_path: Path,
+) -> None:
+    report = await check("headers", "morphir", tmp_path, seconds=60)
+    handshake, frame = report.faults
+    assert handshake.fix == "correct what is told below of frame"
+    assert frame.rule.name == "frame" and "without headers" in frame.fix
+
+
 def is_running(pid: int) -> bool:
     """Return whether a process runs. One that has ended may wait for its parent as a zombie."""
     try:
@@ -192,6 +250,14 @@ async def test_a_process_that_is_left_is_ended_by_the_check(tmp_path: Path) -> N
     report = await check("quiet-orphan", "morphir", tmp_path, seconds=60)
     [finding] = report.faults
     assert finding.rule.name == "orphans"
+    pid = int(finding.message.rpartition("(pid ")[2].rstrip(")"))
+    assert not is_running(pid)
+
+
+async def test_a_process_that_a_call_leaves_is_found_and_ended(tmp_path: Path) -> None:
+    report = await check("orphan-of-call", "mcp", tmp_path, seconds=60)
+    [finding] = report.faults
+    assert finding.rule.name == "orphans" and "still runs: sleep 31 (pid " in finding.message
     pid = int(finding.message.rpartition("(pid ")[2].rstrip(")"))
     assert not is_running(pid)
 

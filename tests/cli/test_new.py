@@ -24,6 +24,14 @@ def test_a_new_extension_is_called_from_its_folder(dialect: str, tmp_path: Path)
     assert "HI" in called.stdout
 
 
+@pytest.mark.parametrize("dialect", ["nexo", "synaps"])
+def test_inspect_shows_the_hooks_of_a_new_extension(dialect: str, tmp_path: Path) -> None:
+    run_inside("new", "fresh", "--dialect", dialect, "--template", "hook", cwd=tmp_path)
+    done = run_inside("inspect", "fresh", cwd=tmp_path, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    assert "hooks: before_tool_call" in done.stderr
+
+
 def test_a_folder_with_several_extensions_names_them(tmp_path: Path) -> None:
     (tmp_path / "both").mkdir()
     entry = '[[extensions]]\nname = "{}"\nsource = {{type = "process", command = "true"}}\n'

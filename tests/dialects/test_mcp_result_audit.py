@@ -26,8 +26,22 @@ def resource(**members: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("method", "result", "message"),
     [
-        ("initialize", {}, "handshake: in its reply to initialize serverInfo is missing"),
-        ("initialize", {"serverInfo": {"name": "x"}}, "the version of serverInfo is missing"),
+        (
+            "initialize",
+            {"capabilities": {}},
+            "handshake: in its reply to initialize serverInfo is missing",
+        ),
+        (
+            "initialize",
+            {"capabilities": {}, "serverInfo": {"name": "x"}},
+            "the version of serverInfo is missing",
+        ),
+        ("initialize", {"serverInfo": INFO}, "handshake: in its reply to initialize capabilities"),
+        (
+            "server/discover",
+            {"supportedVersions": [], "capabilities": ["tools"]},
+            "capabilities is ['tools'] and must be an object",
+        ),
         ("tools/list", {"tools": [{"name": "a"}]}, "inputSchema of 'a' is missing"),
         (
             "tools/list",
@@ -68,7 +82,8 @@ def test_what_official_clients_refuse_is_one_problem(
 @pytest.mark.parametrize(
     ("method", "result"),
     [
-        ("initialize", {"serverInfo": INFO}),
+        ("initialize", {"serverInfo": INFO, "capabilities": {}}),
+        ("server/discover", {}),  # an older server that answers everything
         ("tools/list", {"tools": [{"name": "a", "inputSchema": OBJECT, "outputSchema": OBJECT}]}),
         # Reported for every dialect, from the offer.
         ("tools/list", {"tools": [{"inputSchema": {"type": "x"}, "outputSchema": {"type": "x"}}]}),

@@ -22,7 +22,9 @@ def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list
         (b'{"jsonrpc":"2.0","id":7,"result":null}', []),
         (b'{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"no"}}', []),
         (b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}', []),
-        (b'[{"jsonrpc":"2.0","id":7,"result":1}]', []),
+        (b'[{"jsonrpc":"2.0","id":7,"result":1}]', ["json"]),
+        (b"Content-Length: 20", ["frame"]),
+        (b'{"jsonrpc":"2.0","id":7,"result":1}Content-Length: 20\r', ["frame"]),
         (b"hello", ["stdout-noise"]),
         (b'{"level":"info","msg":"starting"}', ["stdout-noise"]),
         (b"{'jsonrpc': '2.0', 'id': 7, 'result': None}", ["json"]),
@@ -32,6 +34,12 @@ def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list
         (b'{"jsonrpc":"2.0","id":7,"result":-Infinity}', ["number"]),
         (b'"text"', ["json"]),
         (b"[" * 100_000, ["json"]),
+        ('{"id":7}'.encode("utf-16-le"), ["utf8"]),
+        (b"\0" + '{"id":7}'.encode("utf-16-le"), ["utf8"]),
+        ('{"id":7}'.encode("utf-16-be"), ["utf8"]),
+        ('{"id":7}'.encode("utf-16"), ["utf8"]),
+        (b"\0\0\0\x09abcdefghi", ["stdout-noise"]),
+        (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":7,"result":1}', ["json"]),
         (b'{"id":7,"result":1}', ["version-member"]),
         (b'{"jsonrpc":"1.0","id":7,"result":1}', ["version-member"]),
         (b'{"jsonrpc":"2.0","id":8,"result":1}', ["reply-id"]),
@@ -40,6 +48,9 @@ def broken_rules(*frames: bytes, conformance: Conformance | None = None) -> list
         (b'{"jsonrpc":"2.0","id":[7],"result":1}', ["reply-id"]),
         (b'{"jsonrpc":"2.0","id":7}', ["reply-form"]),
         (b'{"jsonrpc":"2.0","id":7,"result":1,"error":{}}', ["reply-form"]),
+        (b'{"jsonrpc":"2.0","id":7,"error":null}', ["reply-form"]),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","result":1}', ["message-form"]),
+        (b'{"jsonrpc":"2.0","id":[7],"method":"ping"}', ["message-form"]),
         (b'{"jsonrpc":"2.0","id":7,"error":"no"}', ["error-form"]),
         (b'{"jsonrpc":"2.0","id":7,"error":{"code":true,"message":"no"}}', ["error-form"]),
     ],
@@ -48,9 +59,28 @@ def test_each_frame_is_reported_under_these_rules(frame: bytes, rules: list[str]
     assert broken_rules(frame) == rules
 
 
+@pytest.mark.parametrize(
+    ("dialect", "frame", "fix"),
+    [
+        ("mcp", b'{"jsonrpc":"2.0","id":7,"error":null}', "say in `error` why"),
+        ("mcp", b'{"jsonrpc":"2.0","id":7,"result":1,"error":null}', "leave `error` out"),
+        ("morphir", b'{"id":7,"method":"ping","result":1}', "leave `method` and `params` out"),
+        ("morphir", b'{"id":7,"method":"log","params":{}}', "leave `id` out"),
+        ("morphir", b'{"ok":true}', 'a response is {"id": …, "result": …}'),
+        ("mcp", b'{"ok":true}', 'a response is {"jsonrpc": "2.0", "id": …, "result": …}'),
+        ("morphir", b'"{\\"id\\":7,\\"result\\":1}"', "encode each message once"),
+    ],
+)
+def test_the_fix_belongs_to_the_mistake(dialect: str, frame: bytes, fix: str) -> None:
+    audit = MessageAudit(find_conformance(dialect))
+    audit.add_request(7, "ping")
+    [problem] = audit.check_frame(frame, Noise(b"", "?"))
+    assert fix in problem.fix
+
+
 def test_a_message_over_several_lines_is_one_kind_of_fault() -> None:
-    lines = [b"{", b'  "id": 7,', b'  "result": 1', b"}"]
-    assert set(broken_rules(*lines)) == {"one-line"}
+    lines = [b"{", b'  "id": 7,', b'  "result": {', b'    "a": 1', b"  }", b"}"]
+    assert broken_rules(*lines, *lines) == ["one-line"] * 12
 
 
 PARSE_ERROR = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}'

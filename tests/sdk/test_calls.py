@@ -1,6 +1,8 @@
 """Many calls at once, cancellation, and requests to the host."""
 
 import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +161,87 @@ async def test_a_call_to_the_host_that_could_never_be_answered_says_so() -> None
     async with testing.connect(ext, dialect="nexo") as client:
         with pytest.raises(CallFailed, match="await call_async"):
             await client.call_tool("ask")
+
+
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "roder", "mcp"])
+async def test_a_function_that_returns_a_generator_gives_its_items(dialect: str) -> None:
+    ext = Extension("numbers")
+
+    @ext.tool
+    def plain(to: int) -> Any:
+        return (number for number in range(to))
+
+    @ext.tool
+    async def waiting(to: int) -> Any:
+        return (number for number in range(to))
+
+    @ext.tool
+    async def asynchronous(to: int) -> Any:
+        async def numbers() -> AsyncIterator[int]:
+            for number in range(to):
+                yield number
+
+        return numbers()
+
+    async with testing.connect(ext, dialect=dialect) as client:
+        for tool in ("plain", "waiting", "asynchronous"):
+            result = await client.call_tool(tool, {"to": 3})
+            assert result.text == "[0,1,2]"
+            if dialect != "mcp":  # where the data of a result without a type is left out
+                assert result.data == [0, 1, 2]
+
+
+async def test_the_items_of_a_generator_that_a_function_returns_are_sent_as_they_come() -> None:
+    ext = Extension("numbers")
+    went_on = threading.Event()
+
+    @ext.tool
+    def slowly() -> Any:
+        def numbers() -> Iterator[int]:
+            yield 1
+            went_on.wait(60)
+            yield 2
+
+        return numbers()
+
+    seen: list[str] = []
+
+    def on_progress(progress: Any) -> None:
+        seen.append(progress.message)
+        went_on.set()
+
+    async with testing.connect(ext, dialect="mcp") as client:
+        await client.call_tool("slowly", on_progress=on_progress)
+    assert seen == ["1", "2"]
+
+
+@pytest.mark.filterwarnings("ignore:coroutine")
+async def test_a_plain_function_that_returns_a_coroutine_is_told_what_to_change() -> None:
+    ext = Extension("forgetful")
+
+    async def later() -> int:
+        return 1
+
+    @ext.tool
+    def now() -> Any:
+        return later()
+
+    async with testing.connect(ext, dialect="nexo") as client:
+        with pytest.raises(CallFailed, match="must be declared with `async def`"):
+            await client.call_tool("now")
+
+
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "roder", "mcp"])
+async def test_progress_that_is_not_finite_is_refused_in_every_dialect(dialect: str) -> None:
+    ext = Extension("endless")
+
+    @ext.tool
+    def work(ctx: Context, current: str, total: str) -> str:
+        with pytest.raises(ValueError, match="must be a finite number, and is"):
+            ctx.progress(float(current), float(total))
+        return "refused"
+
+    async with testing.connect(ext, dialect=dialect) as client:
+        for current, total in (("inf", "1"), ("nan", "1"), ("1", "-inf")):
+            result = await client.call_tool("work", {"current": current, "total": total})
+            assert result.text == "refused"

@@ -1,5 +1,6 @@
 """Hooks, commands, providers, resources and generators, in the author's own tests."""
 
+import dataclasses
 import datetime
 import enum
 import uuid
@@ -12,7 +13,11 @@ import pytest
 import exthost
 from exthost import sdk
 from exthost.errors import CallFailed
-from exthost.sdk import Extension, HookEvent, Turn, testing
+from exthost.sdk import Extension, HookEvent, Turn, manifests, testing
+from exthost.sdk.connection import report_unsupported
+from exthost.sdk.dialects.endpoint import Endpoint, Identity
+from exthost.sdk.dialects.nexo import NexoEndpoint
+from exthost.sdk.dialects.synaps import SynapsEndpoint
 from tests.sdk import sample
 from tests.sdk.programs import JSON_DIALECTS
 
@@ -32,6 +37,26 @@ class Colour(enum.Enum):
 
 class Size(enum.StrEnum):
     LARGE = "large"
+
+
+class Shape(enum.Enum):
+    """Its values are not all scalars, so its members are told by name."""
+
+    LINE = (1, 2)
+    POINT = "p"
+
+
+class Weight(float, enum.Enum):
+    HEAVY = (2.5,)
+
+
+@dataclasses.dataclass
+class Order:
+    price: int
+    total: int = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total = 2 * self.price
 
 
 class Name(str):
@@ -56,6 +81,12 @@ RESULTS: list[tuple[Any, Any, str]] = [
     (bool, True, "true"),
     (float, 1.0, "1.0"),
     (list[Colour], [Colour.RED], '["red"]'),
+    (Shape, Shape.LINE, "LINE"),
+    (list[Shape], [Shape.LINE, Shape.POINT], '["LINE","POINT"]'),
+    (Weight, Weight.HEAVY, "2.5"),
+    (dict[Shape, int], {Shape.LINE: 1}, '{"LINE":1}'),
+    (list[dict[Colour, int]], [{Colour.RED: 1}], '[{"red":1}]'),
+    (Order, Order(2), '{"price":2,"total":4}'),
     (dict[str, Colour], {"ä": Colour.RED}, '{"ä":"red"}'),
 ]
 
@@ -103,6 +134,38 @@ async def test_a_hook_may_block_and_modify(dialect: str) -> None:
         assert blocked.abort and blocked.reason == "it has sunk"
         assert (await run("Byzantium")).override == {"arguments": {"city": "Istanbul"}}
     assert [event.tool for event in seen] == ["weather"] * 3
+
+
+@pytest.mark.parametrize("dialect", ["nexo", "synaps"])
+async def test_a_hook_that_returns_something_else_has_failed(dialect: str) -> None:
+    ext = Extension("guard")
+
+    @ext.hook("before_tool_call")
+    def guard(event: HookEvent) -> Any:
+        return event.arguments["answer"]
+
+    async with testing.connect(ext, dialect=dialect) as client:
+        for answer in (True, "no", ["no"]):
+            with pytest.raises(CallFailed, match="a hook returns None, Block, "):
+                await client.run_hook("before_tool_call", {"arguments": {"answer": answer}})
+
+
+@pytest.mark.parametrize("endpoint", [NexoEndpoint, SynapsEndpoint])
+def test_a_hook_that_the_dialect_does_not_have_is_named_on_stderr(
+    endpoint: type[Endpoint], capsys: pytest.CaptureFixture[str]
+) -> None:
+    ext = Extension("guard")
+    for name in ("before_tool_call", "before_tool"):
+        ext.hook(name)(lambda event: None)
+    identity = Identity("guard", "1", "", ext.registry)
+    report_unsupported(identity, endpoint)
+    [line] = capsys.readouterr().err.splitlines()
+    assert "before_tool_call, " in line and line.endswith(", so not offered: before_tool")
+
+
+def test_the_hooks_of_a_dialect_are_those_of_its_manifests() -> None:
+    assert NexoEndpoint.supported_hooks == manifests.NEXO_HOOKS
+    assert SynapsEndpoint.supported_hooks == tuple(manifests.SYNAPS_HOOKS)
 
 
 @pytest.mark.parametrize("is_async", [False, True])

@@ -19,7 +19,7 @@ from exthost.sdk import Context, InvalidArguments, Param, UnsupportedType
 from exthost.sdk.types.conversion import Mismatch, build_converter
 from exthost.sdk.types.docstring import read_docstring
 from exthost.sdk.types.function import Execution, Function
-from exthost.sdk.types.json_text import decode, encode
+from exthost.sdk.types.json_text import decode, encode, encode_text
 from exthost.sdk.types.schema import build_schema
 from tests.sdk import typed_dicts
 
@@ -384,3 +384,49 @@ def test_three_styles_of_docstrings_are_read(text: str | None, expected: dict[st
     docstring = read_docstring(text)
     assert docstring.parameters == expected
     assert docstring.description == ("Do." if text else "")
+
+
+class Shape(enum.Enum):
+    """Its values are not all scalars."""
+
+    LINE = (1, 2)
+    POINT = "p"
+
+
+def test_an_enum_whose_values_are_not_all_scalars_is_told_by_name() -> None:
+    def draw(shape: Shape = Shape.POINT, kind: Literal[Shape.LINE] | None = None) -> list[Any]:
+        return [shape, kind]
+
+    function = Function(draw, Context)
+    shape, kind = function.input_schema["properties"].values()
+    assert shape == {"type": "string", "enum": ["LINE", "POINT"], "default": "POINT"}
+    assert kind["anyOf"][0] == {"type": "string", "enum": ["LINE"]}
+    assert function.call({"shape": "LINE", "kind": "LINE"}) == [Shape.LINE, Shape.LINE]
+    with pytest.raises(InvalidArguments):
+        function.call({"shape": "p"})
+
+
+@dataclasses.dataclass
+class Order:
+    price: int
+    total: int = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total = 2 * self.price
+
+
+def test_a_field_that_is_not_passed_is_in_results_only() -> None:
+    def double(order: Order) -> Order:
+        return order
+
+    function = Function(double, Context)
+    assert list(function.input_schema["properties"]["order"]["properties"]) == ["price"]
+    assert function.output_schema is not None
+    assert function.output_schema["required"] == ["price", "total"]
+    with pytest.raises(InvalidArguments):
+        function.call({"order": {"price": 1, "total": 2}})
+
+
+def test_a_value_in_which_a_generator_was_read_is_not_written_a_second_time() -> None:
+    with pytest.raises(TypeError, match="keys must be"):
+        encode_text([(number for number in (1, 2)), {Shape.LINE: 1}])

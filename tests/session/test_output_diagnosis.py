@@ -22,6 +22,7 @@ from exthost.session.output_diagnosis import diagnose_output
         ("morphir", b'{"id":"0","result":1}\n', "the request has the id 0"),
         ("morphir", b"{'id': 0}\n", "Python's notation"),
         ("morphir", b'{"id":0,"result":1}', "no newline at the end"),
+        ("morphir", '{"id":0}\n'.encode("utf-16"), "the output is UTF-16"),
         ("nexo", b'{\n  "id": 0\n}\n', "a part of a message"),
         ("synaps", b"Content-Length: 9\r\n\r\n{}", "its output stops after 2 of 9 bytes"),
         (
@@ -35,6 +36,12 @@ from exthost.session.output_diagnosis import diagnose_output
 def test_a_fault_is_named(dialect: str, output: bytes, message: str) -> None:
     found = diagnose_output(find_dialect(dialect), output, range(2))
     assert found is not None and message in found.message and found.help
+
+
+def test_the_help_is_that_of_the_mistake_and_not_of_its_rule() -> None:
+    output = b'{"id":0,"method":"initialize","result":{}}\n'
+    found = diagnose_output(find_dialect("morphir"), output, range(2))
+    assert found is not None and "leave `method` and `params` out" in found.help
 
 
 @pytest.mark.parametrize(

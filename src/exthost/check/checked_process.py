@@ -45,7 +45,8 @@ _LAST_OUTPUT_SECONDS = 2.0
 # Rules that may be broken although the reply can be read.
 _HARMLESS = frozenset(
     {"stdout-noise", "byte-order-mark", "version-member", "error-form", "reply-form", "reply-once",
-     "notification-reply", "handshake", "input-schema", "output-schema", "result"}
+     "notification-reply", "notification-form", "handshake", "input-schema", "output-schema",
+     "result"}
 )  # fmt: skip
 
 Answer = Reply | Failure
@@ -374,9 +375,16 @@ class CheckedProcess:
         """Return the problem of an incomplete frame at the end of the output, or None. No frame can
         be read after this call."""
         broken = self._framing.end()
-        if broken is None:
+        # In UTF-16 the second half of a newline is always left.
+        known = any(problem.rule in ("utf8", "frame") for problem, _ in self.problems)
+        if broken is None or known:
             return None
-        return Problem("frame", broken.why, broken.head)
+        why = broken.why
+        if self._framing.suffix is not None:
+            why = (
+                "its output does not end with a newline (\\n), so its last message is not complete"
+            )
+        return Problem("frame", why, broken.head)
 
     async def kill(self) -> None:
         """Kill the process if it runs, and release everything."""

@@ -229,7 +229,7 @@ class ConversationChecks:
             await self._record_silence("unknown-method", "", silence, process)
         else:
             if not isinstance(answer, Failure):
-                why = f"{UNKNOWN_METHOD} was answered with a result, as if it existed"
+                why = f"{UNKNOWN_METHOD} was answered without an error, as if it existed"
                 self._ledger.add_finding("unknown-method", why, process)
             await self._check_still_answers(process, "unknown-method", "after an unknown method")
         self._ledger.mark_checked("unknown-method", time.perf_counter() - began)
@@ -259,15 +259,17 @@ class ConversationChecks:
         try:
             result = await call_tool(process, call, self.offer, self._seconds)
         except NoAnswer as silence:
-            await self._record_silence(rule, f"{subject}: ", silence, process)
+            fix = _suggest_fix(silence, process)
+            await self._record_silence(rule, f"{subject}: ", silence, process, fix)
         except CallFailed:
             await self._check_still_answers(process, rule, f"after a call of {subject}")
         except ProtocolViolation as violation:
-            self._ledger.add_finding(rule, f"{subject}: {violation.message}", process)
+            why = f"{subject}: {violation.message}"
+            self._ledger.add_finding(rule, why, process, fix=_suggest_fix(violation, process))
         else:
             is_error = process.dialect.result_reader.is_error
             if is_error is None or not is_error(result):
-                self._ledger.add_finding(rule, f"{subject} was answered with a result", process)
+                self._ledger.add_finding(rule, f"{subject} was answered without an error", process)
         self._ledger.mark_checked(rule, time.perf_counter() - began)
 
     async def _check_results(self, process: CheckedProcess) -> None:
@@ -376,4 +378,6 @@ def _suggest_fix(error: NoAnswer | ExthostError, process: CheckedProcess) -> str
     """Return what to do about a call that failed; "" for the fix that the rule suggests."""
     if isinstance(error, AnswerTimeout):
         return _TOOL_SILENT
+    if isinstance(error, ProtocolViolation):
+        return error.help
     return _TOOL_ENDED_IT if process.pipes.status is not None else ""

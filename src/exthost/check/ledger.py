@@ -13,7 +13,7 @@ MAX_FINDINGS = 5
 
 # Rules that one cause usually breaks on many lines: the first line is shown, the others are
 # counted.
-_ONE_CAUSE = frozenset({"stdout-noise"})
+_ONE_CAUSE = frozenset({"stdout-noise", "one-line"})
 
 
 class Ledger:

@@ -1,6 +1,5 @@
 """The checks of the life cycle: how an extension starts, ends, and starts again."""
 
-import secrets
 import time
 
 from exthost.check import survivors
@@ -23,8 +22,11 @@ class LifeChecks:
         self._ledger = ledger
         self._seconds = reply_seconds
 
-    async def check_shutdown(self, process: CheckedProcess) -> None:
-        """End a process by the shutdown steps of its dialect, up to the end of its input."""
+    async def check_shutdown(
+        self, process: CheckedProcess, starter: Starter, mark: str = ""
+    ) -> list[survivors.Survivor]:
+        """End a process of `starter` by the shutdown steps of its dialect, up to the end of its
+        input. Return the processes that it has left, if it was started with a mark."""
         began = time.perf_counter()
         steps = process.dialect.traits.shutdown_steps
         for step in steps:
@@ -43,7 +45,11 @@ class LifeChecks:
                     await self._end_input(process, "end-of-input", note, self._seconds)
         if not any(isinstance(step, Say) for step in steps):
             self._ledger.skip("shutdown", "the dialect has no such request")
-        await self._starter.release(process)
+        left = []
+        if mark and await process.pipes.exits_within(0) is not None:
+            left = await survivors.wait_for_survivors(process.pipes.pid, mark)
+        await starter.release(process)
+        return left
 
     async def _end_input(
         self, process: CheckedProcess, rule: str, note: str, seconds: float
@@ -80,15 +86,25 @@ class LifeChecks:
         self._starter.all_starts_seconds += time.perf_counter() - began
         await self._starter.release(process)
 
-    async def check_orphans(self) -> None:
+    async def check_orphans(self, left_by_calls: list[survivors.Survivor]) -> None:
         """End a process by the shutdown steps of its dialect, and look for processes that it has
-        left. They are killed."""
+        left. They are killed. `left_by_calls` were left by a process whose tools were called; they
+        are reported if a process whose tools were not called leaves none."""
+        await self._check_orphans_of_start()
+        if self._ledger.has("orphans"):
+            return
+        for pid, command in left_by_calls:
+            why = "after the calls of --call it has exited, and a process that it started still"
+            fix = "let a tool end the processes that it starts, also when the call fails"
+            self._ledger.add_finding("orphans", f"{why} runs: {command[:200]} (pid {pid})", fix=fix)
+
+    async def _check_orphans_of_start(self) -> None:
         if not survivors.can_look():
             self._ledger.skip(
                 "orphans", "it cannot be seen on this system which processes are left"
             )
             return
-        mark = secrets.token_hex(16)
+        mark = survivors.make_mark()
         starter = self._starter.make_plain(survivors.MARK_NAME, mark)
         began = time.perf_counter()
         try:

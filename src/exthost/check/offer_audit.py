@@ -1,8 +1,8 @@
 """Checks the tools that an extension announces: their descriptions and schemas. Does no I/O."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from exthost.dialects.conformance import Problem
+from exthost.dialects.conformance import OfferWarning, Problem
 from exthost.offer import Offer, Tool
 from exthost.schema import Checker, schema_problem
 
@@ -13,10 +13,15 @@ _EMPTY_LABELS = frozenset({"logging", "tools"})
 _NOT_OFFERED = "so not offered: "
 
 
-def audit_offer(offer: Offer) -> list[Problem]:
+def audit_offer(offer: Offer, known_warnings: Sequence[OfferWarning] = ()) -> list[Problem]:
     """Return the problems of an offer: the tools, hooks and capabilities that an extension
-    announced."""
-    problems = [Problem("tools", warning) for warning in offer.warnings]
+    announced. `known_warnings` are the warnings that are no problem of the tools."""
+    problems = []
+    for warning in offer.warnings:
+        known = (one for one in known_warnings if one.text in warning)
+        _, rule, fix = next(known, OfferWarning("", "tools"))
+        if rule:
+            problems.append(Problem(rule, warning, fix=fix))
     for tool in offer.tools:
         if not tool.description.strip():
             problems.append(Problem("tools", f"{tool.name} has no description"))
@@ -26,12 +31,13 @@ def audit_offer(offer: Offer) -> list[Problem]:
     return problems
 
 
-def audit_emptiness(offer: Offer) -> list[Problem]:
-    """Return one problem if the offer is empty, else an empty list."""
+def audit_emptiness(offer: Offer, fix: str = "") -> list[Problem]:
+    """Return one problem if the offer is empty, else an empty list. `fix` is how to fix it; "" for
+    the fix that the rule suggests."""
     labels = {*offer.capabilities} - _EMPTY_LABELS
     if offer.tools or offer.hooks or offer.details or labels:
         return []
-    return [Problem("offer", "it offers nothing: no tools, and nothing else")]
+    return [Problem("offer", "it offers nothing: no tools, and nothing else", fix=fix)]
 
 
 def audit_declared_tools(declared: Iterable[Tool], offer: Offer) -> list[Problem]:

@@ -67,8 +67,9 @@ class Pipes:
 
     @property
     def stderr(self) -> tuple[str, ...]:
-        """The last lines of stderr."""
-        return self._tail.lines()[-12:]
+        """The last lines of stderr. The first lines of a long burst are among them: a stack comes
+        after its message."""
+        return self._tail.lines()
 
     # -- reading -----------------------------------------------------------------------------
 

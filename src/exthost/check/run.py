@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 
+from exthost.check import survivors
 from exthost.check.checked_process import AnswerTimeout, CheckedProcess, NoAnswer, describe_error
 from exthost.check.conversation_checks import SLOW_START_SECONDS, ConversationChecks
 from exthost.check.findings import Report
@@ -35,7 +36,7 @@ _EXITED = "it must read stdin until its end, and exit only then; with the SDK, c
 # Rules that the audit checks on every message that is received.
 _MESSAGE_RULES = ("stdout-noise", "byte-order-mark", "frame", "message-size")
 _JSON_RULES = (
-    "json", "utf8", "number",
+    "json", "utf8", "number", "message-form", "notification-form",
     "reply-id", "reply-id-type", "reply-once", "reply-form", "notification-reply",
 )  # fmt: skip
 _OFFER_RULES = ("offer", "tools", "input-schema", "output-schema")
@@ -103,19 +104,22 @@ async def _check(
     """Run the checks. Return the reason why the remaining rules were not checked."""
     dialect = starter.dialect
     began = time.perf_counter()
+    # A tool that is called may leave processes, which can be found by this mark.
+    mark = survivors.make_mark() if settings.calls and survivors.can_look() else ""
+    first = starter.make_plain(survivors.MARK_NAME, mark) if mark else starter
     try:
         try:
-            process, offer = await starter.connect()
+            process, offer = await first.connect()
         except (NoAnswer, HandshakeFailed, ProtocolViolation, CallFailed) as error:
-            assert starter.latest is not None
+            assert first.latest is not None
             # What the process did by itself: `release_all` ends it.
-            pipes = starter.latest.pipes
+            pipes = first.latest.pipes
             has_ended = pipes.status is not None or pipes.ended.is_set()
             has_exited = has_ended and not isinstance(error, AnswerTimeout)
-            await starter.release_all()
+            await first.release_all()
             ledger.mark_checked("start")
-            message, fix = _explain_handshake(error, starter.latest, has_exited=has_exited)
-            ledger.add_finding("handshake", message, starter.latest, fix=fix)
+            message, fix = _explain_handshake(error, first.latest, has_exited=has_exited)
+            ledger.add_finding("handshake", message, first.latest, fix=fix)
             return "the handshake failed"
         except ExthostError as error:
             ledger.add_finding("start", error.message, fix=error.help)
@@ -127,24 +131,38 @@ async def _check(
             ledger.add_finding(
                 "speed", f"it takes {start_seconds:.1f} s until its handshake is over"
             )
-        ledger.add_problems(audit_offer(offer))
+        ledger.add_problems(audit_offer(offer, conformance.offer_warnings))
+        ledger.add_message_problems(process)
         if starter.spec.manifest is None:  # a manifest may declare what the handshake does not
-            ledger.add_problems(audit_emptiness(offer))
+            if not ledger.has("handshake"):  # a faulty reply may be why nothing is offered
+                ledger.add_problems(audit_emptiness(offer, conformance.empty_fix))
         elif (format := find_manifest_format(starter.spec.dialect)) and format.lists_tools:
             ledger.add_problems(audit_declared_tools(starter.spec.tools, offer))
-        _mark_all_checked(ledger, _OFFER_RULES)
-        conversation = ConversationChecks(starter, conformance, ledger, settings)
+        other_rules = (warning.rule for warning in conformance.offer_warnings if warning.rule)
+        _mark_all_checked(ledger, (*_OFFER_RULES, *other_rules))
+        conversation = ConversationChecks(first, conformance, ledger, settings)
         await conversation.run(process, offer)
         ledger.add_problems(audit_stderr(process.pipes.stderr))
         life = LifeChecks(starter, ledger, settings.reply_seconds)
+        left_by_calls = []
         if conversation.process is not None:
-            await life.check_shutdown(conversation.process)
-        await life.check_orphans()
+            # A process that the check has killed cannot end what it started.
+            is_first = conversation.process is process
+            left_by_calls = await life.check_shutdown(
+                conversation.process, first, mark if is_first else ""
+            )
+        if mark:
+            survivors.kill_survivors(-1, mark)
+        await life.check_orphans(left_by_calls)
         await life.check_split_messages()
         await life.check_restart(offer)
         await life.check_early_end()
     finally:
         await starter.release_all()
+        if mark:
+            await first.release_all()
+            survivors.kill_survivors(-1, mark)
+            starter.add_starts(first)
     _mark_all_checked(ledger, _MESSAGE_RULES)
     if conformance.is_json:
         _mark_all_checked(ledger, _JSON_RULES)
@@ -175,7 +193,8 @@ def _explain_handshake(
     if stderr and has_exited:
         return reason, _RUN_BY_HAND
     if process.has_written:
-        return reason, ""
+        rules = dict.fromkeys(problem.rule for problem, _ in process.problems)
+        return reason, f"correct what is told below of {', '.join(rules)}" if rules else ""
     return reason, _EXITED if has_exited else _WROTE_NOTHING
 
 

@@ -75,7 +75,16 @@ class Starter:
             spec, self.dialect, self._conformance, self._environ, self.ledger, self._reply_seconds
         )
         starter._uses_fallback = self._uses_fallback
+        starter._announce = self._announce
         return starter
+
+    def add_starts(self, other: "Starter") -> None:
+        """Add what is known of the starts of another starter."""
+        self._uses_fallback |= other._uses_fallback
+        self._announce = other._announce
+        self.start_seconds = max(self.start_seconds, other.start_seconds)
+        self.all_starts_seconds += other.all_starts_seconds
+        self.has_connected |= other.has_connected
 
     async def start(self) -> CheckedProcess:
         """Start a process, without a handshake. Raises ExthostError."""

@@ -7,6 +7,7 @@ the variable and also leaves the session is not found. Nothing else is signalled
 
 import asyncio
 import os
+import secrets
 import signal
 import time
 from pathlib import Path
@@ -27,6 +28,11 @@ class Survivor(NamedTuple):
 
     pid: int
     command: str
+
+
+def make_mark() -> str:
+    """Return a mark that no other process has."""
+    return secrets.token_hex(16)
 
 
 def can_look() -> bool:
@@ -55,7 +61,8 @@ async def wait_for_survivors(leader: int, mark: str) -> list[Survivor]:
 
 
 def kill_survivors(leader: int, mark: str) -> None:
-    """Send SIGKILL to the processes of the program, also to those that they start meanwhile."""
+    """Send SIGKILL to the processes of the program, also to those that they start meanwhile. For a
+    program that has been reaped, `leader` is -1."""
     deadline = time.monotonic() + _END_SECONDS
     while (survivors := find_survivors(leader, mark)) and time.monotonic() < deadline:
         for survivor in survivors:

@@ -120,6 +120,8 @@ def _print_text(report: dict[str, Any]) -> None:
         say(f"  warning: {escape_controls(warning)}")
     for name, times in report["noise"].items():
         say(f"  {times} {name}")
+    if report["hooks"]:
+        say(f"  hooks: {escape_controls(', '.join(report['hooks']))}")
     rows = [(tool["tool"], tool["name"], tool["description"]) for tool in report["tools"]]
     show_table(rows, ("TOOL", "REGISTERED AS", "DESCRIPTION"))
     if not rows:

@@ -6,12 +6,13 @@ messages. The host itself accepts messages with many mistakes, but `exthost chec
 the author of the extension. A dialect without a Conformance is checked with the defaults.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from exthost.dialects.meanings import Meaning, Progress, Unusable
 from exthost.empty_mapping import empty_mapping
-from exthost.messages import Request
+from exthost.messages import Id, Request
 
 # Names that no extension uses, for the checks of unknown methods and tools.
 UNKNOWN_METHOD = "exthost/check-unknown"
@@ -28,9 +29,47 @@ class Problem(NamedTuple):
     fix: str = ""
 
 
+class OfferWarning(NamedTuple):
+    """A kind of warning about an offer (the tools that an extension announced).
+
+    text  a part of the warning, by which it is recognized
+    rule  the rule that the extension breaks; "" if another check reports the same mistake
+    fix   how to fix the extension
+    """
+
+    text: str
+    rule: str
+    fix: str = ""
+
+
 # Takes the method of a request, the result in its reply, and the methods of the requests that were
 # answered with a result before. Returns the problems of the result.
 ResultAudit: TypeAlias = Callable[[str, Any, Collection[str]], Iterable[Problem]]
+
+# Takes a notification, a JSON object with `method`, and the ids of all requests so far. Returns the
+# problems of the notification.
+NotificationAudit: TypeAlias = Callable[[Mapping[str, Any], Collection[Id]], Iterable[Problem]]
+
+
+def audit_by_readers(readers: Mapping[str, Callable[[Any], Meaning]]) -> NotificationAudit:
+    """Return the audit of a dialect whose notifications `readers` read, by method: it reports the
+    notifications that the host drops."""
+
+    def audit(message: Mapping[str, Any], request_ids: Collection[Id]) -> Iterator[Problem]:
+        method = message["method"]
+        read = readers.get(method)
+        meaning = None if read is None else read(message.get("params"))
+        if isinstance(meaning, Unusable):
+            why = f"the host drops {method}: its params cannot be read"
+            yield Problem("notification-form", why)
+        elif isinstance(meaning, Progress):
+            id = meaning.id
+            if type(id) not in (int, str) or id not in request_ids:
+                why = f"{method} has the id {id!r}, which no request had, and the host drops it"
+                fix = "copy the id of the request whose progress it tells"
+                yield Problem("notification-form", why, fix=fix)
+
+    return audit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +83,14 @@ class Conformance:
     error_form   the type of the field `error` of an error reply; "" for any type
     null_error   whether a reply with a result may have the field `error`, which is null then
     audit_result checks the result of a reply; None if results of any form are accepted
+    audit_notification
+                 checks a notification; None if those of any form are accepted
     host_results method → the result of a request that the extension sends to the host. Other
                  requests are refused
     warnings     the names of checks that only warn in this dialect
+    offer_warnings
+                 the warnings of an offer that break another rule than `tools`
+    empty_fix    how to fix an extension that offers nothing; "" for the fix of the rule
     """
 
     rules: Mapping[str, str] = field(default_factory=empty_mapping)
@@ -56,5 +100,8 @@ class Conformance:
     error_form: Literal["object", "text", ""] = "object"
     null_error: bool = True
     audit_result: ResultAudit | None = None
+    audit_notification: NotificationAudit | None = None
     host_results: Mapping[str, Any] = field(default_factory=empty_mapping)
     warnings: frozenset[str] = frozenset()
+    offer_warnings: tuple[OfferWarning, ...] = ()
+    empty_fix: str = ""

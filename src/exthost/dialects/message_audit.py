@@ -8,6 +8,8 @@ problems.
 
 import ast
 import json
+import re
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from exthost.dialects.conformance import Conformance, Problem
@@ -21,6 +23,24 @@ _SHOWN_CHARACTERS = 60
 _MESSAGE_FIELDS = frozenset({"method", "id", "result", "error"})
 
 _NO_NULL_ERROR = "leave `error` out of a response that has a result"
+_NULL_OUTCOME = "write `result`, which may be null, if it worked, and say in `error` why it did not"
+_NO_METHOD = "leave `method` and `params` out of a response: with a method it is read as a request"
+_NO_REQUEST = "leave `id` out: a message with a method and without an id is a notification"
+_NO_NULL_ID = "leave `id` out of a notification: JSON-RPC has null only in errors of no request"
+_NO_MARK = (
+    "write UTF-8 without a mark (Python: utf-8, not utf-8-sig; .NET and PowerShell: "
+    "UTF8Encoding with $false, which is not the default)"
+)
+_UTF_16 = "the output is UTF-16, with two bytes for each character, and not UTF-8"
+_NO_UTF_16 = (
+    "write UTF-8 (PowerShell: [Console]::OutputEncoding = [Text.UTF8Encoding]::new($false); "
+    'Python: sys.stdout.reconfigure(encoding="utf-8"))'
+)
+# The header of a frame, also after a message that does not end with a newline.
+_HEADER = re.compile(rb"(?:^|\})\s*content-length: *\d+\s*$", re.IGNORECASE)
+_NO_HEADERS = "write each message as one line of JSON that ends with \\n, without headers"
+_NO_BATCH = "write each response by itself, as an object on its own line"
+_ENCODED_TWICE = "encode each message once: it is JSON inside a JSON text"
 
 
 class NotFiniteError(ValueError):
@@ -53,14 +73,19 @@ class MessageAudit:
         self._requests[id] = method
 
     def check_bytes(self, data: bytes) -> list[Problem]:
-        """Check the first bytes of the output for a byte-order mark. Later calls check nothing."""
+        """Check the encoding of the first bytes of the output. Later calls check nothing."""
         is_first, self._is_first = self._is_first, False
+        if is_first and self._conformance.is_json and _is_utf_16(data):
+            return [_utf_16_problem(data)]
         if is_first and data.startswith(BOM):
-            return [Problem("byte-order-mark", "the output begins with EF BB BF", data[:16])]
+            why = "the output begins with a byte-order mark, EF BB BF, as Windows programs write it"
+            return [Problem("byte-order-mark", why, data[:16], _NO_MARK)]
         return []
 
     def check_item(self, item: Skipped | Broken) -> Problem:
         """Return the problem of bytes that the framing could not read as a frame."""
+        if self._conformance.is_json and _is_utf_16(item.head):
+            return _utf_16_problem(item.head)
         if isinstance(item, Broken):
             if "over the limit" in item.why:
                 return Problem("message-size", item.why, item.head)
@@ -80,14 +105,23 @@ class MessageAudit:
         if problem is not None:
             return [problem]
         problems: list[Problem] = []
+        if isinstance(value, list) and any(_is_response(item) for item in value):
+            # The host sends no batches, so no batch can answer it.
+            problems.append(Problem("json", "a response is inside a list", data, _NO_BATCH))
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, dict):
                 problems += self._check_object(item, data, incoming)
             else:
-                problems.append(Problem("json", f"it is not an object: {_quote(data)}", data))
+                fix = _ENCODED_TWICE if _is_encoded_twice(item) else ""
+                problems.append(Problem("json", f"it is not an object: {_quote(data)}", data, fix))
         return problems
 
     def _parse(self, data: bytes) -> tuple[Any, Problem | None]:
+        if _is_utf_16(data):
+            return None, _utf_16_problem(data)
+        if data.startswith(BOM):  # that of the first line is no part of the frame
+            why = f"a message begins with a byte-order mark, EF BB BF: {_quote(data)}"
+            return None, Problem("json", why, data, _NO_MARK)
         try:
             text = data.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -95,8 +129,7 @@ class MessageAudit:
             why = f"byte {error.start} ({bad}) is not UTF-8: {_quote(data)}"
             return None, Problem("utf8", why, data)
         try:
-            # `check_bytes` reports a byte-order mark, so it is not reported again here.
-            value = json.loads(text.lstrip("\ufeff"), parse_constant=_refuse_constant)
+            value = json.loads(text, parse_constant=_refuse_constant)
         except NotFiniteError as error:
             return None, Problem("number", f"{error} is not JSON: {_quote(data)}", data)
         except RecursionError:
@@ -108,8 +141,12 @@ class MessageAudit:
 
     def _not_json_problem(self, text: str, data: bytes, error: ValueError) -> Problem:
         line = text.strip()
+        if _HEADER.search(data):
+            why = "it writes Content-Length headers, and a message of this dialect is a line"
+            return Problem("frame", why, data, _NO_HEADERS)
         if self._inside_object or _is_cut_short(line, error):
-            self._inside_object = line != "}"
+            # The brace that ends a message is not indented, unlike those inside it.
+            self._inside_object = text.rstrip() != "}"
             return Problem("one-line", f"a line holds a part of a message: {_quote(data)}", data)
         if line[:1] not in ("{", "["):
             return Problem("stdout-noise", f"a line on stdout is no message: {_quote(data)}", data)
@@ -121,18 +158,25 @@ class MessageAudit:
     def _check_object(
         self, message: dict[str, Any], data: bytes, incoming: Incoming
     ) -> list[Problem]:
-        if not _MESSAGE_FIELDS & message.keys():  # probably a log line in JSON
-            return [
-                Problem("stdout-noise", f"a line on stdout is no message: {_quote(data)}", data)
-            ]
+        if not _MESSAGE_FIELDS & message.keys():  # a log line in JSON, or only a result
+            why = f"a line on stdout is JSON, but no message: {_quote(data)}"
+            return [Problem("stdout-noise", why, data, self._make_envelope_fix())]
         problems = []
         if self._conformance.has_version and message.get("jsonrpc") != "2.0":
             has_field = "jsonrpc" in message
             why = f"jsonrpc is {message['jsonrpc']!r}" if has_field else "a message has no jsonrpc"
             problems.append(Problem("version-member", why, data))
         if "method" in message:
-            if isinstance(incoming, Noise):
-                problems.append(Problem("json", f"it is no message: {incoming.why}", data))
+            if "result" in message or "error" in message:
+                why = f"a response has a method as well: {_quote(data)}"
+                problems.append(Problem("message-form", why, data, _NO_METHOD))
+            elif isinstance(incoming, Noise):
+                is_request = isinstance(message["method"], str) and message.get("id") is not None
+                fix = _NO_REQUEST if is_request else ""
+                why = f"it is no message: {incoming.why}"
+                problems.append(Problem("message-form", why, data, fix))
+            elif isinstance(message["method"], str) and message.get("id") is None:
+                problems += self._check_notification(message, data)
             return problems
         if (problem := self._check_id(message, data)) is not None:
             problems.append(problem)
@@ -142,6 +186,21 @@ class MessageAudit:
         else:
             problems += self._check_result(message, data)
         return problems
+
+    def _check_notification(self, message: dict[str, Any], data: bytes) -> Iterator[Problem]:
+        if "id" in message:
+            why = f"the notification {message['method']} has an id, which is null"
+            yield Problem("notification-form", why, data, _NO_NULL_ID)
+        if (audit := self._conformance.audit_notification) is not None:
+            for problem in audit(message, self._requests):
+                yield problem._replace(data=data)
+
+    def _make_envelope_fix(self) -> str:
+        version = '"jsonrpc": "2.0", ' if self._conformance.has_version else ""
+        return (
+            f'a response is {{{version}"id": …, "result": …}}, with the id of its request; '
+            "anything else goes to stderr"
+        )
 
     def _check_id(self, message: dict[str, Any], data: bytes) -> Problem | None:
         id = message.get("id")
@@ -212,6 +271,9 @@ class MessageAudit:
             has = f"; it has: {_quote(other_keys.encode())}" if other_keys else ""
             return Problem("reply-form", f"a response has neither result nor error{has}", data)
         if error is None:
+            if not has_result:
+                why = "a response has no result, and its error is null"
+                return Problem("reply-form", why, data, _NULL_OUTCOME)
             if "error" in message and not self._conformance.null_error:
                 why = "a response with a result has `error` as well, which is null"
                 return Problem("error-form", why, data, _NO_NULL_ERROR)
@@ -249,6 +311,20 @@ def is_message(incoming: Incoming) -> bool:
     return isinstance(incoming, Message) or type(incoming) is tuple
 
 
+def _is_utf_16(data: bytes) -> bool:
+    """Return whether bytes are text in UTF-16: they begin with its mark, or nearly every second
+    byte is zero, and no other. A line that is cut at the byte 0A may begin with the second half of
+    a character."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return True
+    fewer, more = sorted((data[0::2].count(0), data[1::2].count(0)))
+    return len(data) > 3 and not fewer and 3 * more > len(data)
+
+
+def _utf_16_problem(data: bytes) -> Problem:
+    return Problem("utf8", _UTF_16, data[:16], _NO_UTF_16)
+
+
 def _refuse_constant(name: str) -> Any:
     raise NotFiniteError(name)
 
@@ -265,6 +341,18 @@ def _is_python(text: str) -> bool:
     try:
         return isinstance(ast.literal_eval(text), dict | list | tuple)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return False
+
+
+def _is_response(value: Any) -> bool:
+    return isinstance(value, dict) and "method" not in value and "id" in value
+
+
+def _is_encoded_twice(value: Any) -> bool:
+    """Return whether a JSON value is a text that contains a JSON object."""
+    try:
+        return isinstance(value, str) and isinstance(json.loads(value), dict)
+    except (ValueError, RecursionError):
         return False
 
 

@@ -5,6 +5,7 @@ They are named tuples, because a dozen dataclasses would take a fifth of the tim
 is imported.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 
@@ -106,3 +107,14 @@ class Fragment(NamedTuple):
     strategy: Literal["replace", "merge", "append"] = "replace"
     order: int = 0
     format: str = ""
+
+
+def own_hook_answer(answer: Any) -> Any:
+    """Return an answer of a hook that is in the form of the dialect: an object. Raises TypeError
+    for any other value, such as True, because its author did not mean to let the event pass."""
+    if isinstance(answer, Mapping):
+        return answer
+    raise TypeError(
+        "a hook returns None, Block, Modify, Confirm, Inject or a dict, "
+        f"and this one returned {type(answer).__name__}"
+    )

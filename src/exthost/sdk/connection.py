@@ -37,7 +37,7 @@ def serve(
     were read already. Raises UsageError.
     """
     endpoint_class = load_endpoint_class(dialect)
-    _report_unsupported(identity, endpoint_class)
+    report_unsupported(identity, endpoint_class)
     functions = identity.registry.functions
     if any(function.execution is Execution.ASYNC for function in functions):
         # Imported here: an event loop takes longer to import than the rest of the SDK.
@@ -72,8 +72,16 @@ def read_dialect(wire: Wire) -> tuple[str, bytes]:
     return dialect, first
 
 
-def _report_unsupported(identity: Identity, endpoint_class: type[Endpoint]) -> None:
+def report_unsupported(identity: Identity, endpoint_class: type[Endpoint]) -> None:
     """Write to stderr which registered handlers the dialect does not support."""
+    known = endpoint_class.supported_hooks
+    unknown = [name for name in identity.registry.hooks if known and name not in known]
+    if unknown:
+        print(
+            f"exthost.sdk: the hooks of {endpoint_class.name} are {', '.join(known)}, "
+            f"so not offered: {', '.join(unknown)}",
+            file=sys.stderr,
+        )
     for kind, names in identity.registry.names_by_kind().items():
         if names and kind not in endpoint_class.supported_kinds:
             listed = ", ".join(names)

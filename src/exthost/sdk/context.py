@@ -11,6 +11,7 @@ the host is slow to read (back-pressure). In a synchronous handler the methods t
 
 import sys
 from collections.abc import Generator, Mapping
+from math import isfinite
 from typing import Any, Protocol
 
 from exthost.sdk.errors import Cancelled
@@ -79,8 +80,12 @@ class Context:
             raise Cancelled
 
     def progress(self, current: float, total: float | None = None, message: str = "") -> Delivery:
-        """Report how far the call has come: `current` of `total` steps."""
+        """Report how far the call has come: `current` of `total` steps. Raises ValueError for a
+        number that is not finite, which JSON does not have."""
         self.check_cancelled()
+        for name, value in (("current", current), ("total", total)):
+            if value is not None and not isfinite(value):
+                raise ValueError(f"progress: {name} must be a finite number, and is {value!r}")
         return self._port.send_progress(current, total, message)
 
     def emit(self, item: Any) -> Delivery:

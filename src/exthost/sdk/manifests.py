@@ -17,10 +17,10 @@ FILES = {
     "synaps": ".synaps-plugin/plugin.json",
 }
 
-_NEXO_HOOKS = ("before_message", "after_message", "before_tool_call", "after_tool_call")
+NEXO_HOOKS = ("before_message", "after_message", "before_tool_call", "after_tool_call")
 
 # The permission that each hook of synaps needs.
-_SYNAPS_HOOKS = {
+SYNAPS_HOOKS = {
     "before_tool_call": "tools.intercept",
     "after_tool_call": "tools.intercept",
     "before_message": "privacy.llm_content",
@@ -41,7 +41,7 @@ def manifest_text(identity: Identity, dialect: str, command: Sequence[str]) -> s
 
 
 def _nexo(identity: Identity, command: list[str]) -> str:
-    hooks = [name for name in identity.registry.hooks if name in _NEXO_HOOKS]
+    hooks = [name for name in identity.registry.hooks if name in NEXO_HOOKS]
     lines = [
         "[plugin]",
         *_entries(id=identity.name, version=identity.version, description=identity.description),
@@ -79,8 +79,8 @@ def _roder(identity: Identity, command: list[str]) -> str:
 
 def _synaps(identity: Identity, command: list[str]) -> str:
     registry = identity.registry
-    hooks = [name for name in registry.hooks if name in _SYNAPS_HOOKS]
-    permissions = dict.fromkeys(_SYNAPS_HOOKS[name] for name in hooks)
+    hooks = [name for name in registry.hooks if name in SYNAPS_HOOKS]
+    permissions = dict.fromkeys(SYNAPS_HOOKS[name] for name in hooks)
     if registry.tools or registry.streams:
         permissions["tools.register"] = None
     if registry.providers:

@@ -176,7 +176,7 @@ class _SilenceCheck:
 def _is_meant_as_reply(session: Session) -> bool:
     """Return whether the output is a faulty reply, and not text that a program prints while it
     starts. In a framing with lengths, text does not form a frame, so any frame is a reply."""
-    output = session.first_output
+    output = session.first_output.replace(b"\0", b"")  # it may be UTF-16
     has_lengths = session.dialect.framing(1024).suffix is None
     return has_lengths or b'"id"' in output or b"'id'" in output
 

@@ -14,7 +14,9 @@ from exthost.process.stdout_reader import FIRST_BYTES
 from exthost.wire.framing import Broken, Skipped
 
 # Rules that a reply may break and still be read.
-_HARMLESS = frozenset({"stdout-noise", "byte-order-mark", "version-member", "error-form"})
+_HARMLESS = frozenset(
+    {"stdout-noise", "byte-order-mark", "version-member", "error-form", "notification-form"}
+)
 
 # The rules that a reply with neither result nor error breaks. It is read as the result null.
 _MISSING_RESULT = frozenset({"reply-form"})
@@ -52,7 +54,7 @@ def diagnose_output(
         audit.add_request(id, "the handshake")
     # A size limit far above FIRST_BYTES, the maximum length of `output`.
     framing, codec = dialect.framing(2**26), dialect.codec(Role.HOST)
-    problems: list[Problem] = []
+    problems: list[Problem] = audit.check_bytes(output)
     for item in framing.feed(output):
         if isinstance(item, Skipped | Broken):
             problems.append(audit.check_item(item))
@@ -74,7 +76,8 @@ def diagnose_output(
             rule = find_rule(problem.rule, conformance)
             # The text of a rule ends with a full stop, a message does not.
             message = rule.text[:-1] if dialect.traits.redact else problem.message
-            return Diagnosis(message, rule.fix, b"" if dialect.traits.redact else problem.data)
+            fix = problem.fix or rule.fix
+            return Diagnosis(message, fix, b"" if dialect.traits.redact else problem.data)
     return None
 
 

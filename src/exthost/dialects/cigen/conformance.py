@@ -2,7 +2,7 @@
 
 from types import MappingProxyType
 
-from exthost.dialects.conformance import Conformance
+from exthost.dialects.conformance import Conformance, OfferWarning
 
 CONFORMANCE = Conformance(
     rules=MappingProxyType(
@@ -23,4 +23,6 @@ CONFORMANCE = Conformance(
     is_json=False,
     has_version=False,
     error_form="",
+    # Its author declares it on purpose.
+    offer_warnings=(OfferWarning("it says that it conflicts with ", ""),),
 )

@@ -19,6 +19,7 @@ In reading order:
     hostile_peer       how the fault tests of `exthost.testing` speak this dialect
     conformance        how `exthost check` checks extensions of this dialect
     result_audit       checks results more strictly than the host does, for `exthost check`
+    notification_audit checks notifications, for the same purpose
 
 `PACKAGE` refers to these modules by strings, "module:attribute", so that they are imported only
 when they are needed.

@@ -176,7 +176,7 @@ def _check_output(tool: Tool, result: dict[str, Any]) -> None:
         raise ProtocolViolation(
             "X0661",
             f"the result of {tool.name} does not fit its own outputSchema: {'; '.join(problems)}",
-            help="the server is wrong about its tool; its text content is in the evidence",
+            help="the server must return what its schema says, or correct the schema",
             evidence=make_evidence(result),
         )
 

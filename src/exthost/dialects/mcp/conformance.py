@@ -5,7 +5,10 @@ Names the requirement that each check tests, requests without an effect, and the
 
 from types import MappingProxyType
 
-from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance
+from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, OfferWarning
+from exthost.dialects.mcp.facets import ENDLESS, SAME_PAGE
+from exthost.dialects.mcp.handshake import NO_CAPABILITIES
+from exthost.dialects.mcp.notification_audit import audit_notification
 from exthost.dialects.mcp.result_audit import audit_result
 from exthost.messages import Request
 
@@ -15,6 +18,7 @@ CONFORMANCE = Conformance(
             "handshake": "mcp-hand-03",
             "stdout-noise": "mcp-wire-02",
             "json": "mcp-wire-01",
+            "message-form": "mcp-wire-01",
             "one-line": "mcp-wire-01",
             "utf8": "mcp-wire-01",
             "number": "mcp-wire-01",
@@ -31,6 +35,7 @@ CONFORMANCE = Conformance(
             "signal": "mcp-end-01",
             "restart": "mcp-tools-06",
             "tools": "mcp-tools-01",
+            "last-page": "mcp-tools-02",
             "result": "mcp-tools-04",
         }
     ),
@@ -39,4 +44,15 @@ CONFORMANCE = Conformance(
     # Official clients refuse a reply that has both.
     null_error=False,
     audit_result=audit_result,
+    audit_notification=audit_notification,
+    offer_warnings=(
+        OfferWarning(NO_CAPABILITIES, ""),  # `audit_result` reports it
+        OfferWarning(f" {SAME_PAGE} after ", "last-page"),
+        OfferWarning(f" {ENDLESS} after ", "last-page"),
+        OfferWarning(" has no name and is left out", "tools", "give each tool a name, as text"),
+    ),
+    empty_fix=(
+        'name what it has in `capabilities` of its first reply, such as {"tools": {}}: '
+        "a host asks for nothing that is not named there"
+    ),
 )

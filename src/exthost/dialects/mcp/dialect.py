@@ -47,7 +47,7 @@ def _make_codec(role: Role) -> Codec:
 # -- notifications ---------------------------------------------------------------------------
 
 # The levels of syslog, which the protocol uses, as those of Python.
-_LEVELS = MappingProxyType(
+LEVELS = MappingProxyType(
     {
         "debug": logging.DEBUG,
         "info": logging.INFO,
@@ -68,7 +68,7 @@ def _read_log_message(params: Any) -> Meaning:
     data, level = fields["data"], fields.get("level")
     message = data if type(data) is str else make_evidence(data).bytes
     logger = f"{fields['logger']}: " if type(fields.get("logger")) is str else ""
-    number = _LEVELS.get(level, logging.INFO) if type(level) is str else logging.INFO
+    number = LEVELS.get(level, logging.INFO) if type(level) is str else logging.INFO
     return Log(number, f"{logger}{message}")
 
 

@@ -20,6 +20,10 @@ _log = logging.getLogger("exthost.dialects.mcp")
 # The largest number of pages that are requested of one list. Most servers have one to three.
 MAX_PAGES = 1000
 
+# Parts of the warning about a list that was cut off.
+SAME_PAGE = "comes to the same page again"
+ENDLESS = "does not end"
+
 
 def request_all_pages(
     method: str, member: str, warnings: list[str] | None = None
@@ -44,6 +48,7 @@ class _PageCollector:
         self._method = method
         self._member = member
         self._cursors: set[str] = set()
+        self._pages: list[list[Any]] = []
         self.params: dict[str, Any] = {}
         self.items: list[Any] = []
         self.done = False
@@ -54,15 +59,18 @@ class _PageCollector:
         items = page.get(self._member) if type(page) is dict else None
         if type(items) is not list:
             raise self._page_error(f"its answer has no list of {self._member}")
-        self.items += items
         cursor = page.get("nextCursor")
+        # The page that leads back is often an earlier one, whose items are known already.
+        if type(cursor) is not str or cursor not in self._cursors or items not in self._pages:
+            self.items += items
+            self._pages.append(items)
         if type(cursor) is not str:
             self.done = True
         elif cursor in self._cursors or len(self._cursors) + 1 >= MAX_PAGES:
-            why = "comes to the same page again" if cursor in self._cursors else "does not end"
+            why = SAME_PAGE if cursor in self._cursors else ENDLESS
             self.warning = (
                 f"{self._method} {why} after {len(self._cursors) + 1} pages; "
-                f"the {len(self.items)} {self._member} until there are used"
+                f"the {self._member} until there ({len(self.items)}) are used"
             )
             self.done = True
         else:

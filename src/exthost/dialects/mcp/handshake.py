@@ -32,6 +32,9 @@ from exthost.offer import Offer, Tool
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_REVISION = "2026-07-28"
 
+# The warning about a server whose reply to the handshake has no capabilities.
+NO_CAPABILITIES = "it does not tell its capabilities, as an object, and is taken to have none"
+
 # The timeout of the reply to discovery, in seconds. After it, the older handshake is tried. A slow
 # server may therefore read both requests.
 DISCOVERY_SECONDS = 2.0
@@ -239,9 +242,7 @@ def _request_offer(answer: dict[str, Any]) -> Handshake:
     revision = answer["protocolVersion"]
     warnings: list[str] = []
     if type(answer.get("capabilities")) is not dict:
-        warnings.append(
-            "it does not tell its capabilities, as an object, and is taken to have none"
-        )
+        warnings.append(NO_CAPABILITIES)
     tools: tuple[Tool, ...] = ()
     if "tools" in capabilities:
         try:

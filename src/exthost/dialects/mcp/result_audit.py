@@ -16,6 +16,10 @@ from exthost.schema import schema_problem
 _SHOWN_CHARACTERS = 40
 
 _SERVER_INFO_FIX = 'add "serverInfo": {"name": "…", "version": "…"} to the result of `initialize`'
+_CAPABILITIES_FIX = (
+    'add "capabilities": {"tools": {}} to the result of `%s`; '
+    "each member is a kind of thing that the server has, with an object"
+)
 _INPUT_SCHEMA_FIX = 'give each tool an inputSchema; {"type": "object"} accepts any arguments'
 _OUTPUT_SCHEMA_FIX = (
     'give the schema "type": "object", and put other values into a property of that object'
@@ -46,6 +50,9 @@ def audit_result(method: str, result: Any, earlier: Collection[str]) -> Iterator
     has_handshake = "initialize" in earlier
     if method == "initialize":
         yield from _audit_server_info(result)
+        yield from _audit_capabilities(method, result)
+    elif method == "server/discover" and isinstance(result.get("supportedVersions"), list):
+        yield from _audit_capabilities(method, result)
     elif method == "tools/list":
         tools = result.get("tools")
         for tool in tools if isinstance(tools, list) else ():
@@ -65,6 +72,13 @@ def _audit_server_info(result: dict[str, Any]) -> Iterator[Problem]:
             return
         why = f"the {missing[0]} of serverInfo {_describe(info, missing[0])} and must be text"
     yield Problem("handshake", f"in its reply to initialize {why}", fix=_SERVER_INFO_FIX)
+
+
+def _audit_capabilities(method: str, result: dict[str, Any]) -> Iterator[Problem]:
+    if not isinstance(result.get("capabilities"), dict):
+        why = f"capabilities {_describe(result, 'capabilities')} and must be an object"
+        fix = _CAPABILITIES_FIX % method
+        yield Problem("handshake", f"in its reply to {method} {why}", fix=fix)
 
 
 def _audit_tool(tool: dict[str, Any], has_handshake: bool) -> Iterator[Problem]:

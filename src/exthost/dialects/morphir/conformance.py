@@ -3,10 +3,21 @@
 Names the requirement that each check tests, and requests without an effect.
 """
 
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 
-from exthost.dialects.conformance import Conformance
-from exthost.messages import Request
+from exthost.dialects.conformance import Conformance, Problem
+from exthost.messages import Id, Request
+
+
+def _audit_notification(message: Mapping[str, Any], _: Collection[Id]) -> Iterator[Problem]:
+    params = message.get("params")
+    if message["method"] == "log" and (not isinstance(params, dict) or "message" not in params):
+        why = "the host drops a log notification without a message"
+        fix = '{"method": "log", "params": {"level": "info", "message": "…"}}'
+        yield Problem("notification-form", why, fix=fix)
+
 
 CONFORMANCE = Conformance(
     rules=MappingProxyType(
@@ -15,6 +26,7 @@ CONFORMANCE = Conformance(
             "handshake": "morphir-load-03",
             "stdout-noise": "morphir-wire-10",
             "json": "morphir-wire-01",
+            "message-form": "morphir-wire-01",
             "one-line": "morphir-wire-01",
             "utf8": "morphir-wire-01",
             "number": "morphir-wire-01",
@@ -36,6 +48,7 @@ CONFORMANCE = Conformance(
     pings=(Request("capabilities", None), Request("health_check", None)),
     has_version=False,
     error_form="text",
+    audit_notification=_audit_notification,
     # Some extensions omit a result that is null, and the host accepts such a reply.
     warnings=frozenset({"reply-form"}),
 )

@@ -5,7 +5,13 @@ Names the requirement that each check tests, and requests without an effect.
 
 from types import MappingProxyType
 
-from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance
+from exthost.dialects.conformance import (
+    UNKNOWN_METHOD,
+    Conformance,
+    OfferWarning,
+    audit_by_readers,
+)
+from exthost.dialects.nexo.dialect import DIALECT, HOOKS
 from exthost.messages import Request
 
 CONFORMANCE = Conformance(
@@ -15,6 +21,7 @@ CONFORMANCE = Conformance(
             "handshake": "nexo-hand-09",
             "stdout-noise": "nexo-wire-04",
             "json": "nexo-wire-01",
+            "message-form": "nexo-wire-01",
             "one-line": "nexo-wire-01",
             "reply-id": "nexo-wire-11",
             "reply-id-type": "nexo-wire-11",
@@ -33,4 +40,8 @@ CONFORMANCE = Conformance(
         }
     ),
     pings=(Request("tools/list", {}), Request(UNKNOWN_METHOD, {})),
+    audit_notification=audit_by_readers(DIALECT.notifications),
+    offer_warnings=(
+        OfferWarning("it offers an unknown hook", "offer", f"the hooks are {', '.join(HOOKS)}"),
+    ),
 )

@@ -2,7 +2,8 @@
 
 from types import MappingProxyType
 
-from exthost.dialects.conformance import Conformance
+from exthost.dialects.conformance import Conformance, audit_by_readers
+from exthost.dialects.roder.dialect import DIALECT
 
 CONFORMANCE = Conformance(
     rules=MappingProxyType(
@@ -11,6 +12,7 @@ CONFORMANCE = Conformance(
             "handshake": "roder-echo-03",
             "stdout-noise": "roder-wire-02",
             "json": "roder-wire-01",
+            "message-form": "roder-wire-01",
             "one-line": "roder-wire-01",
             "utf8": "roder-wire-01",
             "number": "roder-wire-01",
@@ -29,5 +31,6 @@ CONFORMANCE = Conformance(
             "input-schema": "roder-manifest-04",
             "result": "roder-tools-04",
         }
-    )
+    ),
+    audit_notification=audit_by_readers(DIALECT.notifications),
 )

@@ -6,7 +6,8 @@ of the extension.
 
 from types import MappingProxyType
 
-from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance
+from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, audit_by_readers
+from exthost.dialects.synaps.dialect import DIALECT
 from exthost.messages import Request
 
 CONFORMANCE = Conformance(
@@ -16,6 +17,7 @@ CONFORMANCE = Conformance(
             "handshake": "synaps-hand-02",
             "stdout-noise": "synaps-frame-07",
             "json": "synaps-frame-06",
+            "message-form": "synaps-frame-06",
             "utf8": "synaps-frame-01",
             "number": "synaps-frame-04",
             "frame": "synaps-frame-04",
@@ -33,6 +35,7 @@ CONFORMANCE = Conformance(
         }
     ),
     pings=(Request("info.get", {}), Request(UNKNOWN_METHOD, {})),
+    audit_notification=audit_by_readers(DIALECT.notifications),
     # The replies of a host that has stored nothing. The check itself stores nothing, either.
     host_results=MappingProxyType(
         {

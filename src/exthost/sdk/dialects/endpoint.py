@@ -6,6 +6,7 @@ if it is sent later. It reads and writes nothing and starts no threads: the serv
 """
 
 from collections.abc import Mapping
+from types import GeneratorType
 from typing import Any, ClassVar, NamedTuple
 
 from exthost.sdk.errors import HostError
@@ -41,6 +42,8 @@ class Endpoint:
     framing: ClassVar[type[Framing]]
     # The kinds of handlers that the dialect supports, as `Registry.names_by_kind` names them.
     supported_kinds: ClassVar[frozenset[str]]
+    # The names of the hooks that a host of the dialect may call, if it has any.
+    supported_hooks: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, identity: Identity, server: Server) -> None:
         self.identity = identity
@@ -77,7 +80,13 @@ class Endpoint:
         try:
             # The short way for a plain function: it ends before anything else can happen.
             if function.execution is Execution.INLINE and not function.context_name:
-                return reply(key, function, function.call(arguments))
+                value = function.call(arguments)
+                if type(value) is not GeneratorType:
+                    return reply(key, function, value)
+                self.server.start_items(
+                    key, function, value, reply, failure, meta=meta, token=token, on_item=on_item
+                )
+                return None
             bound = function.bind(arguments)
         except FAILURES as error:
             report(error, function)

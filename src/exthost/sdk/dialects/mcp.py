@@ -221,6 +221,8 @@ class McpEndpoint(JsonRpcEndpoint):
     # -- for the context ---------------------------------------------------------------------
 
     def _encode_item(self, call: Call, item: Any) -> bytes | None:
+        if call.token is None:  # the call of a plain function, which has returned a generator
+            call.token = parse_exchange({}, call.meta)
         exchange = call.token
         if not isinstance(exchange, Exchange) or exchange.progress_token is None:
             return None

@@ -7,7 +7,7 @@ answers a request of the extension with an error unless it has a handler for tha
 
 from typing import Any
 
-from exthost.sdk.answers import Block, Confirm, HookEvent, Inject, Modify
+from exthost.sdk.answers import Block, Confirm, HookEvent, Inject, Modify, own_hook_answer
 from exthost.sdk.dialects.endpoint import Identity
 from exthost.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
 from exthost.sdk.serving.call import EMPTY_MAPPING, Call
@@ -22,6 +22,7 @@ class NexoEndpoint(JsonRpcEndpoint):
 
     name = "nexo"
     supported_kinds = frozenset({"tools", "hooks"})
+    supported_hooks = HOOKS
 
     def __init__(self, identity: Identity, server: Server) -> None:
         super().__init__(identity, server)
@@ -101,6 +102,8 @@ def _decode_event(name: str, raw: dict[str, Any]) -> HookEvent:
 
 def _encode_hook_answer(answer: Any) -> Any:
     match answer:
+        case None:
+            return None
         case Block(reason):
             return {"abort": True, "reason": reason}
         case Modify(arguments):
@@ -110,7 +113,7 @@ def _encode_hook_answer(answer: Any) -> Any:
             return {"abort": True, "reason": message}
         case Inject(content):
             return {"decision": "transform", "transformed_body": content}
-    return answer
+    return own_hook_answer(answer)
 
 
 ENDPOINT = NexoEndpoint

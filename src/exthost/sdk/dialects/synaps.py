@@ -9,7 +9,7 @@ that the extension's manifest lists.
 
 from typing import Any
 
-from exthost.sdk.answers import Block, Confirm, HookEvent, Inject, Modify, Turn
+from exthost.sdk.answers import Block, Confirm, HookEvent, Inject, Modify, Turn, own_hook_answer
 from exthost.sdk.dialects import providers
 from exthost.sdk.dialects.endpoint import Identity
 from exthost.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
@@ -28,6 +28,15 @@ class SynapsEndpoint(JsonRpcEndpoint):
 
     name = "synaps"
     supported_kinds = frozenset({"tools", "hooks", "providers"})
+    supported_hooks = (
+        "before_tool_call",
+        "after_tool_call",
+        "before_message",
+        "on_message_complete",
+        "on_compaction",
+        "on_session_start",
+        "on_session_end",
+    )
     framing = HeaderFraming
     max_bytes = 4 * 2**20
     frame = staticmethod(with_header)
@@ -231,7 +240,7 @@ def _encode_hook_answer(answer: Any) -> Any:
             return {"action": "confirm", "message": message}
         case Inject(content):
             return {"action": "inject", "content": content}
-    return answer
+    return own_hook_answer(answer)
 
 
 ENDPOINT = SynapsEndpoint

@@ -8,7 +8,7 @@ import inspect
 import sys
 import threading
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from exthost.sdk.errors import Cancelled, InputRequired, ToolError
@@ -95,6 +95,26 @@ class Server:
         else:
             self._run_in_thread(call)
 
+    def start_items(
+        self,
+        key: Any,
+        function: Function,
+        items: Generator[Any, Any, Any],
+        reply: Reply,
+        failure: Failure,
+        *,
+        meta: Mapping[str, Any] = EMPTY_MAPPING,
+        token: Any = None,
+        on_item: ItemWriter | None = None,
+    ) -> None:
+        """Send the items of a generator that a plain function has returned. It runs in a worker
+        thread, as a generator function does."""
+        call = Call(
+            self, key, function, {}, reply, failure, meta=meta, token=token, on_item=on_item
+        )
+        self._calls[key] = call
+        self._pool.submit(lambda: self._run_in_thread(call, items))
+
     def _create_task(self, work: Coroutine[Any, Any, None]) -> "Task[None]":
         """Return a task for the coroutine. From Python 3.12 on it is started eagerly, so that a
         handler which does not wait for anything needs no further event-loop iteration."""
@@ -113,11 +133,12 @@ class Server:
 
     # -- running -----------------------------------------------------------------------------
 
-    def _run_in_thread(self, call: Call) -> None:
+    def _run_in_thread(self, call: Call, items: Generator[Any, Any, Any] | None = None) -> None:
+        """Run the handler of a call, or only the generator that it has returned."""
         frame: bytes | None = None
         try:
             if not call.is_cancelled:
-                value = call.function.handler(**call.arguments)
+                value = call.function.handler(**call.arguments) if items is None else items
                 if inspect.isgenerator(value):
                     value = _drain(call, value)
                 frame = call.reply(call.key, call.function, value)
@@ -132,10 +153,13 @@ class Server:
         frame: bytes | None = None
         try:
             value = call.function.handler(**call.arguments)
+            if not inspect.isasyncgen(value):
+                value = await value
+            # A coroutine function, too, may return a generator.
             if inspect.isasyncgen(value):
                 value = await _drain_async(call, value)
-            else:
-                value = await value
+            elif inspect.isgenerator(value):
+                value = _drain(call, value)
             frame = call.reply(call.key, call.function, value)
         except asyncio.CancelledError:
             # A call that the host or the shutdown cancelled gets no reply. Otherwise the handler

@@ -22,6 +22,7 @@ from typing import Any
 from exthost.sdk.errors import UnsupportedType
 from exthost.sdk.types import schema as schemas
 from exthost.sdk.types.constraints import Param, read_metadata
+from exthost.sdk.types.json_text import enum_form
 
 Converter = Callable[[Any, str], Any]
 
@@ -197,7 +198,7 @@ class _Builder:
 
 
 def _unwrap_enum(value: Any) -> Any:
-    return value.value if isinstance(value, enum.Enum) else value
+    return enum_form(value) if isinstance(value, enum.Enum) else value
 
 
 def _bounded_converter(convert: Converter, bounds: Param) -> Converter:

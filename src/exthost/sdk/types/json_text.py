@@ -1,9 +1,9 @@
 """Encodes messages and results as JSON text, and decodes JSON text.
 
 Python values without a JSON equivalent are written in the form that the schema of their type
-describes: a dataclass or a pydantic model as an object, an enum by its value, a set as a list,
-bytes in base64, dates in ISO 8601. Infinity and NaN raise ValueError, since they are not valid
-JSON.
+describes: a dataclass or a pydantic model as an object, an enum by its value or its name, a set as
+a list, bytes in base64, dates in ISO 8601. Infinity and NaN raise ValueError, since they are not
+valid JSON.
 """
 
 import base64
@@ -13,7 +13,9 @@ import enum
 import json
 import os
 import types
-from collections.abc import Mapping, Set
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Set
+from functools import cache
+from math import isfinite
 from typing import Any
 
 
@@ -22,7 +24,7 @@ def to_encodable(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):
-        return value.value
+        return enum_form(value)
     if callable(dump := getattr(value, "model_dump", None)):
         return dump(mode="json")
     if isinstance(value, Mapping):
@@ -37,13 +39,71 @@ def to_encodable(value: Any) -> Any:
         return str(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
+    if isinstance(value, Coroutine | AsyncGenerator):
+        raise TypeError(
+            "a handler that returns an awaitable must be declared with `async def`; "
+            f"this one returned {type(value).__name__}"
+        )
+    hint = ": return a list" if isinstance(value, Iterator) else ""
+    raise TypeError(f"a {type(value).__name__} cannot be written as JSON{hint}")
+
+
+def enum_form(member: enum.Enum) -> Any:
+    """Return the JSON form of a member of an enum: its value if those of all members are scalars,
+    otherwise its name."""
+    # The encoder writes a member that is a text or a number by itself, whatever its value.
+    if isinstance(member, str):
+        return str.__str__(member)
+    if isinstance(member, int):
+        return int.__int__(member)
+    if isinstance(member, float):
+        return float.__float__(member)
+    return member.value if _has_scalar_values(type(member)) else member.name
+
+
+@cache
+def _has_scalar_values(cls: type[enum.Enum]) -> bool:
+    return all(
+        type(member.value) in (str, int, bool)
+        or (type(member.value) is float and isfinite(member.value))
+        for member in cls
+    )
 
 
 _separators = (",", ":")
-encode_text = json.JSONEncoder(
+_encode_plain = json.JSONEncoder(
     separators=_separators, ensure_ascii=False, allow_nan=False, default=to_encodable
 ).encode
+
+
+def encode_text(value: Any) -> str:
+    """Return a value as JSON text. Raises TypeError or ValueError."""
+    try:
+        return _encode_plain(value)
+    except TypeError as error:  # perhaps the key of an object is an enum, a date or the like
+        try:
+            return _encode_plain(_with_plain_keys(value))
+        except TypeError:
+            raise error from None
+
+
+def _with_plain_keys(value: Any) -> Any:
+    """Return a value whose objects have keys that JSON allows. Raises TypeError if a value or a
+    key has no JSON equivalent."""
+    if isinstance(value, dict):
+        return {_make_plain(key): _with_plain_keys(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_plain_keys(item) for item in value]
+    if isinstance(value, types.GeneratorType):  # its items are gone
+        raise TypeError("a generator can be read once")
+    plain = _make_plain(value)
+    return plain if plain is value else _with_plain_keys(plain)
+
+
+def _make_plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | None) else to_encodable(value)
+
+
 _encode_ascii = json.JSONEncoder(
     separators=_separators, allow_nan=False, default=to_encodable
 ).encode

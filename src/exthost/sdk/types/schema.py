@@ -18,6 +18,7 @@ from typing import Any
 
 from exthost.sdk.errors import UnsupportedType
 from exthost.sdk.types.constraints import read_metadata
+from exthost.sdk.types.json_text import enum_form
 
 Schema = dict[str, Any]
 
@@ -48,15 +49,18 @@ OBJECTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 
 
 def build_schema(annotation: Any) -> Schema:
-    """Return the JSON schema of a type. Raises UnsupportedType."""
-    builder = SchemaBuilder()
+    """Return the JSON schema of the values of a type, as they are written. Raises
+    UnsupportedType."""
+    builder = SchemaBuilder(written=True)
     return builder.complete(builder.build(annotation))
 
 
 class SchemaBuilder:
-    """Builds several schemas that share one `$defs`."""
+    """Builds several schemas that share one `$defs`. `written`: they describe values that are
+    written, with the fields of dataclasses that nobody passes (`field(init=False)`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, written: bool = False) -> None:
+        self._written = written
         self.definitions: dict[str, Schema] = {}
         self._open: dict[Any, str] = {}  # classes that are being built, with their names in $defs
         self._recursive: set[Any] = set()
@@ -149,10 +153,10 @@ class SchemaBuilder:
 
     def _members(self, cls: Any) -> Schema:
         properties = {}
-        for name, (annotation, default) in get_members(cls).items():
+        for name, (annotation, default) in get_members(cls, written=self._written).items():
             properties[name] = with_default(self.build(annotation), default)
         schema: Schema = {"type": "object", "properties": properties}
-        if required := required_members(cls):
+        if required := required_members(cls, written=self._written):
             schema["required"] = required
         schema["additionalProperties"] = False
         text = inspect.cleandoc(cls.__doc__ or "")
@@ -207,9 +211,10 @@ def type_hints(owner: Any) -> dict[str, Any]:
 _MISSING = inspect.Parameter.empty
 
 
-def get_members(cls: Any) -> dict[str, tuple[Any, Any]]:
+def get_members(cls: Any, *, written: bool = False) -> dict[str, tuple[Any, Any]]:
     """Return the type and the default of each member of a dataclass or a TypedDict. The default
-    is `Parameter.empty` if there is none, or if a factory makes it. Raises UnsupportedType."""
+    is `Parameter.empty` if there is none, or if a factory makes it. `written`: also the fields of a
+    dataclass that are written, but not passed to it. Raises UnsupportedType."""
     hints = type_hints(cls)
     if is_typed_dict(cls):
         return {name: (hint, _MISSING) for name, hint in hints.items()}
@@ -220,7 +225,7 @@ def get_members(cls: Any) -> dict[str, tuple[Any, Any]]:
             _MISSING if field.default is dataclasses.MISSING else field.default,
         )
         for field in dataclasses.fields(cls)
-        if field.init
+        if field.init or written
     }
 
 
@@ -238,8 +243,9 @@ def _check_init_variables(cls: Any, hints: Mapping[str, Any]) -> None:
             )
 
 
-def required_members(cls: Any) -> list[str]:
-    """Return the members that must be given, in the order of their declaration."""
+def required_members(cls: Any, *, written: bool = False) -> list[str]:
+    """Return the members that must be given, in the order of their declaration. `written`: also
+    those that are always written."""
     if is_typed_dict(cls):
         return [
             name
@@ -250,7 +256,7 @@ def required_members(cls: Any) -> list[str]:
     return [
         field.name
         for field in dataclasses.fields(cls)
-        if field.init and field.default is missing and field.default_factory is missing
+        if (written if not field.init else field.default is field.default_factory is missing)
     ]
 
 
@@ -272,7 +278,7 @@ def _is_marked_required(annotation: Any, *, default: bool) -> bool:
 def with_default(schema: Schema, default: Any) -> Schema:
     """Return the schema with this default, if it can be written as JSON; otherwise unchanged."""
     if isinstance(default, enum.Enum):
-        default = default.value
+        default = enum_form(default)
     if default is _MISSING or not isinstance(default, str | int | float | bool | None):
         return schema
     if isinstance(default, float) and not abs(default) < float("inf"):
@@ -281,12 +287,8 @@ def with_default(schema: Schema, default: Any) -> Schema:
 
 
 def enum_values(cls: type[enum.Enum]) -> dict[Any, enum.Enum]:
-    """Return the members of an enum by their JSON form: by their values if all of these are
-    scalars, otherwise by their names."""
-    members = list(cls)
-    if all(type(member.value) in (str, int, float, bool) for member in members):
-        return {member.value: member for member in members}
-    return {member.name: member for member in members}
+    """Return the members of an enum by their JSON form."""
+    return {enum_form(member): member for member in cls}
 
 
 def is_pydantic_model(cls: type) -> bool:
@@ -311,7 +313,7 @@ def is_named_tuple(cls: Any) -> bool:
 
 
 def _enumeration(values: tuple[Any, ...]) -> Schema:
-    plain = [value.value if isinstance(value, enum.Enum) else value for value in values]
+    plain = [enum_form(value) if isinstance(value, enum.Enum) else value for value in values]
     value_types = {type(value) for value in plain}
     schema: Schema = {"enum": plain}
     if len(value_types) == 1 and (value_type := value_types.pop()) in _SCALARS:
