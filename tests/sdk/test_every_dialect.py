@@ -217,7 +217,7 @@ async def test_an_exception_is_an_error_reply_and_its_traceback_is_on_stderr(
             ("fail", {"how": "on purpose"}, "come back tomorrow"),
             ("fail", {"how": "by exiting"}, "SystemExit: 3"),
             ("fail_later", {}, "LookupError: not here"),
-            ("unwritable", {}, "TypeError: a object cannot be written as JSON"),
+            ("unwritable", {}, "TypeError: a value of type object cannot be written as JSON"),
         ):
             with pytest.raises(CallFailed) as caught:
                 await ext.call_tool(name, arguments)

@@ -45,7 +45,7 @@ def to_encodable(value: Any) -> Any:
             f"this one returned {type(value).__name__}"
         )
     hint = ": return a list" if isinstance(value, Iterator) else ""
-    raise TypeError(f"a {type(value).__name__} cannot be written as JSON{hint}")
+    raise TypeError(f"a value of type {type(value).__name__} cannot be written as JSON{hint}")
 
 
 def enum_form(member: enum.Enum) -> Any:
