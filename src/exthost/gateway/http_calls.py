@@ -3,7 +3,8 @@
 This is ASGI middleware in front of the application of the `mcp` package. As on stdio
 (`stdio_calls`), the package opens the sessions and handles every other message. This module handles
 only a well-formed `tools/call` with a valid token, in a session of the handshake era or in the
-stateless era. Everything else is left to the package, errors too: this module refuses nothing.
+stateless era. Everything else is left to the package, errors too. The only message that this module
+refuses is a request whose id is not one, because the package would not answer it at all.
 
 The response is a JSON body. It becomes a stream of server-sent events if a notification or a
 request of the server must be sent before the result, or if the call takes long.
@@ -30,6 +31,7 @@ from exthost.gateway.call_messages import (
     CALL_MARK,
     CANCELLED_MARK,
     ENVELOPE_KEYS,
+    check_request_id,
     decode_message,
     encode_error,
     encode_result,
@@ -124,6 +126,10 @@ class HttpCalls:
             session = self._sessions.get(headers.get(SESSION_HEADER, ""))
             if session is not None:
                 session.last_package_request = time.monotonic()
+            body, refusal = check_request_id(body)
+            if refusal is not None:
+                await send_response(send, 400, "application/json", refusal)
+                return
             await self._app(scope, _ReplayedBody(body, receive), send)
 
     def _read_headers(self, scope: Scope) -> Mapping[str, str] | None:
