@@ -108,7 +108,10 @@ def test_an_output_schema_that_a_client_may_fail_to_compile_is_left_out(unusable
     "usable",
     [
         {"properties": {"child": {"$ref": "#"}}},
-        {"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {}}},
+        {
+            "properties": {"a": {"$ref": "#/$defs/A"}},
+            "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {}},
+        },
         {"$schema": "https://json-schema.org/draft/2020-12/schema", "prefixItems": [{}]},
         {"properties": {"a": {"type": "array", "items": [{"type": "string"}]}}},
         {"properties": {"a": {"type": "string", "format": "of-its-own"}}},
