@@ -189,7 +189,8 @@ async def test_a_request_whose_id_is_none_is_refused_and_not_dropped(method: str
     async with served(TEXT) as (peer, _):
         peer.say(lines(*HELLO))
         await peer.next()
-        for id in (None, 1.5, True, [1], {}):
+        ids: list[Any] = [None, 1.5, True, [1], {}]
+        for id in ids:
             peer.say(lines(request(id, method, name="ext_text_shout", arguments={"text": "a"})))
             answer = await peer.next()
             assert answer["error"]["code"] == types.INVALID_REQUEST
