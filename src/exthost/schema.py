@@ -178,6 +178,37 @@ def schema_problem(schema: Mapping[str, Any]) -> str:
     return ""
 
 
+def is_widely_readable(schema: Mapping[str, Any]) -> bool:
+    """Return whether the validators of other programs can be expected to compile this schema.
+
+    It is read as draft 7, which they have in common. References that only lead in a circle are
+    accepted by the host's own validator, but overflow the stack of others.
+    """
+    survey = Survey(schema)
+    if survey.refusal or survey.endless:
+        return False
+    import jsonschema_rs
+
+    without_draft = {name: value for name, value in schema.items() if name != "$schema"}
+    try:
+        jsonschema_rs.Draft7Validator(
+            without_draft, retriever=_refuse_to_fetch, pattern_options=_make_pattern_options()
+        )
+    except BaseException as error:
+        if not _is_from_validator(error):
+            raise
+        return False
+    return True
+
+
+def _make_pattern_options() -> Any:
+    import jsonschema_rs
+
+    return jsonschema_rs.FancyRegexOptions(
+        backtrack_limit=_MAX_BACKTRACKS, size_limit=_MAX_PATTERN_BYTES
+    )
+
+
 def _describe_schema_error(error: Any) -> str:
     path = list(error.instance_path)
     place = "".join(f"/{step}" for step in path) or "/"
@@ -200,9 +231,7 @@ def _compiled(schema: dict[str, Any]) -> tuple[_Validator, str]:
         schema,
         retriever=_refuse_to_fetch,
         mask="the value",
-        pattern_options=jsonschema_rs.FancyRegexOptions(
-            backtrack_limit=_MAX_BACKTRACKS, size_limit=_MAX_PATTERN_BYTES
-        ),
+        pattern_options=_make_pattern_options(),
     )
     return validator, warning
 

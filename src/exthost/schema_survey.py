@@ -53,6 +53,7 @@ class Survey:
     depth    the deepest nesting
     forks    the number of references to a subschema that encloses them
     patterns the number of regular expressions, each counted as often as it is reached
+    endless  whether a reference leads through references alone back to itself
     refusal  why the schema must not be given to the validator; "" if it may
     """
 
@@ -60,6 +61,7 @@ class Survey:
         self.root = schema
         self.visits = self.depth = self.forks = self.patterns = 0
         self.refusal = ""
+        self.endless = False
         self.enclosing: set[int] = set()  # id() of the subschemas that enclose the current one
         try:
             self._check_parts(schema)
@@ -124,9 +126,21 @@ class Survey:
             elif keyword in _TABLE_KEYWORDS and isinstance(value, Mapping):
                 yield from value.values()
             elif keyword == "$ref" and isinstance(value, str):
-                yield self._resolve_reference(value)
+                target = self._resolve_reference(value)
+                self.endless = self.endless or self._leads_nowhere(target)
+                yield target
             elif keyword in {"$dynamicRef", "$recursiveRef"}:
                 raise _UnsafeSchemaError("uses dynamic references")
+
+    def _leads_nowhere(self, target: Any) -> bool:
+        """Return whether the references from this target on never reach anything else."""
+        passed: set[int] = set()
+        while isinstance(target, Mapping) and isinstance(target.get("$ref"), str):
+            if id(target) in passed:
+                return True
+            passed.add(id(target))
+            target = self._resolve_reference(target["$ref"])
+        return False
 
     def _resolve_reference(self, reference: str) -> Any:
         if reference != "#" and not reference.startswith("#/"):

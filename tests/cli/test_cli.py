@@ -87,6 +87,17 @@ def test_inspect_names_the_secrets_that_were_held_back() -> None:
     assert "hunter2" not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("era", ["stateless", "handshake"])
+def test_inspect_takes_options_of_the_dialect(era: str, tmp_path: Path) -> None:
+    (tmp_path / "both.py").write_text(
+        "from exthost.sdk import Extension\next = Extension('both')\next.run('mcp')\n"
+    )
+    option = f"era={era}"
+    command = [sys.executable, str(tmp_path / "both.py")]
+    report = told("inspect", "--dialect", "mcp", "--option", option, "--", *command)
+    assert report["extra"]["era"] == era
+
+
 def test_inspect_takes_a_name_from_the_config(folder: Path) -> None:
     assert told("inspect", "text", cwd=folder)["id"] == "text"
 

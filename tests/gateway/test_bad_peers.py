@@ -103,6 +103,15 @@ LIES = [
     {"name": "wrong_reference", "inputSchema": {"$ref": "#/nowhere"}},
     {"name": "no_schema"},
     {"name": "wrong_output", "inputSchema": {"type": "object"}, "outputSchema": {"type": 7}},
+    {
+        "name": "circle",
+        "inputSchema": {"type": "object"},
+        "outputSchema": {
+            "type": "object",
+            "properties": {"a": {"$ref": "#/$defs/a"}},
+            "$defs": {"a": {"$ref": "#/$defs/a"}},
+        },
+    },
     {"name": "wrong_words", "inputSchema": {"type": "object"}, "description": 7, "annotations": []},
     {"name": "echo", "inputSchema": {"type": "object"}, "description": "a second one"},
     {"name": "n" * 300, "inputSchema": {"type": "object"}},
@@ -111,12 +120,15 @@ LIES = [
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_server_that_lies_about_schemas_is_listed_and_its_other_tools_work(
-    era: str,
+    era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with beside_a_healthy_one(server("handshake", lies=LIES), era=era) as (_, client):
         listed = await tools_of(client, "ext_server_echo", "ext_server_wrong_schema")
         for name in listed:  # each has a schema that clients can read
             assert listed[name].input_schema.get("type") == "object"
+        assert listed["ext_server_circle"].output_schema is None
+        warnings = [record.getMessage() for record in caplog.records]
+        assert sum("circle is offered without its outputSchema" in each for each in warnings) == 1
         assert text(await client.call_tool("ext_server_echo", {"a": 1})) == '{"a": 1}'
         broken = await client.call_tool("ext_server_typed", {"as": {"sum": "three"}})
         assert broken.is_error and error_details(broken)["code"] == "X0661"

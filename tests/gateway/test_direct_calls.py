@@ -9,7 +9,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from exthost.gateway import call_response, http_calls, stdio
+from exthost.gateway import call_response, http_calls, session_ping, stdio
 from exthost.gateway.server import Gateway
 from tests.extensions.driving import until
 from tests.gateway.running import STATELESS, inside
@@ -199,9 +199,6 @@ async def in_session(
         session = str((await gateway.post(first)).headers["mcp-session-id"])
         headers = {"Mcp_Session_Id": session}
         assert (await gateway.post(ready, **headers)).status_code == 202
-        # The package gets the first call of a session, and one now and then.
-        through = await gateway.post(calling(0, "ext_server_echo", a=1), **headers)
-        assert through.headers["content-type"].startswith("text/event-stream")
         yield gateway, headers, opened[0]
 
 
@@ -220,9 +217,33 @@ async def test_on_http_a_result_is_a_json_body_and_progress_makes_it_a_stream(
         assert told[2]["id"] == 2 and text_of(told[2]) == "done"
         unknown = await gateway.post(calling(3, "ext_server_none"), **headers)
         assert unknown.json()["error"]["code"] == types.INVALID_PARAMS
-        monkeypatch.setattr(http_calls, "PACKAGE_SECONDS", 0.0)  # one for the package
+        monkeypatch.setattr(http_calls, "PACKAGE_SECONDS", 0.0)  # the package gets a ping, not this
         answer = await gateway.post(calling(4, "ext_server_echo", a=1), **headers)
-        assert answer.headers["content-type"].startswith("text/event-stream")
+        assert answer.headers["content-type"] == "application/json"
+
+
+async def test_on_http_calls_keep_their_session_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    async def counted(app: Any, scope: Any) -> bool:
+        seen.append(scope["path"])
+        return await session_ping.ping_session(app, scope)
+
+    monkeypatch.setattr(http_calls, "ping_session", counted)
+    async with in_session(monkeypatch) as (gateway, headers, _):
+        async with asyncio.timeout(LONG_SECONDS):
+            calls = [calling(id, "ext_server_echo", a=1) for id in range(10)]
+            answers = await asyncio.gather(*(gateway.post(one, **headers) for one in calls))
+        assert all(text_of(answer.json()) == ECHOED for answer in answers)
+        assert len(seen) == 1, "not before each call"
+        monkeypatch.setattr(http_calls, "ping_session", refused)
+        monkeypatch.setattr(http_calls, "PACKAGE_SECONDS", 0.0)
+        answer = await gateway.post(calling(3, "ext_server_echo", a=1), **headers)
+        assert answer.headers["content-type"].startswith("text/event-stream"), "by the package"
+
+
+async def refused(app: Any, scope: Any) -> bool:
+    return False
 
 
 def events(text: str) -> list[Any]:

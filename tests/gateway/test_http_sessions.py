@@ -75,6 +75,17 @@ async def served(
                 await asyncio.wait([serving])
 
 
+async def test_a_request_whose_id_is_none_is_refused_and_not_dropped() -> None:
+    async with served() as gateway:
+        session = await gateway.session()
+        for id in (None, 1.5, True, [1]):
+            answer = await gateway.post(PING | {"id": id}, mcp_session_id=session)
+            assert answer.status_code == 400
+            assert "the id of a request" in answer.json()["error"]["message"]
+        answer = await gateway.post(PING | {"id": 7.0}, mcp_session_id=session)
+        assert answer.status_code == 200 and '"id":7,' in answer.text
+
+
 @pytest.mark.more
 @shows("gateway-http-05")
 async def test_a_session_without_requests_expires_and_their_number_is_limited(

@@ -76,6 +76,53 @@ def test_a_schema_that_leaves_its_type_open_is_one_of_an_object() -> None:
     assert shown(input_schema={"type": "object", "oneOf": []}).input_schema["oneOf"] == []
 
 
+@pytest.mark.parametrize(
+    "unusable",
+    [
+        {"properties": {"a": {"$ref": "#/$defs/none"}}},
+        {"properties": {"a": {"$ref": "https://example.org/a.json"}}},
+        {"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"$ref": "#/$defs/A"}}},
+        {
+            "properties": {"a": {"$ref": "#/$defs/A"}},
+            "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}},
+        },
+        {"properties": {"a": {"type": "strnig"}}},
+        {"properties": {"a": {"type": "string", "pattern": "(?P<x"}}},
+        {"required": "a"},
+        {
+            "$schema": "http://json-schema.org/draft-04/schema#",
+            "properties": {"a": {"type": "number", "minimum": 0, "exclusiveMinimum": True}},
+        },
+    ],
+)
+def test_an_output_schema_that_a_client_may_fail_to_compile_is_left_out(unusable: Any) -> None:
+    """The official client for Node compiles each output schema of a list, and without one of them
+    it has no tools at all, of no extension."""
+    schema = {"type": "object", **unusable}
+    tool = shown(from_mcp_server=True, input_schema={"type": "object"}, output_schema=schema)
+    assert tool.output_schema is None
+    assert tool.input_schema == {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    "usable",
+    [
+        {"properties": {"child": {"$ref": "#"}}},
+        {
+            "properties": {"a": {"$ref": "#/$defs/A"}},
+            "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {}},
+        },
+        {"$schema": "https://json-schema.org/draft/2020-12/schema", "prefixItems": [{}]},
+        {"properties": {"a": {"type": "array", "items": [{"type": "string"}]}}},
+        {"properties": {"a": {"type": "string", "format": "of-its-own"}}},
+    ],
+)
+def test_an_output_schema_that_can_be_compiled_is_shown(usable: Any) -> None:
+    schema = {"type": "object", **usable}
+    tool = shown(from_mcp_server=True, input_schema={"type": "object"}, output_schema=schema)
+    assert tool.output_schema == schema
+
+
 def test_only_a_native_tool_promises_its_output_and_keeps_what_else_it_says() -> None:
     about: dict[str, Any] = {
         "description": f"it {LONE}",

@@ -166,6 +166,47 @@ async def test_a_line_that_is_no_message_is_answered_and_the_session_goes_on() -
         assert (await peer.next())["id"] == "hello"
 
 
+async def test_a_line_that_cannot_be_read_is_answered_with_the_reason_under_its_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stdio, "MAX_LINE_BYTES", 40_000)
+    async with served(TEXT) as (peer, _):
+        for head, rest, reason in (
+            (b'"id": 5, "method": "ping"', b' "params": {"a": "\xff"}', "not JSON"),
+            (b'"method": "ping", "id": "x"', b' "params": ' + b"[" * 30_000, "nested too deeply"),
+            (b'"id": 6', b' "a": "' + b"a" * 50_000 + b'"', "longer than 40,000 bytes"),
+        ):
+            peer.say(b'{"jsonrpc": "2.0", ' + head + b"," + rest + b"}\n")
+            answer = await peer.next()
+            assert answer["error"]["code"] == types.PARSE_ERROR
+            assert reason in answer["error"]["message"]
+            assert json.dumps(answer["id"]).encode() in head
+
+
+@pytest.mark.parametrize("method", ["ping", "tools/call"])
+async def test_a_request_whose_id_is_none_is_refused_and_not_dropped(method: str) -> None:
+    """Without an answer, the client would wait for one in vain."""
+    async with served(TEXT) as (peer, _):
+        peer.say(lines(*HELLO))
+        await peer.next()
+        ids: list[Any] = [None, 1.5, True, [1], {}]
+        for id in ids:
+            peer.say(lines(request(id, method, name="ext_text_shout", arguments={"text": "a"})))
+            answer = await peer.next()
+            assert answer["error"]["code"] == types.INVALID_REQUEST
+            assert "the id of a request" in answer["error"]["message"]
+            assert answer["id"] == (1.5 if id == 1.5 else None)
+        peer.say(lines(request(7.0, method, name="ext_text_shout", arguments={"text": "a"})))
+        answer = await peer.next()
+        assert answer["id"] == 7 and "result" in answer
+
+
+async def test_a_notification_with_a_null_id_is_a_notification() -> None:
+    async with served(TEXT) as (peer, _):
+        peer.say(lines(HELLO[0], HELLO[1] | {"id": None}, request(2, "ping")))
+        assert [(await peer.next())["id"] for _ in range(2)] == ["hello", 2]
+
+
 @shows("gateway-wire-07")
 async def test_each_of_several_messages_in_one_line_is_answered() -> None:
     async with served(TEXT) as (peer, _):

@@ -47,6 +47,8 @@ async def test_hanging_in_the_handshake_ends_at_its_limit(stage: str, clock: Clo
     assert "0.2 s" in error.message and error.evidence.stderr == (f"hanging at {stage}",)
     silent = "wrote nothing to stdout" in error.message
     assert silent == (stage != "capabilities")
+    names_steps = "it answered initialize, but not capabilities" in error.message
+    assert names_steps == (stage == "capabilities")
 
 
 async def test_the_whole_start_has_a_limit_of_its_own() -> None:
@@ -54,6 +56,8 @@ async def test_the_whole_start_has_a_limit_of_its_own() -> None:
     async with closing(ext):
         error = await failing(ext.start())
         assert (error.kind, error.code) == ("HandshakeFailed", "X0507")
+        assert error.message.endswith("within 0.2 s: it answered initialize, but not capabilities")
+        assert "does it speak" not in error.help
 
 
 @pytest.mark.parametrize(

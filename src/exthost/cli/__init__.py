@@ -12,6 +12,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     started_extension    starts one extension: dialect detection, log, trace
     start_note           a message on the terminal if the start takes long
     verb_loop            runs the coroutine of a verb
+    dialect_options      --option, an option of the dialect of one extension
     running_host         connects to the running host of the config, for verbs that can use it
     unapplied_settings   settings that were edited in the config, and that the running host lacks
     write_protection     what the config runs, which `call --write` must not overwrite

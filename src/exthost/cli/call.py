@@ -34,6 +34,7 @@ from exthost.cli.common import (
     show_json,
     show_text,
 )
+from exthost.cli.dialect_options import add_dialect_options, apply_dialect_options, parse_value
 from exthost.cli.running_host import (
     add_standalone_option,
     is_path_unknown_to_host,
@@ -80,13 +81,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="NS:VALUE",
         help="call only an extension that has it; * is any value",
     )
-    parser.add_argument(
-        "--option",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="an option of its dialect, as under `options` in a config; may be repeated",
-    )
+    add_dialect_options(parser)
     parser.add_argument("--write", metavar="DIR", help="write the files in the result into DIR")
     parser.add_argument(
         "--write-protected",
@@ -218,14 +213,7 @@ def read_arguments(pairs: Sequence[str], text: str | None) -> Any:
                 f"--args cannot be used: {error}",
                 help="""write it as JSON, and quote it: --args '{"a": 1}'""",
             ) from None
-    return {key: _parse_value(value) for key, _, value in (pair.partition("=") for pair in pairs)}
-
-
-def _parse_value(text: str) -> Any:
-    try:
-        return jsontext.decode(text.encode())
-    except ValueError:  # not JSON, or not even UTF-8: the value is the text itself
-        return text
+    return {key: parse_value(value) for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
 async def _call_extension(args: Args, spec: Spec, name: str, arguments: Any) -> int:
@@ -234,11 +222,7 @@ async def _call_extension(args: Args, spec: Spec, name: str, arguments: Any) -> 
         # A dialect that has this option fails the handshake of an extension without the capability.
         # Other dialects ignore the option; for them `_check_supported` checks it below.
         spec = replace(spec, options={**spec.options, "capability": args.capability})
-    if args.option:
-        # `--option KEY` without a value sets a flag.
-        pairs = [option if "=" in option else f"{option}=true" for option in args.option]
-        dialect_options = read_arguments(pairs, None)
-        spec = replace(spec, options={**spec.options, **dialect_options})
+    spec = apply_dialect_options(args, spec)
     error: CallFailed | None = None
     async with start_extension(args, spec) as extension:
         _check_supported(args, extension.id, extension.dialect, extension.offer.capabilities)

@@ -22,6 +22,7 @@ from exthost.cli.common import (
     show_json,
     show_table,
 )
+from exthost.cli.dialect_options import add_dialect_options, apply_dialect_options
 from exthost.cli.extension_summary import describe_limits, format_paths, missing_sandbox_warning
 from exthost.cli.running_host import add_standalone_option, is_path_unknown_to_host, running_host
 from exthost.cli.started_extension import start_extension
@@ -37,6 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
     add_config_option(parser)
     add_dialect_option(parser)
+    add_dialect_options(parser)
     add_sandbox_options(parser)
     add_start_timeout_option(parser)
     add_launch_options(parser)
@@ -63,7 +65,7 @@ def run(args: Args) -> int:
 
 
 async def _inspect(args: Args, spec: Spec) -> int:
-    async with start_extension(args, spec) as extension:
+    async with start_extension(args, apply_dialect_options(args, spec)) as extension:
         report = describe_extension(extension)
     return _print_report(args, report)
 

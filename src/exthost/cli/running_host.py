@@ -65,7 +65,7 @@ def _needs_new_process(args: Args) -> bool:
         args.env,
         args.cwd,
         args.trace,
-        getattr(args, "option", None),  # only `call` has it
+        getattr(args, "option", None),  # only `call` and `inspect` have it
     )
     return args.standalone or any(new_process_options)
 

@@ -2,10 +2,12 @@
 
 The functions that decode check only what a tool call needs. They return None for a message that is
 unusual in any way, and the caller leaves that message to the `mcp` package, which validates it in
-full. Replies have the same form as those of the package.
+full. Replies have the same form as those of the package. The ids of other requests are checked here
+as well, because the package takes a request with an unusual id for a notification.
 """
 
 import logging
+import re
 from typing import Any
 
 import mcp_types as types
@@ -20,9 +22,11 @@ __all__ = [
     "CALL_MARK",
     "CANCELLED_MARK",
     "ENVELOPE_KEYS",
+    "check_request_id",
     "decode_message",
     "encode_error",
     "encode_result",
+    "find_leading_id",
     "make_stateless_caller",
     "parse_cancelled_id",
     "parse_request_id",
@@ -44,6 +48,14 @@ ENVELOPE_KEYS = (
 )
 
 
+# Matches the id of a request after fields that every request has. After a nested value it does not
+# match, because an id inside that value would not be the id of the request.
+_LEADING_ID = re.compile(
+    rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]*"\s*,\s*)*'
+    rb'"id"\s*:\s*(\d{1,15}|"[^"\\\x00-\x1f]{1,200}")\s*[,}]'
+)
+
+
 def decode_message(text: bytes) -> dict[str, Any] | None:
     """Return the JSON-RPC message in this text, or None if the text is not a message."""
     try:
@@ -59,6 +71,40 @@ def parse_request_id(value: Any) -> types.RequestId | None:
     """Return the value if it can be the id of a request, else None."""
     # Not isinstance: a bool is an int, and no id.
     return value if type(value) is int or type(value) is str else None
+
+
+def check_request_id(text: bytes) -> tuple[bytes, bytes | None]:
+    """Return a message for the package and None, or the message and the reply that refuses its id.
+
+    An id such as 7.0 is replaced by the integer: in JSON they are the same number. The package
+    would take a request with such an id, or any other that is not an integer or a string, for a
+    notification, and the client would wait for an answer in vain. Some clients write `"id": null`
+    in notifications, so that is no error there.
+    """
+    message = decode_message(text) if b'"id"' in text else None
+    if message is None or not isinstance(method := message.get("method"), str):
+        return text, None
+    id = message.get("id")
+    is_notification = "id" not in message or (id is None and method.startswith("notifications/"))
+    if is_notification or parse_request_id(id) is not None:
+        return text, None
+    if type(id) is float and id.is_integer():
+        return jsontext.encode({**message, "id": int(id)}), None
+    refusal = {
+        "code": types.INVALID_REQUEST,
+        "message": "the id of a request must be an integer or a string",
+    }
+    known_id = id if type(id) is float else None
+    return text, jsontext.encode({"jsonrpc": "2.0", "id": known_id, "error": refusal})
+
+
+def find_leading_id(head: bytes) -> types.RequestId | None:
+    """Return the id at the beginning of a request that cannot be read as a whole, or None."""
+    match = _LEADING_ID.match(head)
+    try:
+        return parse_request_id(jsontext.decode(match[1])) if match else None
+    except jsontext.NotJson:  # a text that is not UTF-8
+        return None
 
 
 def parse_cancelled_id(message: dict[str, Any]) -> types.RequestId | None:

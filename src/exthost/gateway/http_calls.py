@@ -3,7 +3,8 @@
 This is ASGI middleware in front of the application of the `mcp` package. As on stdio
 (`stdio_calls`), the package opens the sessions and handles every other message. This module handles
 only a well-formed `tools/call` with a valid token, in a session of the handshake era or in the
-stateless era. Everything else is left to the package, errors too: this module refuses nothing.
+stateless era. Everything else is left to the package, errors too. The only message that this module
+refuses is a request whose id is not one, because the package would not answer it at all.
 
 The response is a JSON body. It becomes a stream of server-sent events if a notification or a
 request of the server must be sent before the result, or if the call takes long.
@@ -30,6 +31,7 @@ from exthost.gateway.call_messages import (
     CALL_MARK,
     CANCELLED_MARK,
     ENVELOPE_KEYS,
+    check_request_id,
     decode_message,
     encode_error,
     encode_result,
@@ -43,6 +45,8 @@ from exthost.gateway.call_session import Caller, make_context
 from exthost.gateway.client_requests import ANSWER_MARK, ClientRequests
 from exthost.gateway.clients import SESSION_HEADER, Client, Clients
 from exthost.gateway.exchanges import Context
+from exthost.gateway.request_body import ReplayedBody, read_body
+from exthost.gateway.session_ping import ping_session
 from exthost.http_server.access import MISDIRECTED, UNKNOWN_NAME, Access
 from exthost.http_server.probes import App, Receive, Scope, Send, decode_headers, send_response
 from exthost.wire import jsontext
@@ -53,7 +57,7 @@ __all__ = ["HttpCalls"]
 MAX_BODY_BYTES = 2**20
 
 # The package expires a session for which it gets no requests. Therefore, when this much time has
-# passed since its last request of a session, the next call is left to the package.
+# passed since its last request of a session, it is sent a ping before the next call.
 PACKAGE_SECONDS = 30.0
 
 # The number of stateless clients whose `Caller` is cached, so that it is not made for each call.
@@ -74,7 +78,7 @@ class _Request:
 
 class _Session:
     """A session of the handshake era: its calls in progress, the requests to its client, and the
-    time (`time.monotonic`) of the last request that was left to the package."""
+    time (`time.monotonic`) of the last request that the package got."""
 
     __slots__ = ("calls", "client_requests", "last_package_request")
 
@@ -117,14 +121,18 @@ class HttpCalls:
             else:
                 await self._app(scope, receive, send)
             return
-        body = await _read_body(receive)
+        body = await read_body(receive)
         if body is None:  # the client has disconnected
             return
-        if not await self._handle_message(headers, body, receive, send):
+        if not await self._handle_message(scope, headers, body, receive, send):
             session = self._sessions.get(headers.get(SESSION_HEADER, ""))
             if session is not None:
                 session.last_package_request = time.monotonic()
-            await self._app(scope, _ReplayedBody(body, receive), send)
+            body, refusal = check_request_id(body)
+            if refusal is not None:
+                await send_response(send, 400, "application/json", refusal)
+                return
+            await self._app(scope, ReplayedBody(body, receive), send)
 
     def _read_headers(self, scope: Scope) -> Mapping[str, str] | None:
         """Return the headers of a request that may be a tool call in the standard form, else None.
@@ -148,7 +156,12 @@ class HttpCalls:
         return headers if is_standard else None
 
     async def _handle_message(
-        self, headers: Mapping[str, str], body: bytes, receive: Receive, send: Send
+        self,
+        scope: Scope,
+        headers: Mapping[str, str],
+        body: bytes,
+        receive: Receive,
+        send: Send,
     ) -> bool:
         """Handle a message. Return False if it must be left to the package."""
         is_call = CALL_MARK in body
@@ -176,7 +189,11 @@ class HttpCalls:
                 await _send_accepted(send)
             return is_handled
         if time.monotonic() - session.last_package_request > PACKAGE_SECONDS:
-            return False
+            # Before the ping, so that calls at the same time do not send another.
+            session.last_package_request = time.monotonic()
+            if not await ping_session(self._app, scope):  # the package says why
+                session.last_package_request = 0.0
+                return False
         return await self._call_in_session(session_id, session, caller, headers, message, send)
 
     def _add_session(self, session_id: str, client: Client) -> _Session:
@@ -294,37 +311,6 @@ class HttpCalls:
         if schema is None:
             return False
         return validate_mcp_param_headers(schema, arguments or {}, headers) is not None
-
-
-class _ReplayedBody:
-    """The ASGI `receive` callable for the package, of a request whose body was read already."""
-
-    __slots__ = ("_body", "_receive")
-
-    def __init__(self, body: bytes, receive: Receive) -> None:
-        self._body: bytes | None = body
-        self._receive = receive
-
-    async def __call__(self) -> dict[str, Any]:
-        if self._body is None:
-            message: dict[str, Any] = await self._receive()
-            return message
-        body, self._body = self._body, None
-        return {"type": "http.request", "body": body, "more_body": False}
-
-
-async def _read_body(receive: Receive) -> bytes | None:
-    """Return the body of a request, or None if the client disconnects before its end."""
-    message = await receive()
-    if message["type"] == "http.request" and not message.get("more_body"):
-        return bytes(message.get("body", b""))
-    chunks = []
-    while message["type"] == "http.request":
-        chunks.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return b"".join(chunks)
-        message = await receive()
-    return None
 
 
 async def _send_reply(

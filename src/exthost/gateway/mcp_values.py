@@ -3,8 +3,8 @@
 The result of an MCP server is passed on unchanged. The result of another dialect becomes a text
 block, and structured content as well if it is a JSON object. One invalid tool must not make the
 whole list invalid. Therefore a schema that the protocol does not allow is replaced by
-`{"type": "object"}` (the host still checks arguments against the real schema), and a value that
-JSON cannot express becomes text.
+`{"type": "object"}` (the host still checks arguments against the real schema), an output schema
+that a client may fail to compile is left out, and a value that JSON cannot express becomes text.
 """
 
 import re
@@ -21,6 +21,7 @@ from exthost.dialects.value_result import value_text
 from exthost.errors import CallFailed, ExthostError, NotFound, UsageError
 from exthost.names import prefixed_description
 from exthost.offer import RegisteredTool
+from exthost.schema import is_widely_readable
 from exthost.tool_result import ToolResult
 
 # The dialect of MCP servers. Their tools and results are MCP values already.
@@ -59,7 +60,7 @@ def tool_value(
     if from_mcp_server:
         # `execution` says how the tool runs as an MCP task, which the gateway does not support.
         full_tool |= {name: value for name, value in tool.extra.items() if name != "execution"}
-        if tool.output_schema is not None:
+        if _has_readable_output_schema(tool):
             full_tool["outputSchema"] = tool.output_schema
     for candidate in (full_tool, {**minimal_tool, "inputSchema": full_tool["inputSchema"]}):
         try:
@@ -69,6 +70,13 @@ def tool_value(
         if is_json(candidate):
             return candidate
     return minimal_tool
+
+
+def _has_readable_output_schema(tool: RegisteredTool) -> bool:
+    """Return whether clients can use the tool's output schema. Some clients compile the output
+    schema of every tool in a list, and one that they cannot compile costs them the whole list."""
+    schema = tool.output_schema
+    return isinstance(schema, Mapping) and is_widely_readable(schema)
 
 
 def _list_result(tool: dict[str, Any]) -> dict[str, Any]:

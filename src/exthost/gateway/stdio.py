@@ -26,9 +26,11 @@ from anyio.streams.memory import MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from exthost.gateway.call_messages import check_request_id, find_leading_id
 from exthost.gateway.line_writer import LineWriter
 from exthost.gateway.server import McpServer
 from exthost.gateway.stdio_calls import CURRENT_CALLS, StdioCalls
+from exthost.wire import jsontext
 from exthost.wire.framing import READ_BYTES, Broken, Skipped
 from exthost.wire.lines import Lines
 
@@ -145,13 +147,14 @@ class _LineReader:
         self._handle_line = handle_line
         self._loop = asyncio.get_running_loop()
         self._framing = Lines(MAX_LINE_BYTES)
-        self._unhandled: deque[bytes] = deque()
+        self._unhandled: deque[bytes | Skipped | Broken] = deque()
         self._change = asyncio.Event()
         self._is_reading = False
         self._has_ended = False
 
-    async def next(self) -> bytes | None:
-        """Return the next line that `handle_line` did not handle, or None at the end of input."""
+    async def next(self) -> bytes | Skipped | Broken | None:
+        """Return the next line that `handle_line` did not handle, or None at the end of input. Of a
+        line that is too long, only the beginning is returned, as Skipped."""
         while not self._unhandled:
             if self._has_ended:
                 return None
@@ -181,10 +184,8 @@ class _LineReader:
             self._has_ended = True
             self.pause()
         for item in self._framing.feed(data) if data else ():
-            # The beginning of a line that is too long is passed on as a line. It is not valid JSON,
-            # so the client gets an error.
-            line = item.head if isinstance(item, Skipped | Broken) else bytes(item)
-            if not self._handle_line(line):
+            line = item if isinstance(item, Skipped | Broken) else bytes(item)
+            if not isinstance(line, bytes) or not self._handle_line(line):
                 self._unhandled.append(line)
         if len(self._unhandled) >= MAX_UNHANDLED_LINES:
             self.pause()
@@ -206,6 +207,10 @@ async def serve(server: McpServer, wire: ClaimedStdio) -> None:
         with to_package:
             try:
                 while (line := await lines.next()) is not None:
+                    if not isinstance(line, bytes):
+                        reason = f"this line is longer than {MAX_LINE_BYTES:,} bytes"
+                        writer.write(_encode_parse_error(line.head, reason))
+                        continue
                     for message in _split_batch(line):
                         await _pass_to_package(message, to_package, writer, pending_requests)
             finally:
@@ -238,11 +243,14 @@ async def _pass_to_package(
     writer: LineWriter,
     pending_requests: _PendingRequests,
 ) -> None:
+    line, refusal = check_request_id(line)
+    if refusal is not None:
+        writer.write(refusal + b"\n")
+        return
     try:
         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
-        error_text = _parse_error(line).model_dump_json(by_alias=True, exclude_unset=True)
-        writer.write(error_text.encode() + b"\n")
+        writer.write(_encode_line_error(line))
     else:
         pending_requests.add(message)
         await to_package.send(SessionMessage(message))
@@ -260,17 +268,25 @@ def _split_batch(line: bytes) -> list[bytes]:
     return [line]
 
 
-def _parse_error(line: bytes) -> types.JSONRPCError:
+def _encode_line_error(line: bytes) -> bytes:
     """Return the JSON-RPC error for a line that is not a message."""
-    id = None
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        code, reason = types.PARSE_ERROR, "this line is not JSON"
-    else:
-        code, reason = types.INVALID_REQUEST, "this line is no JSON-RPC message"
-        raw_id = value.get("id") if isinstance(value, dict) else None
-        id = raw_id if type(raw_id) in (int, str) else None
-    return types.JSONRPCError(
+        value = jsontext.decode(line)
+    except jsontext.NotJson as reason:
+        return _encode_parse_error(line, f"this line is {reason}")
+    raw_id = value.get("id") if isinstance(value, dict) else None
+    id = raw_id if type(raw_id) in (int, str) else None
+    return _encode_error(id, types.INVALID_REQUEST, "this line is no JSON-RPC message")
+
+
+def _encode_parse_error(head: bytes, reason: str) -> bytes:
+    """Return the JSON-RPC error for a line that cannot be read. `head` is its beginning, from which
+    the id is taken if possible, so that the client finds the request to which the error belongs."""
+    return _encode_error(find_leading_id(head), types.PARSE_ERROR, reason)
+
+
+def _encode_error(id: types.RequestId | None, code: int, reason: str) -> bytes:
+    error = types.JSONRPCError(
         jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=reason)
     )
+    return error.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"

@@ -107,16 +107,28 @@ class ToolList:
         """Return the tools in the form of this protocol version."""
         if version not in self._by_version:
             tools = [tool for tool in self._host.tools.values() if not self._needs_task(tool)]
-            self._by_version[version] = [
-                mcp_values.tool_value(
-                    tool,
-                    from_mcp_server=is_mcp_server(self._host[tool.extension]),
-                    version=version,
-                    plain_name=self._plain_names and self._is_found_by_own_name(tool),
-                )
-                for tool in tools
-            ]
+            self._by_version[version] = [self._make_value(tool, version) for tool in tools]
         return self._by_version[version]
+
+    def _make_value(self, tool: RegisteredTool, version: str) -> dict[str, Any]:
+        """Return a tool as clients see it. Warn once if they do not get to see its outputSchema."""
+        from_mcp_server = is_mcp_server(self._host[tool.extension])
+        value = mcp_values.tool_value(
+            tool,
+            from_mcp_server=from_mcp_server,
+            version=version,
+            plain_name=self._plain_names and self._is_found_by_own_name(tool),
+        )
+        lacks_schema = tool.output_schema is not None and "outputSchema" not in value
+        if from_mcp_server and lacks_schema and tool.name not in self._warned_tools:
+            self._warned_tools.add(tool.name)
+            _log.warning(
+                "%s: the tool %s is offered without its outputSchema, which clients may fail to "
+                "read: it is not valid, or refers to itself in a circle or to something outside",
+                tool.extension,
+                tool.tool,
+            )
+        return value
 
     def _is_found_by_own_name(self, tool: RegisteredTool) -> bool:
         return self._host.registry.get_candidates(tool.tool) == [tool]

@@ -23,6 +23,7 @@ from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child_process import ChildProcess
 from exthost.process.stderr_tail import StderrTail
 from exthost.session.failures import SHOWN_BYTES, add_evidence
+from exthost.session.replies import GeneratorReply
 from exthost.wire import jsontext
 from exthost.wire.framing import READ_BYTES
 
@@ -31,6 +32,9 @@ STRAY = "stray lines on stdout"
 
 # The name under which replies with an id that no request had are counted.
 UNMATCHED = "replies to no question"
+
+# The name under which errors without an id are counted: the child could not read some request.
+UNNAMED = "errors that name no request"
 
 _log = logging.getLogger("exthost.extensions")
 
@@ -68,6 +72,7 @@ class Diagnostics:
     """Stderr, stray output and dropped messages of one session.
 
     extension        the id of the extension
+    handshake        the steps of the handshake, as far as they have come; None before it
     redacts          whether the child's output must not appear in logs and errors
     suggest_grant    takes the error text of a failed call, and returns help that names the sandbox
                      permission that the call probably lacked, or ""; None without a sandbox
@@ -88,6 +93,7 @@ class Diagnostics:
         "_tick_timer",
         "_waiting",
         "extension",
+        "handshake",
         "redacts",
         "suggest_grant",
         "unawaited_lines",
@@ -102,6 +108,7 @@ class Diagnostics:
         traits: Traits,
     ) -> None:
         self.extension = extension
+        self.handshake: GeneratorReply | None = None
         self._stderr_level = logging.DEBUG if traits.quiet_stderr else logging.INFO
         self.redacts = traits.redact
         self._counts: Counter[str] | None = None

@@ -24,6 +24,7 @@ from exthost.errors import (
 )
 from exthost.offer import Offer
 from exthost.session.output_diagnosis import Diagnosis, diagnose_output
+from exthost.session.replies import GeneratorReply
 from exthost.session.session import Session
 
 # The message of `env` if the interpreter in a line such as `#!/usr/bin/env python3` does not exist.
@@ -100,6 +101,8 @@ async def _run(
     limit = session.limits.handshake
     assert limit is not None
     call = session.internal.run_operation(name, steps, limit, limits_each_request=True)
+    if isinstance(call.on_reply, GeneratorReply):
+        session.diagnostics.handshake = call.on_reply
     try:
         await _wait(session, call.future)
         value = call.future.result()
@@ -237,6 +240,12 @@ def _handshake_error(
         elif (diagnosis := _diagnose(session)) is not None:
             message += f": {diagnosis.message}"
             help = diagnosis.help
+        elif (steps := session.diagnostics.handshake) and steps.answered and steps.awaited:
+            message += f": it answered {steps.answered}, but not {steps.awaited}"
+            help = (
+                f"look at what it does at {steps.awaited}: its stderr may tell; if it is only "
+                "slow, raise limits.handshake or --timeout"
+            )
     elif isinstance(error, ExtensionGone):
         code, message = "X0501", f"it was gone before it shook hands: {error.message}"
         help = _help_for_exit(session)

@@ -88,10 +88,12 @@ class Operations:
         requests = self._requests
         match step:
             case Request(method, params, id):
+                handler.awaited = method
                 _limit_step(call, handler, None, effects)
                 effects.append(WriteFrame(requests.send_step(call, method, params, id)))
                 return True
             case TryRequest(Request(method, params, id), seconds):
+                handler.awaited = method
                 effects.append(WriteFrame(requests.send_step(call, method, params, id)))
                 _limit_step(call, handler, seconds, effects)
                 return True

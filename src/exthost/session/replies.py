@@ -16,7 +16,7 @@ from types import GeneratorType
 from typing import Any, NamedTuple
 
 from exthost.dialects.steps import Exchanges, OneRequestOrMore, Received, Step, call_failed_error
-from exthost.messages import Failure
+from exthost.messages import Failure, Reply
 from exthost.session.stream_queue import StreamQueue
 
 
@@ -103,7 +103,9 @@ class GeneratorHandler(ReplyHandler):
     """Runs a generator of a dialect: each reply is sent into it, and its return value ends the
     call. One object serves one call."""
 
-    __slots__ = ("_steps", "is_optional", "limits_each_request", "retires_process")
+    __slots__ = (
+        "_steps", "answered", "awaited", "is_optional", "limits_each_request", "retires_process"
+    )  # fmt: skip
 
     def __init__(self, steps: Exchanges, *, limits_each_request: bool = False) -> None:
         super().__init__(is_simple=False)
@@ -111,10 +113,15 @@ class GeneratorHandler(ReplyHandler):
         self.limits_each_request = limits_each_request  # the timeout applies to each request
         self.is_optional = False  # the call continues even if the request in flight gets no reply
         self.retires_process = False  # the process can take no other call afterwards
+        self.awaited = ""  # the method of the request in flight
+        self.answered = ""  # the method of the last request that got a result
 
     def advance(self, received: Received) -> Any:
         """Resume the generator with `received`. Return a `Continue` with its next step, or the
         value of the call if the generator has ended."""
+        if isinstance(received, Reply):
+            self.answered = self.awaited
+        self.awaited = ""
         try:
             return Continue(self._steps.send(received))
         except StopIteration as stop:

@@ -6,9 +6,9 @@ it encodes and adds it to every later request, also to one that a program sends 
 `initialize` shows that the server is of the older era, so it removes the envelope.
 
 Params that are None are left out, because many servers refuse null. Some servers return a numeric
-id as text; it is read as the number. A line may have several messages (a JSON-RPC batch), which
-only revisions before 2025-06-18 allow. Batches are read in every revision, because a call whose
-reply is dropped would wait until its timeout.
+id as text, or write 2 as 2.0; it is read as the number. A line may have several messages (a
+JSON-RPC batch), which only revisions before 2025-06-18 allow. Batches are read in every revision,
+because a call whose reply is dropped would wait until its timeout.
 """
 
 from collections.abc import Mapping
@@ -82,7 +82,7 @@ class Codec(JsonRpc):
         return super().encode(message)
 
     def read(self, fields: dict[str, Any], frame: Bytes) -> Message | Noise:
-        id, method = fields.get("id"), fields.get("method")
+        id, method = _to_integer(fields.get("id")), fields.get("method")
         if "method" in fields:
             if type(method) is not str or not (id is None or type(id) in (int, str)):
                 return noise(frame, "a method or an id of the wrong type")
@@ -111,4 +111,9 @@ def normalize_id(id: Any) -> Any:
     the host's own ids are numbers."""
     if type(id) is str and id.isascii() and id.isdigit() and len(id) < 16:
         return int(id)
-    return id
+    return _to_integer(id)
+
+
+def _to_integer(id: Any) -> Any:
+    """Return 2 for 2.0, which is the same number in JSON, and any other id as it is."""
+    return int(id) if type(id) is float and id.is_integer() else id
