@@ -23,7 +23,7 @@ from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child_process import ChildProcess
 from exthost.process.stderr_tail import StderrTail
 from exthost.session.failures import SHOWN_BYTES, add_evidence
-from exthost.session.replies import GeneratorReply
+from exthost.session.replies import GeneratorHandler
 from exthost.wire import jsontext
 from exthost.wire.framing import READ_BYTES
 
@@ -72,7 +72,7 @@ class Diagnostics:
     """Stderr, stray output and dropped messages of one session.
 
     extension        the id of the extension
-    handshake        the steps of the handshake, as far as they have come; None before it
+    handshake        the steps of the handshake that is under way, or has failed; else None
     redacts          whether the child's output must not appear in logs and errors
     suggest_grant    takes the error text of a failed call, and returns help that names the sandbox
                      permission that the call probably lacked, or ""; None without a sandbox
@@ -108,7 +108,7 @@ class Diagnostics:
         traits: Traits,
     ) -> None:
         self.extension = extension
-        self.handshake: GeneratorReply | None = None
+        self.handshake: GeneratorHandler | None = None
         self._stderr_level = logging.DEBUG if traits.quiet_stderr else logging.INFO
         self.redacts = traits.redact
         self._counts: Counter[str] | None = None

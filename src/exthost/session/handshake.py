@@ -24,7 +24,7 @@ from exthost.errors import (
 )
 from exthost.offer import Offer
 from exthost.session.output_diagnosis import Diagnosis, diagnose_output
-from exthost.session.replies import GeneratorReply
+from exthost.session.replies import GeneratorHandler
 from exthost.session.session import Session
 
 # The message of `env` if the interpreter in a line such as `#!/usr/bin/env python3` does not exist.
@@ -101,12 +101,13 @@ async def _run(
     limit = session.limits.handshake
     assert limit is not None
     call = session.internal.run_operation(name, steps, limit, limits_each_request=True)
-    if isinstance(call.on_reply, GeneratorReply):
-        session.diagnostics.handshake = call.on_reply
+    if isinstance(call.reply_handler, GeneratorHandler):
+        session.diagnostics.handshake = call.reply_handler
     try:
         await _wait(session, call.future)
         value = call.future.result()
         on_done(value)
+        session.diagnostics.handshake = None
     except HandshakeFailed as error:
         session.internal.cancel(call)
         error.evidence = replace(session.diagnostics.evidence(), bytes=error.evidence.bytes)
