@@ -372,6 +372,24 @@ def steps_of(clock: Clock, seconds: float, bus: Bus | None = None) -> Bus:
     return bus
 
 
+async def test_a_timeout_tells_of_an_error_that_names_no_request(
+    clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server that cannot read a request cannot name its id either."""
+    clock.stop()
+    async with child() as ext:
+        unread = asyncio.ensure_future(failing(ext.call_tool("hang", {}, timeout=0.5)))
+        await turns()  # so that it is the first
+        unnamed = {"id": None, "error": {"code": -32700, "message": "Parse error"}}
+        await ext.call_tool("notify", unnamed, timeout=60)
+        await clock.advance(0.5)
+        error = await unread
+        assert isinstance(error, CallTimeout) and "an error that names no request" in error.message
+        assert "the log has its error" in error.help
+        assert 'names no request: "Parse error"' in caplog.text
+        assert ext.stats.dropped == {"errors that name no request": 1}
+
+
 @shows("mcp-progress-02")
 async def test_progress_extends_the_limit_on_calls_but_not_a_callers_own_timeout(
     clock: Clock,

@@ -55,6 +55,7 @@ _FIXES_FOR_DROPPED = {
     "stray lines on stdout": "nothing but messages belongs on stdout; logs belong on stderr",
     "late or repeated replies": "answer each request once, under its own id",
     "replies to no question": "answer each request once, under its own id",
+    "errors that name no request": "name the id of the request in each error; the log has the text",
     "messages over the size limit": "send less at a time, or raise limits.max_message",
 }
 

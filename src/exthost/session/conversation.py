@@ -277,9 +277,11 @@ class Conversation:
             raise failures.not_a_message_error(Noise(b"", "an answer that nobody asked for"))
         elif not self.requests.take_unanswered(id):
             is_old = type(id) is int and id < self.requests.next_id
-            effects.append(
-                Count("late or repeated replies" if is_old else "replies to no question")
-            )
+            count = Count("late or repeated replies" if is_old else "replies to no question")
+            if id is None and isinstance(reply, Failure):  # it could not read a request
+                warning = "it answered with an error that names no request"
+                count = Count("errors that name no request", warning, reply.message)
+            effects.append(count)
 
     def _handle_noise(self, noise: Noise, effects: list[Effect]) -> None:
         if self._is_positional:

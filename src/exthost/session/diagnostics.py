@@ -33,6 +33,9 @@ STRAY = "stray lines on stdout"
 # The name under which replies with an id that no request had are counted.
 UNMATCHED = "replies to no question"
 
+# The name under which errors without an id are counted: the child could not read some request.
+UNNAMED = "errors that name no request"
+
 _log = logging.getLogger("exthost.extensions")
 
 # The maximum that `drain_stderr` reads: enough for any traceback.
