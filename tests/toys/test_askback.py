@@ -186,7 +186,7 @@ async def test_a_call_that_times_out_is_withdrawn_and_the_one_behind_it_is_serve
 async def test_a_failure_under_no_id_answers_nobody() -> None:
     async with closing(toy()) as ext:
         assert await ext.call("null_error") == "right"
-        assert ext.stats.dropped == {"replies to no question": 1}
+        assert ext.stats.dropped == {"errors that name no request": 1}
 
 
 # -- streams that the reply ends -------------------------------------------------------------
