@@ -63,7 +63,7 @@ class Recovery:
     ) -> None:
         spec, dialect = starter.spec, starter.dialect
         self._queue = queue
-        self._now = queue.now
+        self._now = queue.loop.time
         self._status = status
         self._processes = processes
         self._wake = wake
