@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exthost import schema as schema_module
-from exthost.schema import MAX_PROBLEMS, Checker, _compiled
+from exthost.schema import MAX_PROBLEMS, Checker, _compiled, is_widely_readable
+from exthost.schema_survey import Survey
 
 CITY = {
     "type": "object",
@@ -458,3 +459,37 @@ def test_an_exception_of_a_signal_handler_is_no_fault_of_the_schema(
             Checker.of(schema)
     checker = Checker.of(schema)
     assert checker is not None and checker.problems({}) != []
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "required": "a"},
+        {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}},
+        {"$ref": "https://example.org/schema.json"},
+    ],
+)
+def test_a_schema_that_others_cannot_compile_is_recognised(schema: Any) -> None:
+    assert not is_widely_readable(schema)
+
+
+def test_a_schema_that_is_large_or_deep_is_readable_for_others() -> None:
+    deep: Any = {"type": "string"}
+    for _ in range(50):
+        deep = {"type": "object", "properties": {"a": deep}}
+    wide = {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(2500)}}
+    named = {"$ref": "#here", "$defs": {"A": {"$anchor": "here", "type": "object"}}}
+    assert all(map(is_widely_readable, (deep, wide, named)))
+
+
+def test_a_chain_of_references_is_followed_once() -> None:
+    class Counted(dict[str, Any]):
+        looks = 0
+
+        def get(self, *arguments: Any) -> Any:
+            Counted.looks += 1
+            return super().get(*arguments)
+
+    links = {f"l{n}": Counted({"$ref": f"#/$defs/l{n + 1}"}) for n in range(1000)}
+    Survey({"$ref": "#/$defs/l0", "$defs": links | {"l1000": {"type": "string"}}})
+    assert Counted.looks < 10 * len(links)

@@ -74,12 +74,12 @@ def unread_events(setting: Setting) -> Reading:
         subject.public("connect")
         events: Any = importlib.import_module("exthost.events")
         counted, quiet = events.Bus(), events.Bus()
-        counted.kinds = Counting()
+        counted.listeners = Counting()
         async with subject.connect(setting.child, events=counted) as extension:
-            before = counted.kinds.asked
+            before = counted.listeners.asked
             for _ in range(COUNTED_CALLS):
                 await small_call(extension)()
-            each = (counted.kinds.asked - before) / COUNTED_CALLS
+            each = (counted.listeners.asked - before) / COUNTED_CALLS
             if each == 0:
                 raise AssertionError("saw no question to the bus: the way the host asks changed")
         pair = cores.apart()

@@ -54,6 +54,7 @@ class Survey:
     forks    the number of references to a subschema that encloses them
     patterns the number of regular expressions, each counted as often as it is reached
     endless  whether a reference leads through references alone back to itself
+    outside  whether a reference leads out of the schema
     refusal  why the schema must not be given to the validator; "" if it may
     """
 
@@ -61,7 +62,8 @@ class Survey:
         self.root = schema
         self.visits = self.depth = self.forks = self.patterns = 0
         self.refusal = ""
-        self.endless = False
+        self.endless = self.outside = False
+        self._leading_on: set[int] = set()  # id() of the references that lead to something
         self.enclosing: set[int] = set()  # id() of the subschemas that enclose the current one
         try:
             self._check_parts(schema)
@@ -138,12 +140,16 @@ class Survey:
         while isinstance(target, Mapping) and isinstance(target.get("$ref"), str):
             if id(target) in passed:
                 return True
+            if id(target) in self._leading_on:
+                break
             passed.add(id(target))
             target = self._resolve_reference(target["$ref"])
+        self._leading_on |= passed
         return False
 
     def _resolve_reference(self, reference: str) -> Any:
         if reference != "#" and not reference.startswith("#/"):
+            self.outside = not reference.startswith("#")  # otherwise it is the name of a part
             raise _UnsafeSchemaError(
                 f"refers to {shorten(reference)!r}, which is not a path within it"
             )

@@ -421,3 +421,13 @@ async def test_a_notification_is_sent_over_the_socket(tmp_path: Path) -> None:
             assert caught.value.code == "X1304"
             await one["toy"].start()
             await one["toy"].notify("note", {"a": 1})
+
+
+async def test_a_host_that_knows_no_hooks_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older host must refuse the request, and not run the tool without its hooks."""
+    async with guarded(tmp_path) as (_, attached):
+        monkeypatch.setattr(protocol, "VERBS", [verb for verb in protocol.VERBS if verb != "run"])
+        with pytest.raises(errors.ExthostError, match="does not understand"):
+            await attached.run_tool("ext_text_shout", {"text": "x"})

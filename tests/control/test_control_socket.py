@@ -390,6 +390,13 @@ def test_a_host_whose_socket_is_elsewhere_or_deleted_is_named(tmp_path: Path) ->
         # Whoever looks takes no lock, not even for a moment in which a host may start.
         assert lock_holder(config) == os.getpid()
     assert lock_holder(config) is None
+    # A file that another user has put there, such as a pipe, is not waited for.
+    planted = lock_folder() / f"{config_key(config)}.lock"
+    os.mkfifo(planted)
+    try:
+        assert lock_holder(config) is None
+    finally:
+        planted.unlink()
     # The file of a host that was killed has its pid, and no lock.
     left_over = lock_folder() / f"{config_key(config)}.lock"
     left_over.write_text(f"{os.getpid()}\n")

@@ -174,13 +174,16 @@ async def test_a_line_that_cannot_be_read_is_answered_with_the_reason_under_its_
         for head, rest, reason in (
             (b'"id": 5, "method": "ping"', b' "params": {"a": "\xff"}', "not JSON"),
             (b'"method": "ping", "id": "x"', b' "params": ' + b"[" * 30_000, "nested too deeply"),
-            (b'"id": 6', b' "a": "' + b"a" * 50_000 + b'"', "longer than 40,000 bytes"),
+            (b'"id": 6', b' "method": "' + b"a" * 50_000 + b'"', "longer than 40,000 bytes"),
         ):
             peer.say(b'{"jsonrpc": "2.0", ' + head + b"," + rest + b"}\n")
             answer = await peer.next()
             assert answer["error"]["code"] == types.PARSE_ERROR
             assert reason in answer["error"]["message"]
             assert json.dumps(answer["id"]).encode() in head
+        # The id of a response is one of the server's: an error under it would end another request.
+        peer.say(b'{"jsonrpc": "2.0", "id": 7, "result": {"a": "\xff"}}\n')
+        assert (await peer.next())["id"] is None
 
 
 @pytest.mark.parametrize("method", ["ping", "tools/call"])

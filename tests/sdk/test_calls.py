@@ -245,3 +245,38 @@ async def test_progress_that_is_not_finite_is_refused_in_every_dialect(dialect: 
         for current, total in (("inf", "1"), ("nan", "1"), ("1", "-inf")):
             result = await client.call_tool("work", {"current": current, "total": total})
             assert result.text == "refused"
+
+
+async def test_a_generator_that_a_coroutine_returns_does_not_block_other_calls() -> None:
+    ext = Extension("numbers")
+    went_on = threading.Event()
+
+    @ext.tool
+    async def slowly() -> Any:
+        def numbers() -> Iterator[int]:
+            went_on.wait(60)
+            yield 1
+
+        return numbers()
+
+    @ext.tool
+    async def quickly() -> int:
+        went_on.set()
+        return 2
+
+    async with testing.connect(ext, dialect="mcp") as client:
+        slow = asyncio.ensure_future(client.call_tool("slowly"))
+        assert (await client.call_tool("quickly")).text == "2"
+        assert (await slow).text == "[1]"
+
+
+async def test_a_whole_number_of_any_size_is_progress() -> None:
+    ext = Extension("numbers")
+
+    @ext.tool
+    def count(ctx: Context) -> str:
+        ctx.progress(10**400)
+        return "done"
+
+    async with testing.connect(ext, dialect="nexo") as client:
+        assert (await client.call_tool("count")).data == "done"

@@ -59,6 +59,26 @@ def test_what_programs_print_while_they_start_is_no_fault(output: bytes) -> None
     assert diagnose_output(find_dialect("morphir"), output, range(2)) is None
 
 
+@pytest.mark.parametrize(
+    "output",
+    [
+        b'[{"jsonrpc":"2.0","id":1,"result":{}}]\n',
+        b'{"jsonrpc":"2.0","id":1.0,"result":{}}\n',
+        b'{"jsonrpc":"2.0","id":"1","result":{}}\n',
+        b'{"jsonrpc":"2.0","id":null,"method":"notifications/message","result":null}\n',
+    ],
+)
+def test_what_the_host_reads_all_the_same_is_no_fault(output: bytes) -> None:
+    """The reply to the next request may only be late."""
+    assert diagnose_output(find_dialect("mcp"), output, range(3)) is None
+
+
+def test_a_reply_with_a_method_is_a_fault() -> None:
+    output = b'{"jsonrpc":"2.0","id":1,"method":"initialize","result":{}}\n'
+    found = diagnose_output(find_dialect("mcp"), output, range(3))
+    assert found is not None and "a response has a method as well" in found.message
+
+
 SLOW = """
 import json, sys
 print("loading {")

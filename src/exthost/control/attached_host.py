@@ -287,14 +287,13 @@ class AttachedHost:
             params["context"] = dict(check_context(context))
         if not wait:
             params["wait"] = False
-        if hooks:
-            params["hooks"] = True
         forward = None
         if on_progress is not None:
             params["progress"] = True
             forward = partial(_forward_progress, check_callback(on_progress, "on_progress"))
         client = self._client or self._connected()
-        reply = await client.send("call", extension, params, forward)
+        # A verb of its own: an older host refuses it, and would ignore a parameter of `call`.
+        reply = await client.send("run" if hooks else "call", extension, params, forward)
         if "error_reply" in reply:
             error = read_error(reply["error_reply"])
             if check or not isinstance(error, CallFailed):

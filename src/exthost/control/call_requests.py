@@ -113,7 +113,7 @@ class CallPerformer:
         try:
             if method is not None:
                 return await self._call_method(extension, str(method), params, events)
-            return await self._call_tool(extension, params, events)
+            return await self._call_tool(extension, params, events, hooks=False)
         finally:
             if unsubscribe is not None:
                 # The extension may have written log lines, such as the end of a traceback, that
@@ -121,10 +121,14 @@ class CallPerformer:
                 extension.calls.flush_log()
                 unsubscribe()
 
+    async def run(self, request: Request, events: EventSender) -> dict[str, Any]:
+        """Call a tool with the hooks of the extensions."""
+        return await self._call_tool(self._host[request.name], request.params, events, hooks=True)
+
     async def _call_tool(
-        self, extension: Extension, params: Mapping[str, Any], events: EventSender
+        self, extension: Extension, params: Mapping[str, Any], events: EventSender, *, hooks: bool
     ) -> dict[str, Any]:
-        tool = str(params["tool"])
+        tool = str(params.get("tool", ""))
 
         def forward(progress: Progress) -> None:
             _, done, total, message = progress
@@ -137,7 +141,7 @@ class CallPerformer:
             "on_progress": forward if params.get("progress") else None,
             "check": False,
         }
-        if params.get("hooks"):
+        if hooks:
             name = f"{extension.id}:{tool}"
             result = await self._host.run_tool(name, params.get("arguments"), **options)
         else:

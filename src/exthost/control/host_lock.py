@@ -17,6 +17,7 @@ from typing import Self
 
 from exthost.control.address import (
     config_key,
+    is_own_folder,
     lock_folder,
     make_private_folder,
     socket_paths,
@@ -64,10 +65,19 @@ def lock_holder(config: str) -> int | None:
     """Return the pid of the host that holds the lock of this config; None if there is none, or if
     this system does not tell. Takes no lock, because a host that starts at this moment would find
     it taken."""
-    lock = lock_folder() / f"{config_key(config)}.lock"
+    folder = lock_folder()
+    if not is_own_folder(folder):  # another user may have put anything there
+        return None
     try:
-        pid = int(lock.read_text("ascii"))
-        file = f":{lock.stat().st_ino}"
+        fd = os.open(
+            folder / f"{config_key(config)}.lock",
+            os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK,
+        )
+        try:
+            pid = int(os.read(fd, 20))
+            file = f":{os.fstat(fd).st_ino}"
+        finally:
+            os.close(fd)
         lines = Path("/proc/locks").read_text("ascii").splitlines()
     except (OSError, ValueError):
         return None

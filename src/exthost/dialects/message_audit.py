@@ -26,7 +26,7 @@ _NO_NULL_ERROR = "leave `error` out of a response that has a result"
 _NULL_OUTCOME = "write `result`, which may be null, if it worked, and say in `error` why it did not"
 _NO_METHOD = "leave `method` and `params` out of a response: with a method it is read as a request"
 _NO_REQUEST = "leave `id` out: a message with a method and without an id is a notification"
-_NO_NULL_ID = "leave `id` out of a notification: JSON-RPC has null only in errors of no request"
+_NO_NULL_MEMBER = "leave it out: a notification has jsonrpc, method and params, and nothing else"
 _NO_MARK = (
     "write UTF-8 without a mark (Python: utf-8, not utf-8-sig; .NET and PowerShell: "
     "UTF8Encoding with $false, which is not the default)"
@@ -167,7 +167,7 @@ class MessageAudit:
             why = f"jsonrpc is {message['jsonrpc']!r}" if has_field else "a message has no jsonrpc"
             problems.append(Problem("version-member", why, data))
         if "method" in message:
-            if "result" in message or "error" in message:
+            if message.get("result") is not None or message.get("error") is not None:
                 why = f"a response has a method as well: {_quote(data)}"
                 problems.append(Problem("message-form", why, data, _NO_METHOD))
             elif isinstance(incoming, Noise):
@@ -188,9 +188,10 @@ class MessageAudit:
         return problems
 
     def _check_notification(self, message: dict[str, Any], data: bytes) -> Iterator[Problem]:
-        if "id" in message:
-            why = f"the notification {message['method']} has an id, which is null"
-            yield Problem("notification-form", why, data, _NO_NULL_ID)
+        for name in ("id", "result", "error"):
+            if name in message:
+                why = f"the notification {message['method']} has a member {name}, which is null"
+                yield Problem("notification-form", why, data, _NO_NULL_MEMBER)
         if (audit := self._conformance.audit_notification) is not None:
             for problem in audit(message, self._requests):
                 yield problem._replace(data=data)

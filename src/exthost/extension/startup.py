@@ -389,6 +389,7 @@ class Start:
                 starter.check_offer(self.offer)
             for steps in starter.on_new_process:
                 await run_initial_steps(session, steps())
+            session.forget_first_output()
         except BaseException as error:
             await session.kill_and_wait()
             if isinstance(error, HandshakeFailed):

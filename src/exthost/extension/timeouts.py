@@ -8,7 +8,7 @@ from typing import Any
 from exthost.errors import NO_EVIDENCE, CallTimeout, ExthostError
 from exthost.extension.misuse import check_timeout
 from exthost.session.call import Call
-from exthost.session.diagnostics import MAX_LOGGED_SINGLY, STRAY, UNMATCHED, UNNAMED
+from exthost.session.diagnostics import MAX_LOGGED_SINGLY, STRAY, UNMATCHED
 from exthost.session.stream import StreamCall
 
 _LOOK_AT_EXTENSION = "give the call a longer timeout, or look at what the extension is doing"
@@ -60,7 +60,7 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
                 f"but {unmatched} under an id that no request had"
             )
             help = "the extension must copy `id` from the request into its reply"
-        elif session.diagnostics.counts.get(UNNAMED, 0):
+        elif session.diagnostics.unnamed_error_at >= call.started_at:
             reason = "no answer came under its id, but an error that names no request"
             help = "it may not have been able to read the request: the log has its error"
         elif stray := session.diagnostics.counts.get(STRAY, 0):

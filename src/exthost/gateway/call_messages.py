@@ -73,6 +73,9 @@ def parse_request_id(value: Any) -> types.RequestId | None:
     return value if type(value) is int or type(value) is str else None
 
 
+_METHOD = re.compile(rb'\s*"(?:method"|jsonrpc"\s*:\s*"[^"\\]*"\s*,\s*"method")')
+
+
 def check_request_id(text: bytes) -> tuple[bytes, bytes | None]:
     """Return a message for the package and None, or the message and the reply that refuses its id.
 
@@ -101,6 +104,9 @@ def check_request_id(text: bytes) -> tuple[bytes, bytes | None]:
 def find_leading_id(head: bytes) -> types.RequestId | None:
     """Return the id at the beginning of a request that cannot be read as a whole, or None."""
     match = _LEADING_ID.match(head)
+    # Without a method it may be a response, whose id is one of the server's requests.
+    if match and b'"method"' not in match[0] and not _METHOD.match(head, match.end()):
+        return None
     try:
         return parse_request_id(jsontext.decode(match[1])) if match else None
     except jsontext.NotJson:  # a text that is not UTF-8

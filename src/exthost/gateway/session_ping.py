@@ -14,6 +14,9 @@ from exthost.http_server.probes import App, Scope
 
 __all__ = ["ping_session"]
 
+# The package answers a ping itself, at once.
+_PING_SECONDS = 5.0
+
 # Of two requests with one id at the same time, the package answers only one.
 _numbers = itertools.count(1)
 
@@ -32,7 +35,11 @@ async def ping_session(app: App, scope: Scope) -> bool:
         if message["type"] == "http.response.start":
             status = message["status"]
 
-    await app({**scope, "headers": headers}, ReplayedBody(ping, _wait_for_end), keep_status)
+    try:
+        async with asyncio.timeout(_PING_SECONDS):
+            await app({**scope, "headers": headers}, ReplayedBody(ping, _wait_for_end), keep_status)
+    except TimeoutError:
+        return False
     return status == 200
 
 

@@ -201,7 +201,7 @@ class StdoutReader:
             self.take_back()
 
     def forget_first_output(self) -> None:
-        """Keep the first bytes no longer: the handshake is done."""
+        """Keep the first bytes no longer: no handshake needs an explanation any more."""
         self._keeps_first_output, self.first_output = False, b""
 
     def _stop_slices(self) -> None:

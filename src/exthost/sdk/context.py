@@ -84,7 +84,7 @@ class Context:
         number that is not finite, which JSON does not have."""
         self.check_cancelled()
         for name, value in (("current", current), ("total", total)):
-            if value is not None and not isfinite(value):
+            if isinstance(value, float) and not isfinite(value):
                 raise ValueError(f"progress: {name} must be a finite number, and is {value!r}")
         return self._port.send_progress(current, total, message)
 

@@ -78,6 +78,7 @@ class Diagnostics:
                      permission that the call probably lacked, or ""; None without a sandbox
     unawaited_lines  the number of stray lines and log lines, for which no caller waits, since the
                      last `take_unawaited_lines`
+    unnamed_error_at when the last error came that names no request; -1 if none came
     """
 
     __slots__ = (
@@ -97,6 +98,7 @@ class Diagnostics:
         "redacts",
         "suggest_grant",
         "unawaited_lines",
+        "unnamed_error_at",
     )
 
     def __init__(
@@ -117,6 +119,7 @@ class Diagnostics:
         self._loop = loop
         self._tail: StderrTail | None = None
         self.unawaited_lines = 0
+        self.unnamed_error_at = -1.0
         self._waiting = _NOTHING_WAITS
         self._passed_on_in_tick = 0  # lines passed on in this tick
         self._dropped_in_tick = 0  # lines dropped in this tick
@@ -268,6 +271,8 @@ class Diagnostics:
         if self._counts is None:
             self._counts = Counter()
         times = self._counts[name] = self._counts[name] + 1
+        if name == UNNAMED:
+            self.unnamed_error_at = self._loop.time()
         if Dropped in self._bus.listeners:
             self._bus.publish(Dropped(self.extension, name, times))
         is_logged = times <= MAX_LOGGED_SINGLY or not times & (times - 1)  # a power of two

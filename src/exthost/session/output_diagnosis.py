@@ -4,12 +4,13 @@ Checks the first bytes of the output against the rules of the dialect, as `extho
 is used only after a failure, so the modules that it needs are imported lazily.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Role
 from exthost.errors import ConfigError, ProtocolViolation
-from exthost.messages import Noise
+from exthost.messages import Batch, Failure, Id, Incoming, Noise, Notification, Reply, Request
 from exthost.process.stdout_reader import FIRST_BYTES
 from exthost.wire.framing import Broken, Skipped
 
@@ -50,7 +51,8 @@ def diagnose_output(
         return None
     audit = MessageAudit(conformance)
     # 0 as well, because a dialect may choose that id for its first request (`Request.id`).
-    for id in (0, *ids):
+    expected_ids = {0, *ids}
+    for id in expected_ids:
         audit.add_request(id, "the handshake")
     # A size limit far above FIRST_BYTES, the maximum length of `output`.
     framing, codec = dialect.framing(2**26), dialect.codec(Role.HOST)
@@ -66,7 +68,9 @@ def diagnose_output(
         except ProtocolViolation as violation:
             problems.append(explain_violation(violation.message, bytes(item)))
             incoming = Noise(b"", "")
-        problems += audit.check_frame(item, incoming)
+        found = audit.check_frame(item, incoming)
+        if was_read or not _is_understood(incoming, expected_ids):
+            problems += found
     broken = framing.end()
     # Of a long output only the beginning was kept, so its last frame may have been complete.
     if broken is not None and not problems and len(output) < FIRST_BYTES:
@@ -79,6 +83,20 @@ def diagnose_output(
             fix = problem.fix or rule.fix
             return Diagnosis(message, fix, b"" if dialect.traits.redact else problem.data)
     return None
+
+
+def _is_understood(incoming: Incoming, expected_ids: Collection[Id]) -> bool:
+    """Return whether the host reads this as a reply that it expects, or as a notification. What is
+    wrong with such a message does not make the handshake fail: the next reply may only be late."""
+    match incoming:
+        case Batch(messages):
+            return all(_is_understood(message, expected_ids) for message in messages)
+        case Noise() | Request():
+            return False
+        case Notification():
+            return True
+        case Reply(id) | Failure(id) | (id, _):
+            return id in expected_ids
 
 
 def _describe_unfinished(broken: Broken, suffix: bytes | None) -> str:

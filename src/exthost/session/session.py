@@ -143,7 +143,6 @@ class Session:
         if self.conversation.phase is not Phase.HANDSHAKE:
             raise self.closed_error("the handshake")
         self.conversation.open(offer)
-        self._reader.forget_first_output()
 
     @property
     def next_id(self) -> int:
@@ -169,8 +168,12 @@ class Session:
 
     @property
     def first_output(self) -> bytes:
-        """The first bytes of the child's output; none when the handshake is done."""
+        """The first bytes of the child's output; none after `forget_first_output`."""
         return self._reader.first_output
+
+    def forget_first_output(self) -> None:
+        """Keep the first bytes no longer: the process is ready."""
+        self._reader.forget_first_output()
 
     def unread_bytes(self) -> int:
         """Return how many bytes the child has not read yet."""

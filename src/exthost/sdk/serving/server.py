@@ -151,6 +151,7 @@ class Server:
         import asyncio  # lazily imported, since that takes longer than importing the SDK
 
         frame: bytes | None = None
+        is_handed_over = False
         try:
             value = call.function.handler(**call.arguments)
             if not inspect.isasyncgen(value):
@@ -159,7 +160,10 @@ class Server:
             if inspect.isasyncgen(value):
                 value = await _drain_async(call, value)
             elif inspect.isgenerator(value):
-                value = _drain(call, value)
+                # It may block the loop, so a worker thread runs it.
+                is_handed_over = True
+                self._pool.submit(lambda: self._run_in_thread(call, value))
+                return
             frame = call.reply(call.key, call.function, value)
         except asyncio.CancelledError:
             # A call that the host or the shutdown cancelled gets no reply. Otherwise the handler
@@ -169,7 +173,8 @@ class Server:
         except FAILURES as error:
             frame = self._encode_failure(call, error)
         finally:
-            self._end(call, frame)
+            if not is_handed_over:
+                self._end(call, frame)
 
     def _encode_failure(self, call: Call, error: BaseException) -> bytes | None:
         """Return the frame of the error; None if the call was cancelled, which needs no reply."""
