@@ -63,7 +63,7 @@ FAULTS = [
     Fault("only-results", "morphir", "stdout-noise", "is JSON, but no message"),
     Fault("asks", "morphir", "message-form", "cannot ask the host"),
     Fault("no-token", "mcp", "notification-form", "progressToken is missing"),
-    Fault("null-id-notification", "nexo", "notification-form", "tools/progress has a member id, which"),
+    Fault("null-id-notification", "nexo", "notification-form", "tools/progress has a member id"),
     Fault("no-version", "mcp", "version-member", "no jsonrpc"),
     Fault("error-form", "morphir", "error-form", "an object"),
     Fault("error-form", "nexo", "error-form", "E_FAIL"),
