@@ -64,6 +64,7 @@ class MadeUpSession:
     """Keeps each call until the test removes it. It is its own conversation and diagnostics."""
 
     cause = None
+    unnamed_error_at = -1.0
 
     def __init__(self) -> None:
         self.pending: dict[int, Call] = {}
