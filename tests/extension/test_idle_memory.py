@@ -6,6 +6,8 @@ import sys
 import tracemalloc
 from contextlib import AsyncExitStack
 
+import pytest
+
 import exthost
 
 # Offers no tool, and answers every request with an empty result.
@@ -21,6 +23,9 @@ for line in sys.stdin:
 MAX_BYTES = 12 * 1024
 
 
+@pytest.mark.skipif(
+    sys.flags.dev_mode, reason="in development mode asyncio keeps the stack of each handle and task"
+)
 async def test_an_idle_extension_takes_at_most_12_kib() -> None:
     command = [sys.executable, "-S", "-E", "-c", QUIET]
     async with AsyncExitStack() as stack:

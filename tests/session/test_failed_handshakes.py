@@ -51,10 +51,16 @@ async def test_hanging_in_the_handshake_ends_at_its_limit(stage: str, clock: Clo
     assert names_steps == (stage == "capabilities")
 
 
-async def test_the_whole_start_has_a_limit_of_its_own() -> None:
-    ext = unstarted("hang_at=capabilities", limits={"start": "0.2s"})
+async def test_the_whole_start_has_a_limit_of_its_own(clock: Clock) -> None:
+    bus, hangs = Bus(), asyncio.Event()
+    bus.subscribe(LogLine, lambda line: hangs.set() if line.text.startswith("hanging") else None)
+    clock.stop()
+    ext = unstarted("hang_at=capabilities", limits={"start": "0.2s"}, bus=bus)
     async with closing(ext):
-        error = await failing(ext.start())
+        starting = asyncio.ensure_future(failing(ext.start()))
+        await hangs.wait()
+        await clock.advance(0.2)
+        error = await starting
         assert (error.kind, error.code) == ("HandshakeFailed", "X0507")
         assert error.message.endswith("within 0.2 s: it answered initialize, but not capabilities")
         assert "does it speak" not in error.help
