@@ -82,7 +82,7 @@ def test_the_variable_goes_before_what_the_system_has(monkeypatch: pytest.Monkey
 
 def test_a_trial_works_in_a_program_with_thousands_of_descriptors() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard < 2048:
+    if hard != resource.RLIM_INFINITY and hard < 2048:
         pytest.skip("this machine allows fewer than 2048 descriptors")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
     # select() of the C library takes no descriptor above 1023.

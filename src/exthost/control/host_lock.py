@@ -62,9 +62,9 @@ class HostLock:
 
 
 def lock_holder(config: str) -> int | None:
-    """Return the pid of the host that holds the lock of this config; None if there is none, or if
-    this system does not tell. Takes no lock, because a host that starts at this moment would find
-    it taken."""
+    """Return the pid of the host that holds the lock of this config. Return None if no host holds
+    it, or if the system has no list of locks. Takes no lock itself, because a host that starts at
+    this moment would find it taken."""
     folder = lock_folder()
     if not is_own_folder(folder):  # another user may have put anything there
         return None

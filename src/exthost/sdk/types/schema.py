@@ -212,9 +212,9 @@ _MISSING = inspect.Parameter.empty
 
 
 def get_members(cls: Any, *, written: bool = False) -> dict[str, tuple[Any, Any]]:
-    """Return the type and the default of each member of a dataclass or a TypedDict. The default
-    is `Parameter.empty` if there is none, or if a factory makes it. `written`: also the fields of a
-    dataclass that are written, but not passed to it. Raises UnsupportedType."""
+    """Return the type and the default of each member of a dataclass or a TypedDict. A member
+    without a default, or with a default factory, has `Parameter.empty`. With `written`, fields of a
+    dataclass with `init=False` are included: they are in its JSON. Raises UnsupportedType."""
     hints = type_hints(cls)
     if is_typed_dict(cls):
         return {name: (hint, _MISSING) for name, hint in hints.items()}
