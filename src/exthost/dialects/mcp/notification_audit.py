@@ -90,7 +90,7 @@ def _audit_log_message(params: dict[str, Any]) -> Iterator[tuple[str, str]]:
     level = params.get("level")
     if not isinstance(level, str) or level not in LEVELS:
         fix = f"the levels are {', '.join(LEVELS)}"
-        yield f"level {_describe(params, 'level')}, which is none of the levels of MCP", fix
+        yield f"level {_describe(params, 'level')}, which MCP does not have", fix
     if "data" not in params:
         yield "data is missing, which is the text or the value to log", _MESSAGE_FIX
     if not isinstance(params.get("logger", ""), str):
