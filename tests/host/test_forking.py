@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import exthost
 from tests.extensions.looking import runs
 
 PROGRAM = Path(__file__).parent / "with_fork.py"
@@ -38,8 +39,9 @@ def test_the_copy_is_told_at_once_that_the_host_is_not_its_own(face: str) -> Non
     assert run(face) == ["copy: UsageError X1317", "ours: 2"]
 
 
-def test_the_copy_of_a_loop_is_told_so_as_well() -> None:
-    assert run("loop") == ["copy: UsageError X1317", "ours: 2"]
+@pytest.mark.parametrize("face", ["loop", "attached"])
+def test_the_copy_of_a_loop_is_told_so_as_well(face: str) -> None:
+    assert run(face) == ["copy: UsageError X1317", "ours: 2"]
 
 
 @pytest.mark.sampled
@@ -48,9 +50,10 @@ def test_the_end_of_the_copy_is_not_the_end_of_the_extensions(way: str) -> None:
     assert run(way) == ["copy: ended with 0", "ours: 2"]
 
 
-def test_a_copy_that_lives_on_keeps_no_extension_alive() -> None:
+def test_a_copy_that_lives_on_keeps_neither_an_extension_nor_the_config(tmp_path: Path) -> None:
+    config = tmp_path / "exthost.toml"
     program = subprocess.Popen(
-        [sys.executable, str(PROGRAM), "outlive"],
+        [sys.executable, str(PROGRAM), "outlive", str(config)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -65,6 +68,8 @@ def test_a_copy_that_lives_on_keeps_no_extension_alive() -> None:
             while any(map(runs, extensions)) and time.monotonic() < deadline:
                 time.sleep(0.01)
             assert not any(map(runs, extensions))
+            with exthost.SyncHost.from_config(config, control=True) as host:
+                assert host["a"].call("echo", 2) == 2
             assert runs(copy)
         finally:
             os.kill(copy, signal.SIGKILL)

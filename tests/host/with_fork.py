@@ -1,8 +1,9 @@
-"""A program with an open host that forks, for test_forking.py: `with_fork.py WHAT`."""
+"""A program with an open host that forks, for test_forking.py: `with_fork.py WHAT [CONFIG]`."""
 
 import asyncio
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +61,26 @@ async def looping() -> None:
         say(f"ours: {await host['a'].call('echo', 2)}")
 
 
+def write_config(path: Path) -> None:
+    source = f"{{ type = 'process', command = '{sys.executable}', args = ['{TEXT}'] }}"
+    path.write_text(f'[[extensions]]\nname = "a"\nsource = {source}\n')
+
+
+async def attached() -> None:
+    """The copy of a program that is attached to a host."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "exthost.toml")
+        write_config(path)
+        async with exthost.Host.from_config(path, control=True), exthost.attach(path) as host:
+
+            def send() -> NoReturn:
+                host["a"].call("echo", 1).send(None)
+                raise AssertionError("it was sent")
+
+            in_a_copy(send)
+            say(f"ours: {await host['a'].call('echo', 2)}")
+
+
 def ending(how: str) -> None:
     with exthost.SyncHost.from_config(CONFIG) as host:
         pid = os.fork()
@@ -74,8 +95,9 @@ def ending(how: str) -> None:
         say(f"ours: {host['a'].call('echo', 2)}")
 
 
-def outlive() -> NoReturn:
-    host = exthost.SyncHost.from_config(CONFIG).__enter__()
+def outlive(config: Path) -> NoReturn:
+    write_config(config)
+    host = exthost.SyncHost.from_config(config, control=True).__enter__()
     running = [extension.stats.pid for extension in host.extensions]
     pid = os.fork()
     if pid == 0:
@@ -90,8 +112,10 @@ if __name__ == "__main__":
     match sys.argv[1]:
         case "loop":
             asyncio.run(looping())
+        case "attached":
+            asyncio.run(attached())
         case "outlive":
-            outlive()
+            outlive(Path(sys.argv[2]))
         case "unwind" | "exit" | "close" as how:
             ending(how)
         case what:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import socket
+from _thread import get_ident
 from collections.abc import Callable, Generator, Mapping
 from contextvars import Context
 from typing import Any
@@ -14,6 +15,8 @@ from exthost.control.protocol import REPLY_BYTES, HostLine, Request
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExtensionGone, ExthostError
 from exthost.extension.misuse import other_loop_error
+from exthost.session.awaitable_call import DONE, Done
+from exthost.session.failures import used_after_fork_error
 from exthost.wire.framing import Broken, Item, Skipped
 
 _log = logging.getLogger("exthost.control")
@@ -22,13 +25,14 @@ OnEvent = Callable[[Mapping[str, Any]], None]
 
 
 class _Pending:
-    """A request that was sent, for its task to await. The callback that reads the reply resumes the
-    task directly, without a future. `session/awaitable_call.py` explains how."""
+    """A request that was sent. Use `await pending`, then `pending.value`. The callback that reads
+    the reply resumes the task directly, without a future. `session/awaitable_call.py` explains
+    how."""
 
     # The defaults are class attributes: an object is created for each call, and most of these
     # attributes are never set on it.
     _asyncio_future_blocking = True
-    _resume: Callable[["_Pending"], object]
+    _resume: Callable[["_Pending | Done"], object]
     _context: Context | None = None
     ended = False
     value: Any = None
@@ -47,19 +51,19 @@ class _Pending:
     def wake(self) -> None:
         """Resume the task. Call this only from a callback of the event loop."""
         if self._context is not None:
-            self._context.run(self._resume, self)
+            self._context.run(self._resume, DONE if self.error is None else self)
 
     # -- the methods that asyncio.Task calls -------------------------------------------------
 
-    def __await__(self) -> Generator["_Pending", None, Any]:
-        if not self.ended:
-            yield self
-        if self.error is not None:
-            raise self.error
-        return self.value
+    def __await__(self) -> Generator["_Pending", None, None]:
+        if self.ended:
+            self.result()
+            return iter(())  # type: ignore[return-value]
+        # A task needs only an iterator, and a tuple's iterator costs no Python frame.
+        return iter((self,))  # type: ignore[return-value]
 
     def add_done_callback(
-        self, callback: Callable[["_Pending"], object], *, context: Context
+        self, callback: Callable[["_Pending | Done"], object], *, context: Context
     ) -> None:
         self._resume, self._context = callback, context
 
@@ -86,6 +90,7 @@ class AsyncHostClient(LineConnection):
         self._pending: dict[int | None, _Pending] = {}
         self._last_id = 0
         self._connection_error: ExthostError | None = None  # why the connection is lost
+        self._thread = get_ident()  # of the loop
         self.resume_reading()
 
     def send(
@@ -97,7 +102,8 @@ class AsyncHostClient(LineConnection):
     ) -> _Pending:
         """Send a request, and return an awaitable for its reply. `on_event` is called with each
         event of the request."""
-        if asyncio._get_running_loop() is not self.loop:
+        # A thread runs one loop at a time. To ask asyncio takes longer: see `Calls.call`.
+        if get_ident() != self._thread or not self.loop.is_running():
             raise other_loop_error(help="attach to the host in each loop that uses it")
         if self._connection_error is not None:
             raise self._connection_error
@@ -117,7 +123,9 @@ class AsyncHostClient(LineConnection):
         """Send a request, and return the value of its reply or raise the error in it. `on_event` is
         called with each event of the request. If the task is cancelled, the host cancels the
         request."""
-        return await self.send(verb, name, params, on_event)
+        pending = self.send(verb, name, params, on_event)
+        await pending
+        return pending.value
 
     def cancel_request(self, pending: _Pending) -> None:
         """Make the host cancel a request."""
@@ -131,7 +139,7 @@ class AsyncHostClient(LineConnection):
         if len(items) == 1:  # the common case: one reply
             reply = protocol.read_plain_reply(items[0])
             if reply is not None and (pending := self._pending.pop(reply[0], None)) is not None:
-                pending.end(reply[1])
+                pending.value, pending.ended = reply[1], True  # inlined `end`
                 pending.wake()
                 return
         # Woken only after all lines are handled, because a woken task runs at once and may send
@@ -156,6 +164,10 @@ class AsyncHostClient(LineConnection):
 
     def connection_lost(self) -> None:
         self._fail(host_gone_error())
+
+    def disown(self) -> None:
+        self._connection_error = used_after_fork_error()
+        super().disown()
 
     def _handle_line(self, line: HostLine) -> _Pending | None:
         """Handle an event or a reply. Return the request that a reply ends, otherwise None."""

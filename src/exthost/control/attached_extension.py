@@ -20,7 +20,9 @@ _ENDLESS_SECONDS = 1e9
 
 def finite_timeout(timeout: float | None) -> float | None:
     """Return the time limit as it is sent to the host. Raises UsageError if it is no number."""
-    return None if timeout is None else min(check_timeout(timeout), _ENDLESS_SECONDS)
+    if timeout is None or (type(timeout) is float and 0.0 < timeout < _ENDLESS_SECONDS):
+        return timeout
+    return min(check_timeout(timeout), _ENDLESS_SECONDS)
 
 
 class AttachedCalls(Protocol):

@@ -230,8 +230,10 @@ class AttachedHost:
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool by its registered name, by `extension:tool`, or by its own name if only one
         extension has such a tool. The parameters are those of `Host.call_tool`."""
-        check_name(name)
-        tool = self._tools.get(name)
+        try:
+            tool = self._tools.get(name)
+        except TypeError:  # it has no hash, so it is no string: `_find_and_call` raises the error
+            tool = None
         if tool is None:
             return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
         return self.call_own_tool(
@@ -279,7 +281,8 @@ class AttachedHost:
         hooks: bool = False,
     ) -> ToolResult:
         """Call a tool of an extension by the tool's own name, with the hooks if `hooks` is True."""
-        check_name(name)
+        if type(name) is not str:
+            check_name(name)
         params = {"tool": name, "arguments": arguments}
         if timeout is not None:
             params["timeout"] = finite_timeout(timeout)
@@ -293,7 +296,9 @@ class AttachedHost:
             forward = partial(_forward_progress, check_callback(on_progress, "on_progress"))
         client = self._client or self._connected()
         # A verb of its own: an older host refuses it, and would ignore a parameter of `call`.
-        reply = await client.send("run" if hooks else "call", extension, params, forward)
+        pending = client.send("run" if hooks else "call", extension, params, forward)
+        await pending
+        reply = pending.value
         if "error_reply" in reply:
             error = read_error(reply["error_reply"])
             if check or not isinstance(error, CallFailed):

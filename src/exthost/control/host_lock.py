@@ -24,6 +24,7 @@ from exthost.control.address import (
     unusable_folder_error,
 )
 from exthost.errors import Evidence, ExthostError, Refused, UsageError
+from exthost.process.after_fork import disown_in_copies
 
 
 class HostLock:
@@ -39,6 +40,7 @@ class HostLock:
             locks = (self.socket_path.with_suffix(".lock"), *_user_lock(config))
             for lock in dict.fromkeys(locks):  # an ordered set: the two may be the same file
                 self._locks[lock] = _take_lock(lock, absolute)
+            disown_in_copies(self)
         except BaseException as error:
             self.release()
             if isinstance(error, OSError) and not isinstance(error, ExthostError):
@@ -57,6 +59,12 @@ class HostLock:
         """Release the locks. Does nothing if they are released."""
         for lock, fd in self._locks.items():
             lock.unlink(missing_ok=True)
+            os.close(fd)
+        self._locks.clear()
+
+    def disown(self) -> None:
+        """Give the locks up in a forked copy of the host; the host still holds them."""
+        for fd in self._locks.values():
             os.close(fd)
         self._locks.clear()
 

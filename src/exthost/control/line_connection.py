@@ -15,6 +15,7 @@ from collections import deque
 from itertools import islice
 from os import read, write
 
+from exthost.process.after_fork import disown_in_copies, replace_by_null
 from exthost.wire.framing import READ_BYTES, Item
 from exthost.wire.lines import Lines
 
@@ -44,6 +45,7 @@ class LineConnection:
         self._backlog: deque[bytes | memoryview] = deque()  # output that is not written yet
         self._is_reading = False
         self._has_ended = False  # whether the other side has closed its output
+        disown_in_copies(self)
 
     # -- callbacks, which a subclass overrides ----------------------------------------------
 
@@ -172,6 +174,12 @@ class LineConnection:
             self.loop.remove_writer(self._fd)
         self.is_closing = True
         self._close_socket()
+
+    def disown(self) -> None:
+        """Give the socket up in a forked copy of this process: the other side must see when the
+        original closes it."""
+        self.is_closing = True
+        replace_by_null((self._fd,))
 
     def _close_socket(self) -> None:
         self._fd = -1

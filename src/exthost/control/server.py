@@ -19,6 +19,7 @@ from exthost.control.served_host import ServedHost
 from exthost.control.server_connection import ServerConnection
 from exthost.control.status_report import StatusReport
 from exthost.errors import ExthostError, Refused, UsageError
+from exthost.process.after_fork import disown_in_copies, replace_by_null
 
 # The most clients at a time. Each client needs a file descriptor.
 MAX_CLIENTS = 128
@@ -52,10 +53,12 @@ class ControlServer:
         self.requests = RequestPerformer(host, report, absolute, is_program=is_program)
         self._clients: set[ServerConnection] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_disowned = False
         self._lock = HostLock(config, environ) if lock is None else lock
         self.path = self._lock.socket_path
         try:
             self._socket = _bind(self.path)
+            disown_in_copies(self)
         except OSError as error:
             self._lock.release()
             raise unusable_folder_error(self.path.parent, error.strerror or str(error)) from None
@@ -79,8 +82,14 @@ class ControlServer:
         await asyncio.gather(*(client.wait_for_tasks() for client in clients))
         self.requests.close()
         self._socket.close()
-        self.path.unlink(missing_ok=True)
+        if not self._is_disowned:
+            self.path.unlink(missing_ok=True)
         self._lock.release()
+
+    def disown(self) -> None:
+        """Give the socket up in a forked copy of the host."""
+        self._is_disowned = True
+        replace_by_null((self._socket.fileno(),))
 
     def _accept_clients(self) -> None:
         if self._loop is not None:

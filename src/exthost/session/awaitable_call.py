@@ -31,8 +31,8 @@ class _NoLoop:
 
 # A task looks at the future that resumes it only for an error, and does that faster with a future
 # of asyncio than with a call. So this one resumes every task whose call succeeded.
-_DONE: Done = asyncio.Future(loop=cast(asyncio.AbstractEventLoop, _NoLoop()))
-_DONE.set_result(None)
+DONE: Done = asyncio.Future(loop=cast(asyncio.AbstractEventLoop, _NoLoop()))
+DONE.set_result(None)
 
 
 class WakeBatch:
@@ -67,7 +67,7 @@ class WakeBatch:
             self._loop.call_soon(self.wake)
             return
         calls, self.ended = self.ended, []
-        done = _DONE
+        done = DONE
         try:
             for call in calls:
                 context = call.task_context
