@@ -33,7 +33,7 @@ def complete(queue: CallQueue, *values: Any) -> list[Any]:
     """End a call with each value, all in one read; return what their callers got."""
     delivered: list[Any] = []
     calls = [
-        CallbackCall("f", {}, DELIVER, 9.0, queue, lambda value, _: delivered.append(value))
+        CallbackCall("f", {}, DELIVER, 9.0, queue, lambda value, _: delivered.append(value), {})
         for _ in values
     ]
     queue.complete(list(zip(calls, values, strict=True)))
@@ -63,7 +63,7 @@ async def test_a_listener_that_raises_keeps_no_call_from_its_caller() -> None:
         bus.subscribe(kind, fail)
         bus.subscribe(kind, seen.append)
     queue = queue_of(VALUE_RESULT, bus)
-    queue.submit(CallbackCall("f", {}, DELIVER, 9.0, queue, lambda value, error: None))
+    queue.submit(CallbackCall("f", {}, DELIVER, 9.0, queue, lambda value, error: None, {}))
     assert complete(queue, 1, 2) == [1, 2]
     assert [type(event) for event in seen] == [CallStarted, CallEnded, CallEnded]
     queue.deadlines.stop()

@@ -207,13 +207,13 @@ class Calls:
         Return None if no process is ready or the tool is not known yet; the caller then uses
         `call_tool`, which waits. Raises the error that keeps the call from being sent.
         """
+        queue = self._queue
         prepared = self.prepare_announced_tool(name)
-        if prepared is None or not self._queue.sessions:
+        if prepared is None or not queue.sessions:
             return None
         parts = self.factory.for_tool(prepared, arguments, timeout, context)
-        call = CallbackCall(*parts, self._queue, on_end)
-        call.context = context
-        self._queue.submit(call)
+        call = CallbackCall(*parts, queue, on_end, context)
+        queue.submit(call)
         return call
 
     def cancel(self, call: Call) -> None:

@@ -4,7 +4,7 @@ The host uses it to answer requests of other processes, for example on its contr
 waits for the call, so the answer is sent in the same event-loop iteration as the reply is read.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from exthost.session.call import Call
@@ -33,8 +33,10 @@ class CallbackCall(Call):
         timeout: float,
         queue: Clock,
         on_end: OnEnd,
+        context: Mapping[str, Any],
     ) -> None:
         super().__init__(method, params, reply_handler, timeout, queue.now())
+        self.context = context
         self._on_end = on_end
 
     def deliver(self, value: Any) -> None:
