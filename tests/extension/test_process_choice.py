@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from exthost.errors import CallFailed, CallTimeout
+from exthost.extension import process_choice
 from exthost.extension.extension import Extension
 from exthost.extension.process_choice import ProcessChoice
 from exthost.session.session import Session
@@ -218,9 +219,24 @@ def test_calls_of_a_fast_method_are_kept_together(processes: int) -> None:
 def test_a_batch_is_bounded_so_that_many_fast_calls_use_several_processes() -> None:
     pool = Pool(8)
     pool.learn_fast()
-    sent = Counter(pool.send(FAST) for _ in range(8 * 64))
+    batch = process_choice._BATCH_CALLS
+    sent = Counter(pool.send(FAST) for _ in range(8 * batch))
     assert len(sent) == 8
-    assert max(sent.values()) <= 3 * 64
+    assert max(sent.values()) <= 3 * batch
+
+
+@pytest.mark.parametrize("processes", [2, 16, 64])
+def test_batches_go_to_the_processes_that_became_idle_last(processes: int) -> None:
+    pool = Pool(processes)
+    pool.learn_fast()
+    sent: Counter[Any] = Counter()
+    for _ in range(8):  # a batch each, all of which is answered before the next
+        sessions = Counter(pool.send(FAST) for _ in range(process_choice._BATCH_CALLS))
+        sent += sessions
+        for session, calls in sessions.items():
+            assert session is not None
+            pool.reply(session, calls, FAST)
+    assert len(sent) <= 2
 
 
 def test_a_method_is_taken_for_slow_until_it_has_shown_otherwise() -> None:
