@@ -189,22 +189,26 @@ class NodeProcess:
         return not self._is_lost
 
     def _start_relays(self, child: Child, streams: Sequence[socket.socket]) -> Sequence[Relay]:
+        # With TLS, the streams lead to a thread that encrypts.
+        is_tcp = streams[0].family != socket.AF_UNIX
         stdin, stdout, stderr = (stream.detach() for stream in streams)
         # The relays own the file descriptors from now on.
         pipes = child.stdin, child.stdout, child.stderr
         child.stdin = child.stdout = child.stderr = -1
         return (
-            Relay(self._poller, stdin, pipes[0]),
+            Relay(self._poller, stdin, pipes[0], socket.socket(fileno=stdin) if is_tcp else None),
             Relay(self._poller, pipes[1], stdout),
             Relay(self._poller, pipes[2], stderr),
         )
 
     def _watch(self, silence: float) -> None:
         """Relay until the child has exited or the host is lost."""
-        next_heartbeat = time.monotonic() + HEARTBEAT_SECONDS
+        wait, monotonic = self._poller.wait, time.monotonic
+        now = monotonic()
+        next_heartbeat = now + HEARTBEAT_SECONDS
         while not self._is_lost and not self._has_exited:
-            self._poller.wait(max(0.0, next_heartbeat - time.monotonic()))
-            now = time.monotonic()
+            wait(next_heartbeat - now)
+            now = monotonic()
             if now >= next_heartbeat:
                 next_heartbeat = now + HEARTBEAT_SECONDS
                 self._send(HEARTBEAT)

@@ -3,10 +3,16 @@
 One of the two is a pipe, so the kernel moves the bytes (`splice`) and they are not copied into this
 process. While the target is full, the source is not read, so that the program that writes to the
 source blocks in turn.
+
+**Acknowledgements.** On a TCP connection that only receives, the kernel acknowledges each small
+message as soon as it is read. That costs as much as a message. A relay from a connection asks for
+delayed acknowledgements, of which half as many are sent; the kernel itself delays them on a
+connection that also sends.
 """
 
 import os
 import select
+import socket
 from os import splice
 
 from exthost.cluster.poller import Poller
@@ -16,14 +22,30 @@ __all__ = ["Relay"]
 # The most bytes of one move: the size of the pipes and of the socket buffers that are used here.
 _MOVE_BYTES = 256 * 1024
 
+_NONBLOCK = os.SPLICE_F_NONBLOCK
+
+# After this many moves a relay asks again for delayed acknowledgements: 40 ms after the first one
+# that it has delayed, the kernel returns to immediate ones.
+_MOVES_PER_REQUEST = 64
+
 
 class Relay:
     """Moves bytes in one direction. It has ended (`has_ended`), with both file descriptors closed,
-    at the end of the source or when the target is closed."""
+    at the end of the source or when the target is closed.
 
-    __slots__ = ("_poller", "_source", "_target", "_waits_for_target", "has_ended")
+    `connection` is the source as a socket, if it is a TCP connection; the relay closes it, too.
+    """
 
-    def __init__(self, poller: Poller, source: int, target: int) -> None:
+    __slots__ = (
+        "_connection", "_moves_left", "_poller", "_source", "_target", "_waits_for_target",
+        "has_ended",
+    )  # fmt: skip
+
+    def __init__(
+        self, poller: Poller, source: int, target: int, connection: socket.socket | None = None
+    ) -> None:
+        self._connection = connection
+        self._moves_left = _MOVES_PER_REQUEST
         os.set_blocking(source, False)
         os.set_blocking(target, False)
         self._poller = poller
@@ -50,7 +72,7 @@ class Relay:
         if self.has_ended:
             return False
         try:
-            if not splice(self._source, self._target, _MOVE_BYTES, flags=os.SPLICE_F_NONBLOCK):
+            if not splice(self._source, self._target, _MOVE_BYTES, None, None, _NONBLOCK):
                 self.close()
                 return False
         except BlockingIOError:
@@ -65,7 +87,13 @@ class Relay:
             self.close()
             return False
         else:
-            self._wait_for_source()
+            if self._waits_for_target:
+                self._wait_for_source()
+            if self._connection is not None:
+                self._moves_left -= 1
+                if not self._moves_left:
+                    self._moves_left = _MOVES_PER_REQUEST
+                    self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
         return True
 
     def drain(self) -> bool:
@@ -84,6 +112,8 @@ class Relay:
         if not self.has_ended:
             self.has_ended = True
             self._poller.forget(self._target if self._waits_for_target else self._source)
+            if self._connection is not None:
+                self._connection.detach()  # the source, which is closed here
             os.close(self._source)
             os.close(self._target)
 
