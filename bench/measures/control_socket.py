@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench import cores, subject
-from bench.measures.calls import BLOCK_CALLS, Measure, one_by_one
+from bench.measures.calls import BLOCK_CALLS, MORE_ROUNDS, Measure, one_by_one
 from bench.measures.tools import child, entry, tool_call
 from bench.rounds import duration, ratios, read_values, take_turns_async
 from bench.row import Reading, Setting
@@ -33,7 +33,7 @@ def one_call(*, uvloop: bool = False) -> Measure:
             # block: the extension of the running host has the core of its client.
             note = cores.pin(cores.apart(), cores.children_of(attached.pid))
             blocks = {"in process": one_by_one(near), "attached": one_by_one(far)}
-            took = await take_turns_async(blocks, setting.rounds, BLOCK_CALLS)
+            took = await take_turns_async(blocks, MORE_ROUNDS * setting.rounds, BLOCK_CALLS)
         absolute = tuple((name, duration(took[name])) for name in took)
         return read_values(ratios(took["attached"], took["in process"]), absolute, note)
 

@@ -105,7 +105,7 @@ def pool(size: int) -> Measure:
             await subject.processes(many, size)
             blocks = {"many": _in_flight(many), "one": _in_flight(one)}
             calls = IN_FLIGHT * BLOCK_CALLS // 10
-            took = await take_turns_async(blocks, setting.few, calls)
+            took = await take_turns_async(blocks, setting.rounds, calls)
         absolute = ((f"pool of {size}", duration(took["many"])), ("one", duration(took["one"])))
         return read_values(ratios(took["one"], took["many"]), absolute)
 
