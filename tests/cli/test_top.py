@@ -168,13 +168,15 @@ def is_raw(fd: int) -> bool:
     return not local_modes & (termios.ICANON | termios.ISIG | termios.ECHO)
 
 
-@pytest.mark.parametrize(("how", "code"), [("q", 0), ("key", 130), ("signal", 130)])
+@pytest.mark.parametrize(
+    ("how", "code"), [("q", 0), ("key", 130), ("SIGINT", 130), ("SIGTERM", 143)]
+)
 def test_however_it_is_left_the_terminal_is_as_before(how: str, code: int, folder: Path) -> None:
     with terminal(folder, EXTHOST, "top", COLUMNS="80", LINES="24") as screen:
         screen.until("3 extensions")
         assert is_raw(screen.fd)
-        if how == "signal":
-            os.kill(screen.pid, signal.SIGINT)
+        if how.startswith("SIG"):
+            os.kill(screen.pid, signal.Signals[how])
         else:
             screen.press(b"q" if how == "q" else b"\x03")
         assert screen.end() == code

@@ -24,6 +24,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     log_handler          prints the warnings that the host logs
     nonblocking_writer   writes to stdout and stderr without blocking the event loop
     colour               colours text for a terminal; key_reader: reads single keys from it
+    text_width           the columns that a text takes on a terminal
     source_watch         `dev`: finds the source files that have changed
     optional_import      imports modules that need packages of an optional extra
     config_edit          `add`, `remove`, `mcp import`; toggle_verbs: `enable`, `disable`;

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from exthost.cli.colour import paint
+from exthost.cli.text_width import pad, text_width, truncate
 from exthost.errors import ExthostError, UsageError
 from exthost.errors import escape_controls as escape_controls
 from exthost.errors import escape_message as escape_message
@@ -221,12 +222,12 @@ def show_table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> None
         return
     lines = [tuple(map(one_line, line)) for line in (header, *rows)]
     terminal_width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    widths = [max(len(line[column]) for line in lines) for column in range(len(header) - 1)]
+    widths = [max(text_width(line[column]) for line in lines) for column in range(len(header) - 1)]
     for line in lines:
-        cells = [cell.ljust(width) for cell, width in zip(line, [*widths, 0], strict=True)]
+        cells = [pad(cell, width) for cell, width in zip(line, [*widths, 0], strict=True)]
         text_line = "  ".join(cells).rstrip()
-        if terminal_width is not None and sum(widths) + 20 < terminal_width < len(text_line):
-            text_line = text_line[: terminal_width - 1] + "…"
+        if terminal_width is not None and sum(widths) + 20 < terminal_width:
+            text_line = truncate(text_line, terminal_width)
         sys.stdout.write(text_line + "\n")
 
 

@@ -3,12 +3,13 @@
 import os
 import select
 import shutil
+import signal
 import sys
 import termios
 import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Self
+from typing import NoReturn, Self
 
 __all__ = ["Terminal", "split_keys"]
 
@@ -26,15 +27,20 @@ _KEY_NAMES = {
 }  # fmt: skip
 
 
+def _exit(number: int, _: object) -> NoReturn:
+    raise SystemExit(128 + number)  # the exit code that a shell reports for a signal
+
+
 class Terminal:
-    """The terminal of this process. It shows the screen, and is in raw mode, within a `with`
-    block."""
+    """The terminal of this process. It shows the screen, and is in raw mode, within a `with` block.
+    SIGTERM ends the block by SystemExit, so that the terminal is restored."""
 
     def __init__(self) -> None:
         self._in_fd, self._out_fd = sys.stdin.fileno(), sys.stdout.fileno()
         self._saved_mode = termios.tcgetattr(self._in_fd)
 
     def __enter__(self) -> Self:
+        self._sigterm_handler = signal.signal(signal.SIGTERM, _exit)
         tty.setraw(self._in_fd, termios.TCSANOW)
         self._write(_ENTER_SCREEN)
         return self
@@ -42,6 +48,7 @@ class Terminal:
     def __exit__(self, *_: object) -> None:
         self._write(_LEAVE_SCREEN)
         termios.tcsetattr(self._in_fd, termios.TCSANOW, self._saved_mode)
+        signal.signal(signal.SIGTERM, self._sigterm_handler)
 
     @contextmanager
     def suspended(self) -> Iterator[None]:

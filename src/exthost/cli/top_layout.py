@@ -7,6 +7,7 @@ is cut at the right margin; `top` shows the whole error of the selected extensio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from exthost.cli.text_width import pad, text_width, truncate
 from exthost.errors import escape_controls
 
 __all__ = ["HEADER", "ArrangedTable", "arrange", "order_rows", "table_lines"]
@@ -66,7 +67,7 @@ def arrange(
     # The selected row is in the middle, except near the beginning and the end of the table.
     first_row = max(0, min(selected - row_count // 2, len(body) - row_count))
     count_below = len(body) - first_row - row_count
-    hidden_rows_line = _truncate(f"… {first_row} above, {count_below} below", width)
+    hidden_rows_line = truncate(f"… {first_row} above, {count_below} below", width)
     lines = [header, *body[first_row : first_row + row_count], hidden_rows_line]
     return ArrangedTable(
         lines, selected - first_row + 1, tuple(rows[first_row : first_row + row_count])
@@ -76,7 +77,7 @@ def arrange(
 def table_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     """Return the header and one line for each row."""
     fixed_width = sum(column_width + 1 for _, column_width, _ in COLUMNS)
-    longest_id = max((len(str(row["id"])) for row in rows), default=_MIN_ID_WIDTH)
+    longest_id = max((text_width(str(row["id"])) for row in rows), default=_MIN_ID_WIDTH)
     id_width = max(
         _MIN_ID_WIDTH, min(longest_id, _MAX_ID_WIDTH, width - fixed_width - _MIN_ERROR_WIDTH - 1)
     )
@@ -86,15 +87,11 @@ def table_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
 
 def _format_line(cells: Sequence[str], id_width: int, width: int) -> str:
     id, *middle, error = cells
-    columns = [_truncate(id, id_width).ljust(id_width)]
+    columns = [pad(truncate(id, id_width), id_width)]
     for text, (_, column_width, is_number) in zip(middle, COLUMNS, strict=True):
-        cell = _truncate(text, column_width)
+        cell = truncate(text, column_width)
         columns.append(cell.rjust(column_width) if is_number else cell.ljust(column_width))
-    return _truncate(" ".join([*columns, error]).rstrip(), width)
-
-
-def _truncate(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
+    return truncate(" ".join([*columns, error]).rstrip(), width)
 
 
 def row_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
