@@ -10,9 +10,10 @@ shows as a traceback of where it hangs.
 `@pytest.mark.more` is for a test that needs a toolchain, another project's program or another user:
 `make test` leaves it to `make test-more`, and says so. Skipped tests are listed with their reasons.
 
-`@pytest.mark.sampled` is for a table of rows that each start a process: `make test` runs a third of
-them, another third with each commit, and `make test-more` the rest. A test on both loops runs each
-row on one of them, chosen in the same way. The seed is that of the trials (`faults/trials.py`).
+`@pytest.mark.sampled` is for a table of rows that each start a process: `make test` runs a quarter
+of them, another quarter with each commit, and `make test-more` the rest. A test on both loops runs
+each row on one of them, chosen in the same way. The seed is that of the trials
+(`faults/trials.py`).
 """
 
 import asyncio
@@ -82,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "both_loops: run on asyncio's loop and on uvloop's")
     config.addinivalue_line("markers", "trial: a trial of SECURITY.md, counted in the summary")
     config.addinivalue_line("markers", "more: `make test` leaves it to `make test-more`")
-    config.addinivalue_line("markers", "sampled: `make test` runs a third of its rows")
+    config.addinivalue_line("markers", "sampled: `make test` runs a quarter of its rows")
     # Workers are started later, and inherit it: all of them take the same sample.
     os.environ.setdefault(SAMPLE_VARIABLE, default_seed())
 

@@ -1,7 +1,7 @@
 """Which rows of a parametrized test `make test` runs, where each row starts processes of its own.
 
-`@pytest.mark.sampled` asks for a share of them, a third unless it says another; a test that runs on
-both event loops runs each row on one. The rows are chosen by a seed, the same for the same seed.
+`@pytest.mark.sampled` asks for a share of them, a quarter unless it says another; a test that runs
+on both event loops runs each row on one. The rows are chosen by a seed, the same for the same seed.
 """
 
 import math
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-SHARE = 1 / 3
+SHARE = 1 / 4
 
 
 def unsampled_items(items: Sequence[pytest.Item], seed: str) -> Iterator[pytest.Item]:

@@ -45,8 +45,9 @@ def unpack(shown: list[Block], folder: Path) -> None:
 
 def environment(*first: Path) -> dict[str, str]:
     """Return the environment of the tests with these folders and the installed programs first on
-    PATH."""
-    return os.environ | {"PATH": os.pathsep.join([*map(str, first), str(BIN), os.environ["PATH"]])}
+    PATH, and without options for a pytest that a page runs."""
+    path = os.pathsep.join([*map(str, first), str(BIN), os.environ["PATH"]])
+    return os.environ | {"PATH": path, "PYTEST_ADDOPTS": ""}
 
 
 def run(command: str, folder: Path, *first: Path) -> subprocess.CompletedProcess[str]:
