@@ -6,6 +6,7 @@ In reading order:
     host_settings          the keyword arguments of the host
     extension_set          the extensions by their ids: adds, replaces, removes and ends them
     extension_factory      creates an extension from its spec
+    reported_names         refuses a second extension that reports the same name
     config_reload          loads the extensions that the config lists, and applies its changes
     start_diagnostics      why extensions did not start
     registry               finds tools by their names

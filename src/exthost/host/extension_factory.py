@@ -8,16 +8,17 @@ the dialect reports the same name.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from exthost.cluster.engines import Engines
 from exthost.dialects import find
-from exthost.errors import HandshakeFailed, Refused
+from exthost.errors import Refused
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.host.api.host_api import HostApi
+from exthost.host.reported_names import ReportedNames
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.shared_folders import find_conflict
-from exthost.offer import Offer
 from exthost.process.child import Child
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
@@ -61,6 +62,7 @@ class ExtensionFactory:
         self._shared = shared
         self._on_change = on_change
         self._all_extensions = all_extensions
+        self._names = ReportedNames(all_extensions)
         self._traffic = traffic
         self._engines = engines
         # Returns additional handlers for an extension. `handlers` takes precedence over them.
@@ -82,7 +84,7 @@ class ExtensionFactory:
             on_change=self._on_change,
             find_refusal=lambda: self._find_conflict(spec),
             session_handlers=self._api.handlers_for(spec, dialect),
-            check_offer=self._make_name_check(spec) if dialect.traits.unique_name else None,
+            check_offer=partial(self._names.accept, spec) if dialect.traits.unique_name else None,
             shared=self._shared,
             replaces=replaces,
             traffic=self._traffic,
@@ -105,20 +107,3 @@ class ExtensionFactory:
             if extension.state != "refused":
                 not_refused.append(extension.spec)
         return find_name_conflict(spec, not_refused) or find_conflict(spec, earlier, not_refused)
-
-    def _make_name_check(self, spec: Spec) -> Callable[[Offer], None]:
-        """Return a function that raises HandshakeFailed if another extension of the dialect reports
-        the same name."""
-
-        def check(offer: Offer) -> None:
-            for other in self._all_extensions():
-                is_same = other.spec.dialect == spec.dialect and other.offer.name == offer.name
-                if is_same and other.serves and other.id != spec.id:
-                    raise HandshakeFailed(
-                        "X0524",
-                        f"it calls itself {offer.name}, and so does {other.id}",
-                        extension=spec.id,
-                        help="disable one of the two: calls are routed by that name",
-                    )
-
-        return check
