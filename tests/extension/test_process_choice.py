@@ -8,6 +8,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -19,6 +20,7 @@ from exthost.errors import CallFailed, CallTimeout
 from exthost.extension import process_choice
 from exthost.extension.extension import Extension
 from exthost.extension.process_choice import ProcessChoice
+from exthost.session.call import Call
 from exthost.session.session import Session
 from tests.extensions.driving import failing, plain, until
 
@@ -89,10 +91,23 @@ class Pool:
         return session
 
     def reply(
-        self, session: FakeSession, count: int = 1, method: str = SLOW, seconds: float = 0.0
+        self,
+        session: FakeSession,
+        count: int = 1,
+        method: str = SLOW,
+        seconds: float = 0.0,
+        *,
+        waited: float | None = None,
     ) -> None:
+        """Let one read bring replies to calls of which the first was made `seconds` ago, and the
+        last `waited` seconds ago."""
         session.pending.calls -= count
-        self.choice.record_replies(cast("Session", session), method, count, seconds)
+        now = 1000.0
+        times = now - seconds, now - (seconds if waited is None else waited)
+        first, last = (
+            SimpleNamespace(session=session, method=method, started_at=at) for at in times
+        )
+        self.choice.record_replies(cast("Call", first), cast("Call", last), count, now)
 
     def remove(self, session: FakeSession) -> None:
         self.sessions.remove(cast("Session", session))
@@ -237,6 +252,43 @@ def test_batches_go_to_the_processes_that_became_idle_last(processes: int) -> No
             assert session is not None
             pool.reply(session, calls, FAST)
     assert len(sent) <= 2
+
+
+def test_a_process_that_keeps_up_gets_all_calls_of_a_fast_method() -> None:
+    """The host took longer to send a hundred calls than it then waited for their replies."""
+    pool = Pool(8)
+    pool.learn_fast()
+    sent: Counter[Any] = Counter()
+    for _ in range(100):
+        sessions = Counter(pool.send(FAST) for _ in range(100))
+        sent += sessions
+        for session, calls in sessions.items():
+            assert session is not None
+            pool.reply(session, calls, FAST, seconds=0.001, waited=0.0002)
+    assert len(sent) <= 2, "the end of the batch that was learnt with, and one that does not end"
+
+
+@pytest.mark.parametrize("group", [10, 50, 100])
+def test_a_process_that_does_not_keep_up_shares_its_calls_with_others(group: int) -> None:
+    """It answers several calls at once, but later than the host sends them: with 100 in flight
+    two processes work."""
+    pool = Pool(8)
+    pool.learn_fast()
+    in_flight: list[FakeSession] = []
+    sent: Counter[Any] = Counter()
+    for _ in range(100):
+        while len(in_flight) < 100:
+            session = pool.send(FAST)
+            assert session is not None
+            in_flight.append(session)
+            sent[session] += 1
+        oldest = in_flight[0]
+        count = min(group, in_flight.count(oldest))
+        pool.reply(oldest, count, FAST, seconds=0.004, waited=0.003)
+        for _ in range(count):
+            in_flight.remove(oldest)
+    assert len(sent) >= 2
+    assert max(sent.values()) < 0.7 * sum(sent.values())
 
 
 def test_a_method_is_taken_for_slow_until_it_has_shown_otherwise() -> None:

@@ -303,9 +303,8 @@ class CallQueue:
     def complete(self, completions: Completions) -> None:
         """End these calls with the values of their replies, which came in one read."""
         if self._choice is not None and self.sessions:
-            call = completions[0][0]
-            seconds = self.now() - call.started_at
-            self._choice.record_replies(call.session, call.method, len(completions), seconds)
+            first, last = completions[0][0], completions[-1][0]
+            self._choice.record_replies(first, last, len(completions), self.now())
         self.outcomes.complete(completions)
         if self.waiting:
             self.pump()
