@@ -173,7 +173,7 @@ class NodeProcess:
         child.start_watchdog(self._call_soon)
         self._last_message = time.monotonic()
         self._send(encode({"started": child.pid}))
-        self._watch(order.silence)
+        self._watch(order.silence, relays[0])
         self._poller.forget(child.exit_fd)
         if self._is_lost:
             self._end(child)
@@ -189,21 +189,20 @@ class NodeProcess:
         return not self._is_lost
 
     def _start_relays(self, child: Child, streams: Sequence[socket.socket]) -> Sequence[Relay]:
-        # With TLS, the streams lead to a thread that encrypts.
-        is_tcp = streams[0].family != socket.AF_UNIX
         stdin, stdout, stderr = (stream.detach() for stream in streams)
         # The relays own the file descriptors from now on.
         pipes = child.stdin, child.stdout, child.stderr
         child.stdin = child.stdout = child.stderr = -1
         return (
-            Relay(self._poller, stdin, pipes[0], socket.socket(fileno=stdin) if is_tcp else None),
+            Relay(self._poller, stdin, pipes[0]),
             Relay(self._poller, pipes[1], stdout),
             Relay(self._poller, pipes[2], stderr),
         )
 
-    def _watch(self, silence: float) -> None:
+    def _watch(self, silence: float, stdin: Relay) -> None:
         """Relay until the child has exited or the host is lost."""
         wait, monotonic = self._poller.wait, time.monotonic
+        stdin.delay_acknowledgements()
         now = monotonic()
         next_heartbeat = now + HEARTBEAT_SECONDS
         while not self._is_lost and not self._has_exited:
@@ -212,6 +211,7 @@ class NodeProcess:
             if now >= next_heartbeat:
                 next_heartbeat = now + HEARTBEAT_SECONDS
                 self._send(HEARTBEAT)
+                stdin.delay_acknowledgements()
                 self._is_lost = self._is_lost or now - self._last_message > silence
 
     def _finish_outputs(self, outputs: Sequence[Relay]) -> None:

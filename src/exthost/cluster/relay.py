@@ -3,18 +3,13 @@
 One of the two is a pipe, so the kernel moves the bytes (`splice`) and they are not copied into this
 process. While the target is full, the source is not read, so that the program that writes to the
 source blocks in turn.
-
-**Acknowledgements.** On a TCP connection that only receives, the kernel acknowledges each small
-message as soon as it is read. That costs as much as a message. A relay from a connection asks for
-delayed acknowledgements, of which half as many are sent; the kernel itself delays them on a
-connection that also sends.
 """
 
 import os
 import select
-import socket
 from os import splice
 
+from exthost.cluster.acknowledgements import delay_acknowledgements
 from exthost.cluster.poller import Poller
 
 __all__ = ["Relay"]
@@ -24,28 +19,14 @@ _MOVE_BYTES = 256 * 1024
 
 _NONBLOCK = os.SPLICE_F_NONBLOCK
 
-# After this many moves a relay asks again for delayed acknowledgements: 40 ms after the first one
-# that it has delayed, the kernel returns to immediate ones.
-_MOVES_PER_REQUEST = 64
-
 
 class Relay:
     """Moves bytes in one direction. It has ended (`has_ended`), with both file descriptors closed,
-    at the end of the source or when the target is closed.
+    at the end of the source or when the target is closed."""
 
-    `connection` is the source as a socket, if it is a TCP connection; the relay closes it, too.
-    """
+    __slots__ = ("_poller", "_source", "_target", "_waits_for_target", "has_ended")
 
-    __slots__ = (
-        "_connection", "_moves_left", "_poller", "_source", "_target", "_waits_for_target",
-        "has_ended",
-    )  # fmt: skip
-
-    def __init__(
-        self, poller: Poller, source: int, target: int, connection: socket.socket | None = None
-    ) -> None:
-        self._connection = connection
-        self._moves_left = _MOVES_PER_REQUEST
+    def __init__(self, poller: Poller, source: int, target: int) -> None:
         os.set_blocking(source, False)
         os.set_blocking(target, False)
         self._poller = poller
@@ -89,12 +70,12 @@ class Relay:
         else:
             if self._waits_for_target:
                 self._wait_for_source()
-            if self._connection is not None:
-                self._moves_left -= 1
-                if not self._moves_left:
-                    self._moves_left = _MOVES_PER_REQUEST
-                    self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
         return True
+
+    def delay_acknowledgements(self) -> None:
+        """Delay the acknowledgements of the source, which must be a connection."""
+        if not self.has_ended:
+            delay_acknowledgements(self._source)
 
     def drain(self) -> bool:
         """Move until the source has no more bytes for now. Return False if the target is full, True
@@ -112,8 +93,6 @@ class Relay:
         if not self.has_ended:
             self.has_ended = True
             self._poller.forget(self._target if self._waits_for_target else self._source)
-            if self._connection is not None:
-                self._connection.detach()  # the source, which is closed here
             os.close(self._source)
             os.close(self._target)
 

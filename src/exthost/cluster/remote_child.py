@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from exthost.cluster.acknowledgements import delay_acknowledgements
 from exthost.cluster.messages import (
     HEARTBEAT,
     HEARTBEAT_SECONDS,
@@ -84,6 +85,7 @@ class RemoteChild:
         self._on_node_draining: Callable[[], None] | None = None
         self.is_node_draining = False
         disown_in_copies(self)
+        delay_acknowledgements(self.stdout)
         self._loop.add_reader(control, self._on_control_data)
         self._heartbeat_timer = self._loop.call_later(HEARTBEAT_SECONDS, self._heartbeat)
         self._handle(messages)
@@ -160,6 +162,8 @@ class RemoteChild:
             self._lose(f"node {self.node} has not answered for {quiet:.1f} s")
             return
         self._send(HEARTBEAT)
+        if self.stdout != _CLOSED:
+            delay_acknowledgements(self.stdout)
         self._heartbeat_timer = self._loop.call_later(HEARTBEAT_SECONDS, self._heartbeat)
 
     def _send(self, line: bytes) -> None:

@@ -1,0 +1,22 @@
+"""Lets the kernel delay the acknowledgements of a TCP connection that only receives.
+
+The kernel acknowledges each small message on such a connection as soon as it is read, which costs
+as much as a message. (It delays acknowledgements by itself on a connection that also sends.)
+Delayed, there is one for two messages, and a call of a process on a node takes a tenth less time.
+"""
+
+import socket
+
+__all__ = ["delay_acknowledgements"]
+
+
+def delay_acknowledgements(fd: int) -> None:
+    """Delay the acknowledgements of this connection. To be repeated: when the connection has been
+    quiet for 40 ms, the kernel returns to immediate ones."""
+    connection = socket.socket(fileno=fd)
+    try:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+    except OSError:
+        pass  # with TLS this is no TCP connection: it leads to the thread that encrypts
+    finally:
+        connection.detach()

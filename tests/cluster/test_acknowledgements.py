@@ -1,0 +1,54 @@
+"""Connections that only receive have their acknowledgements delayed, and stay usable."""
+
+import os
+import socket
+
+from exthost.cluster.acknowledgements import delay_acknowledgements
+from exthost.cluster.poller import Poller
+from exthost.cluster.relay import Relay
+
+
+def connected() -> tuple[socket.socket, socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near = socket.create_connection(server.getsockname(), timeout=10)
+        far, _ = server.accept()
+    return near, far
+
+
+def is_immediate(connection: socket.socket) -> bool:
+    return bool(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
+
+
+def test_a_connection_is_told_to_delay_them() -> None:
+    near, far = connected()
+    with near, far:
+        assert is_immediate(near)
+        delay_acknowledgements(near.fileno())
+        assert not is_immediate(near)
+        far.sendall(b"still open")
+        assert near.recv(100) == b"still open"
+
+
+def test_what_leads_to_the_encryption_is_left_as_it_is() -> None:
+    near, far = socket.socketpair()
+    with near, far:
+        delay_acknowledgements(near.fileno())
+        far.sendall(b"still open")
+        assert near.recv(100) == b"still open"
+
+
+def test_a_relay_that_has_ended_touches_no_connection_that_has_its_old_number() -> None:
+    near, far = connected()
+    read_end, write_end = os.pipe()
+    poller = Poller()
+    relay = Relay(poller, number := near.detach(), write_end)
+    relay.close()
+    other, another = connected()
+    os.dup2(other.fileno(), number)  # as if it had been opened next
+    relay.delay_acknowledgements()
+    assert is_immediate(other)
+    for connection in (far, other, another):
+        connection.close()
+    for fd in {number, read_end}:
+        os.close(fd)
+    poller.close()
