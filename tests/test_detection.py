@@ -52,7 +52,7 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> float:
     return seconds
 
 
-@pytest.mark.sampled
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("dialect", "command"),
     [
@@ -95,6 +95,7 @@ async def test_one_that_starts_slowly_is_found_by_its_first_process(
         await detected.__aexit__()
 
 
+@pytest.mark.more
 async def test_one_that_reads_and_is_silent_is_given_up(short_patience: float) -> None:
     with pytest.raises(HandshakeFailed) as caught:
         async with exthost.connect(python(DEAF)):
@@ -104,6 +105,7 @@ async def test_one_that_reads_and_is_silent_is_given_up(short_patience: float) -
     assert "does it flush stdout" in caught.value.help
 
 
+@pytest.mark.more
 async def test_what_a_silent_one_wrote_to_stderr_is_the_evidence(short_patience: float) -> None:
     complaint = "import sys\nprint('DEMO_KEY is not set', file=sys.stderr, flush=True)\n"
     with pytest.raises(HandshakeFailed) as caught:

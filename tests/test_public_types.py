@@ -137,9 +137,8 @@ def pyright_errors(folder: Path) -> Errors:
     }
 
 
-@pytest.mark.parametrize(
-    "check", [mypy_errors, pytest.param(pyright_errors, marks=pytest.mark.more)]
-)
+@pytest.mark.more
+@pytest.mark.parametrize("check", [mypy_errors, pyright_errors])
 def test_each_misspelt_name_and_setting_is_an_error_and_nothing_else_is(
     check: Callable[[Path], Errors], tmp_path: Path
 ) -> None:

@@ -246,6 +246,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.more
 async def test_a_process_that_is_left_is_ended_by_the_check(tmp_path: Path) -> None:
     report = await check("quiet-orphan", "morphir", tmp_path, seconds=60)
     [finding] = report.faults

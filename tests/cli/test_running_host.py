@@ -160,6 +160,7 @@ def test_a_second_host_of_the_same_config_is_refused_and_starts_nothing(shared: 
     assert [one["pids"] for one in before] == [one["pids"] for one in after]
 
 
+@pytest.mark.more
 def test_a_second_host_is_refused_before_it_opens_or_announces_a_service(shared: Shared) -> None:
     folder, host = shared
     with socket.create_server(("127.0.0.1", 0)) as busy:
@@ -281,6 +282,7 @@ def wait_for_room(folder: Path) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.more
 def test_a_host_that_does_not_answer_is_not_waited_for_in_vain(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:

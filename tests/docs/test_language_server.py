@@ -148,6 +148,7 @@ async def test_many_calls_at_once() -> None:
         assert [one.data for one in results] == [f"the word word{n}" for n in range(50)]
 
 
+@pytest.mark.more
 async def test_the_dialect_is_found_without_its_name() -> None:
     assert NAME not in find.BUILT_IN
     async with exthost.connect(SERVER) as ext:

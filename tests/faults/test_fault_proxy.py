@@ -15,6 +15,7 @@ from tests.faults.recordings import length, recorded, replay
 from tests.faults.trials import Trials
 
 
+@pytest.mark.sampled(1 / 2)
 @pytest.mark.parametrize("half", [0, 1])
 @pytest.mark.parametrize("name", PEERS)
 async def test_a_fault_at_any_byte_ends_every_call(name: str, half: int, folder: Path) -> None:

@@ -98,6 +98,7 @@ async def test_a_flood_of_noise_does_not_hold_the_loop(name: str, folder: Path) 
     await trials.run(at_once=1)
 
 
+@pytest.mark.more
 async def test_questions_without_end_cost_no_more_than_the_answers_we_keep(folder: Path) -> None:
     """It asks as fast as it can and reads none of what it is told: our answers must not pile up."""
 

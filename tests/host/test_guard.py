@@ -97,6 +97,7 @@ def test_no_blocking_call_passes_a_guard_that_is_killed_again_and_again(
     killed.settle(times)
 
 
+@pytest.mark.more
 @shows("hooks-guard-01")
 @few_and_many
 async def test_no_call_through_the_gateway_passes_a_guard_that_is_killed_again_and_again(

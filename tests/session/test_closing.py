@@ -69,6 +69,7 @@ print("closed")
 """
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "run",
     ["asyncio.run(main())", "import uvloop\nuvloop.run(main())"],

@@ -172,6 +172,7 @@ async def test_closing_takes_the_grandchildren_of_the_group_along() -> None:
     await until(lambda: not runs(grandchild))
 
 
+@pytest.mark.more
 async def test_a_flood_on_stderr_is_read_away_and_its_end_kept() -> None:
     async with hostile() as ext:
         before = resident_bytes()
