@@ -268,6 +268,19 @@ def test_a_process_that_keeps_up_gets_all_calls_of_a_fast_method() -> None:
     assert len(sent) <= 2, "the end of the batch that was learnt with, and one that does not end"
 
 
+def test_a_process_that_was_removed_gets_no_call_however_well_it_keeps_up() -> None:
+    """It answers its last calls while the pool goes on without it."""
+    pool = Pool(2)
+    pool.learn_fast()
+    session = pool.send(FAST)
+    assert session is not None
+    for _ in range(9):
+        assert pool.send(FAST) is session
+    pool.remove(session)
+    pool.reply(session, 10, FAST, seconds=0.001, waited=0.0002)
+    assert pool.send(FAST) is pool.members[0]
+
+
 @pytest.mark.parametrize("group", [10, 50, 100])
 def test_a_process_that_does_not_keep_up_shares_its_calls_with_others(group: int) -> None:
     """It answers several calls at once, but later than the host sends them: with 100 in flight
@@ -420,6 +433,7 @@ class Choosing(RuleBasedStateMachine):
         super().__init__()
         self.pool = Pool(0, max_in_flight=3)
         self.names = 0
+        self.leaving: list[FakeSession] = []  # removed, and their calls are still answered
 
     @rule()
     @precondition(lambda self: len(self.pool.members) < 6)
@@ -432,7 +446,9 @@ class Choosing(RuleBasedStateMachine):
     @rule(data=st.data())
     @precondition(lambda self: self.pool.members)
     def remove(self, data: st.DataObject) -> None:
-        self.pool.remove(data.draw(st.sampled_from(self.pool.members)))
+        session = data.draw(st.sampled_from(self.pool.members))
+        self.pool.remove(session)
+        self.leaving.append(session)
 
     @rule(method=st.sampled_from([SLOW, FAST]))
     def send(self, method: str) -> None:
@@ -446,13 +462,21 @@ class Choosing(RuleBasedStateMachine):
         if is_slow and 0 in loads.values():
             assert loads[chosen] == 0, "a slow call was queued though a process is idle"
 
-    @rule(data=st.data(), method=st.sampled_from([SLOW, FAST]), late=st.booleans())
-    def reply(self, data: st.DataObject, method: str, late: bool) -> None:
-        busy = [member for member in self.pool.members if member.pending.calls]
+    @rule(
+        data=st.data(),
+        method=st.sampled_from([SLOW, FAST]),
+        late=st.booleans(),
+        keeps_up=st.booleans(),
+    )
+    def reply(self, data: st.DataObject, method: str, late: bool, keeps_up: bool) -> None:
+        members = [*self.pool.members, *self.leaving]
+        busy = [member for member in members if member.pending.calls]
         if busy:
             session = data.draw(st.sampled_from(busy))
             count = data.draw(st.integers(1, session.pending.calls))
-            self.pool.reply(session, count, method, 1.0 if late else 0.0)
+            seconds = 1.0 if late else 0.001
+            waited = 0.0 if keeps_up else seconds
+            self.pool.reply(session, count, method, seconds, waited=waited)
 
     @rule(data=st.data())
     def fail(self, data: st.DataObject) -> None:

@@ -68,8 +68,8 @@ class ProcessChoice:
         self._idle: OrderedDict[Session, None] = OrderedDict()
         self._replies_per_read: dict[str, float] = {}
         # The batch that calls are added to: its process, the method of its calls, and how many more
-        # calls it may have; 0 if there is no batch.
-        self._batch_session: Session
+        # calls it may have; None and 0 if there is no batch.
+        self._batch_session: Session | None = None
         self._batch_method = ""
         self._batch_calls_left = 0
 
@@ -79,19 +79,19 @@ class ProcessChoice:
 
     def remove(self, session: Session) -> None:
         self._members.discard(session)
-        self._batch_calls_left = 0
+        self._end_batch()
         self._idle.pop(session, None)
 
     def clear(self) -> None:
         self._members.clear()
         self._idle.clear()
-        self._batch_calls_left = 0
+        self._end_batch()
 
     def choose(self, method: str, max_in_flight: int) -> Session | None:
         """Return the process for a call of this method; None if every process is full."""
         if self._batch_calls_left and method == self._batch_method:
             session = self._batch_session
-            if len(session.pending) < max_in_flight:
+            if session is not None and len(session.pending) < max_in_flight:
                 self._batch_calls_left -= 1
                 return session
         if max_in_flight < 1:  # calls are held back
@@ -108,6 +108,9 @@ class ProcessChoice:
                 self._batch_session, self._batch_method = chosen, method
                 self._batch_calls_left = _BATCH_CALLS - 1
         return chosen
+
+    def _end_batch(self) -> None:
+        self._batch_session, self._batch_calls_left = None, 0
 
     def _take_idle(self, is_fast: bool) -> Session | None:
         """Return an idle process: for a fast method the last that became idle."""
@@ -141,7 +144,7 @@ class ProcessChoice:
         self._replies_per_read[method] = average
         if method == self._batch_method:
             if average < _FAST_REPLIES:
-                self._batch_calls_left = 0
+                self._end_batch()
             elif session is self._batch_session and 2 * seconds_of_last <= seconds:
                 self._batch_calls_left = _BATCH_CALLS  # the process keeps up
         self.record_end(session)
