@@ -18,7 +18,7 @@ In reading order:
     tls            encrypts the connections between nodes and the host
     node_listener  the listening socket of the host, to which node processes connect
     folders        copies the folder of an extension to nodes, which keep it by its digest
-    acknowledgements  has the kernel acknowledge fewer small messages
+    delayed_acks   has the kernel acknowledge fewer small messages
     remote_child   a process on another node, with the methods of a local child
     idle_nodes     node processes that are kept for the next start of their extension
     cluster        chooses nodes and starts remote children for a host

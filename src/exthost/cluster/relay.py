@@ -9,7 +9,7 @@ import os
 import select
 from os import splice
 
-from exthost.cluster.acknowledgements import delay_acknowledgements
+from exthost.cluster.delayed_acks import delay_acknowledgements
 from exthost.cluster.poller import Poller
 
 __all__ = ["Relay"]

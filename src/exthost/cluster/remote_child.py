@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from exthost.cluster.acknowledgements import delay_acknowledgements
+from exthost.cluster.delayed_acks import delay_acknowledgements
 from exthost.cluster.messages import (
     HEARTBEAT,
     HEARTBEAT_SECONDS,

@@ -11,12 +11,15 @@ __all__ = ["delay_acknowledgements"]
 
 
 def delay_acknowledgements(fd: int) -> None:
-    """Delay the acknowledgements of this connection. To be repeated: when the connection has been
-    quiet for 40 ms, the kernel returns to immediate ones."""
-    connection = socket.socket(fileno=fd)
+    """Delay the acknowledgements of this connection. To be repeated: when one has been delayed for
+    40 ms, the kernel returns to immediate ones."""
+    try:
+        connection = socket.socket(fileno=fd)
+    except OSError:
+        return  # no socket: a forked copy of the host has replaced it by /dev/null
     try:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
     except OSError:
-        pass  # with TLS this is no TCP connection: it leads to the thread that encrypts
+        pass  # no TCP connection: with TLS, it leads to the thread that encrypts
     finally:
         connection.detach()

@@ -3,7 +3,7 @@
 import os
 import socket
 
-from exthost.cluster.acknowledgements import delay_acknowledgements
+from exthost.cluster.delayed_acks import delay_acknowledgements
 from exthost.cluster.poller import Poller
 from exthost.cluster.relay import Relay
 
@@ -35,6 +35,12 @@ def test_what_leads_to_the_encryption_is_left_as_it_is() -> None:
         delay_acknowledgements(near.fileno())
         far.sendall(b"still open")
         assert near.recv(100) == b"still open"
+
+
+def test_a_descriptor_that_a_forked_copy_has_replaced_is_left_as_it_is() -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    delay_acknowledgements(null)
+    os.close(null)
 
 
 def test_a_relay_that_has_ended_touches_no_connection_that_has_its_old_number() -> None:
