@@ -211,6 +211,8 @@ class Package:
 class Spec:
     """The configuration of one extension: its origin, its command and its settings.
 
+    argv           the command or, if `source` is "wasm", the path of the module; its arguments
+    source         what is run: a program, or a WebAssembly module (see `launch.wasm`)
     origin         the file that it was read from; "" for a dict or a bare command
     is_dialect_assumed  whether its entry names no dialect, so that the default is used
     own_cwd        whether the cwd was set for this extension
@@ -240,6 +242,7 @@ class Spec:
     id: str
     argv: tuple[str, ...]
     dialect: str = DEFAULT_DIALECT
+    source: Literal["process", "wasm"] = "process"
     is_dialect_assumed: bool = field(default=False, compare=False)
     enabled: bool = True
     origin: str = ""

@@ -288,10 +288,10 @@ def test_what_an_extension_says_of_itself_cannot_steer_a_terminal(tmp_path: Path
 
 def test_one_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "exthost.toml").write_text(
-        '[[extensions]]\nname = "far"\nsource = { type = "wasm", module = "x" }\n'
+        '[[extensions]]\nname = "far"\nsource = { type = "grpc", address = "x" }\n'
     )
     error = told("inspect", "far", code=4, cwd=tmp_path)["error"]
-    assert error["code"] == "X0331" and "wasm" in error["message"]
+    assert error["code"] == "X0331" and "grpc" in error["message"]
 
 
 def test_no_config_is_told_with_what_to_do(tmp_path: Path) -> None:

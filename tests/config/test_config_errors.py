@@ -111,8 +111,8 @@ def test_a_mistake_in_an_entry_is_named_with_its_place(
 
 
 @shows("morphir-config-02")
-@pytest.mark.parametrize("kind", ["http", "grpc", "wasm", "wasmcomponent"])
-def test_sources_of_the_seed_that_are_no_process_are_refused_by_name(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["http", "grpc", "wasmcomponent"])
+def test_sources_of_the_seed_that_cannot_be_run_are_refused_by_name(kind: str) -> None:
     foreign = {"name": "far", "source": {"type": kind, "url": "http://x"}}
     document = {"extensions": [foreign, {"name": "near", "source": SOURCE}]}
     far, near = config_from_mapping(document).specs

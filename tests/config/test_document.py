@@ -316,7 +316,7 @@ def test_bytes_and_byte_order_marks_are_taken(source: str | bytes) -> None:
 
 
 def test_a_disabled_entry_may_have_a_source_that_cannot_run_here() -> None:
-    spec = entry(enabled=False, protocol="grpc", source={"type": "wasm", "path": "x"}, args=["y"])
+    spec = entry(enabled=False, protocol="grpc", source={"type": "http", "url": "x"}, args=["y"])
     assert (spec.enabled, spec.argv) == (False, ())
 
 

@@ -6,14 +6,14 @@ and `[defaults]` after the whole config has been read. The program is kept as wr
 checks whether "./x" exists, and looks for a bare name on PATH.
 
 An entry may have a type of source or a protocol that morphir knows and this host cannot run, such
-as "wasm". Then `Spec.unrunnable` has the reason: that extension is refused, and the others run. Any
+as "grpc". Then `Spec.unrunnable` has the reason: that extension is refused, and the others run. Any
 other type of source or protocol is a problem, unless the entry is disabled.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from exthost.dialects.find import DIALECT_NAMES
 from exthost.documents.entry import Entry, read_name
@@ -50,7 +50,10 @@ from exthost.spec import DEFAULT_DIALECT, Spec
 DIALECTS = DIALECT_NAMES
 
 # Types of source and protocols that a morphir config may have, and that this host cannot run.
-_FOREIGN_SOURCES = frozenset({"http", "grpc", "wasm", "wasmcomponent"})
+_FOREIGN_SOURCES = frozenset({"http", "grpc", "wasmcomponent"})
+
+# Types of source that this host runs.
+_RUN_SOURCES = frozenset({"process", "wasm"})
 
 _STDIO_ONLY_HELP = (
     "exthost runs child processes over stdin and stdout; disable the entry or wrap it"
@@ -61,7 +64,8 @@ _STDIO_ONLY_HELP = (
 class _Source:
     """The source of an entry.
 
-    argv               the program and its arguments
+    argv               the program or module, and its arguments
+    type               "process" or "wasm"
     env                environment variables
     has_args           whether the source sets `args`
     unrunnable_reason  the reason why this host cannot run the source, "" if it can
@@ -70,6 +74,7 @@ class _Source:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     has_args: bool
+    type: Literal["process", "wasm"] = "process"
     unrunnable_reason: str = ""
 
 
@@ -107,7 +112,8 @@ def read_entry(
         place.at("source").at("type").add_problem(
             UNSUPPORTED_SOURCE, source.unrunnable_reason, _STDIO_ONLY_HELP
         )
-    if read.get("protocol") and enabled and not _is_foreign_source(value["protocol"]):
+    is_known_protocol = value.get("protocol") in (*_FOREIGN_SOURCES, "wasm")
+    if read.get("protocol") and enabled and not is_known_protocol:
         place.at("protocol").add_problem(UNSUPPORTED_SOURCE, read["protocol"], _STDIO_ONLY_HELP)
     if source.has_args and "args" in value:
         place.at("args").add_problem(
@@ -123,7 +129,8 @@ def read_entry(
     dialect = read.get("dialect") or (DEFAULT_DIALECT if "dialect" not in value else "")
     base_spec = Spec(
         id=read.get("name") or "",
-        argv=source.argv[:1],
+        argv=_resolve_module(source, folder),
+        source=source.type,
         dialect=dialect,
         is_dialect_assumed="dialect" not in value,
         enabled=enabled,
@@ -133,6 +140,14 @@ def read_entry(
         unrunnable=source.unrunnable_reason or read.get("protocol") or "",
     )
     return Entry(base_spec, own_settings, place)
+
+
+def _resolve_module(source: _Source, folder: str | None) -> tuple[str, ...]:
+    """Return the program without its arguments, or the path of the module."""
+    program = source.argv[:1]
+    if source.type == "wasm":  # a module is never looked up on PATH
+        return tuple(resolve_path(folder, path) for path in program)
+    return program
 
 
 def _is_foreign_source(name: Any) -> bool:
@@ -183,12 +198,18 @@ def _read_source(value: Any, place: Place) -> _Source:
         place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
         return _NO_SOURCE
     type_ = value.get("type", "process")
+    if type_ == "wasm":
+        read = read_table(value, place, _MODULE_KEYS)
+        if "path" not in value:
+            place.add_problem(WRONG_VALUE, "the source has no `path`", 'add path = "ext.wasm"')
+        argv = (read.get("path") or "", *(read.get("args") or ()))
+        return _Source(argv, read.get("env") or {}, has_args="args" in value, type="wasm")
     if isinstance(type_, str) and type_ != "process":
         # The other keys are not checked, because they belong to that type of source.
         verdict = "cannot be run here" if type_ in _FOREIGN_SOURCES else "is not known"
-        is_misspelt = find_nearest(type_, frozenset({"process", *_FOREIGN_SOURCES})) == "process"
-        guess = '; did you mean "process"?' if is_misspelt else ""
-        reason = f'source type {quote_text(type_)} {verdict}, only "process" is supported{guess}'
+        nearest = find_nearest(type_, _RUN_SOURCES | _FOREIGN_SOURCES)
+        guess = f'; did you mean "{nearest}"?' if nearest in _RUN_SOURCES else ""
+        reason = f'source type {quote_text(type_)} {verdict}, only "process" and "wasm" are{guess}'
         return _Source((), {}, has_args=False, unrunnable_reason=reason)
     read = read_table(value, place, _SOURCE_KEYS)
     if "command" not in value:
@@ -208,7 +229,9 @@ def _read_command(value: Any, place: Place) -> str | None:
 
 
 _SOURCE_KEYS: Mapping[str, Key] = {
-    "type": Key(TEXT, "The only type that runs here is a process.", '"process"', '"process"'),
+    "type": Key(
+        TEXT, 'What runs: a program ("process"), or a module ("wasm").', '"process"', '"process"'
+    ),
     "command": Key(
         ValueType(_read_command, "text", TEXT.schema),
         "The program: a name on PATH, or a path from the config's folder.",
@@ -219,6 +242,13 @@ _SOURCE_KEYS: Mapping[str, Key] = {
     "env": Key(
         VARIABLES, "Variables, which take precedence over `env`.", '{ MODE = "fast" }', "{}"
     ),
+}
+
+_MODULE_KEYS: Mapping[str, Key] = {
+    "type": Key(TEXT, "A WebAssembly module.", '"wasm"', required=True),
+    "path": Key(TEXT, "The module: a path from the config's folder.", '"ext.wasm"', required=True),
+    "args": _SOURCE_KEYS["args"],
+    "env": _SOURCE_KEYS["env"],
 }
 
 # The keys of an entry besides those of `setting_keys`.
@@ -250,7 +280,11 @@ ENTRY_KEYS: Mapping[str, Key] = {
             {
                 "anyOf": [
                     table_schema(_SOURCE_KEYS),
-                    {"properties": {"type": {"not": {"const": "process"}}}, "required": ["type"]},
+                    table_schema(_MODULE_KEYS),
+                    {
+                        "properties": {"type": {"not": {"enum": sorted(_RUN_SOURCES)}}},
+                        "required": ["type"],
+                    },
                 ]
             },
             keys=_SOURCE_KEYS,

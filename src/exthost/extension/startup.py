@@ -29,6 +29,7 @@ from exthost.launch.containment import suggest_grant
 from exthost.launch.integrity import check_files, check_package, check_tools, has_package_pin
 from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
+from exthost.launch.wasm import Compilation, is_module
 from exthost.launch_plan import LaunchPlan
 from exthost.offer import NO_OFFER, Offer, Tool
 from exthost.process.child import Child
@@ -327,13 +328,29 @@ class Start:
             return help
         return f"{_ASSUMED_DIALECT_HELP.format(starter.dialect.name)}; {help}"
 
+    async def _compile_module(self) -> None:
+        """Compile a WebAssembly module. The time limit of the start begins afterwards."""
+        compilation = Compilation(self._starter.spec, self._starter.environ())
+        self._timeout.reschedule(None)
+        running = asyncio.ensure_future(asyncio.to_thread(compilation.run))
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            compilation.stop()
+            await asyncio.wait([running])
+            raise
+        self._restart_time_limit()
+
+    def _restart_time_limit(self) -> None:
+        if (seconds := self._starter.limits.start) is not None:
+            self._timeout.reschedule(self._starter.queue.loop.time() + seconds)
+
     async def _wait_for_node(self, spawned: Awaitable[ChildProcess]) -> ChildProcess:
         """Wait for a process on another node. The time limit of the start begins when the process
         runs; a setting of the cluster limits the time to find a node."""
         self._timeout.reschedule(None)
         child = await spawned
-        if (seconds := self._starter.limits.start) is not None:
-            self._timeout.reschedule(self._starter.queue.loop.time() + seconds)
+        self._restart_time_limit()
         return child
 
     async def _spawn_and_shake_hands(self, first_id: int | None) -> Session:
@@ -343,6 +360,8 @@ class Start:
         is_local = starter.spec.pool.engine is None  # the files of a remote process are elsewhere
         if is_local and has_package_pin(starter.spec):
             await asyncio.to_thread(check_package, starter.spec, starter.environ())
+        if is_module(starter.spec):
+            await self._compile_module()
         async with spawn_turn(queue.loop):  # the block must not wait for anything
             launch = self._launch = make_state_folder(starter.prepared())
             starter.report_weaker(launch.weaker)

@@ -11,6 +11,8 @@ This package starts no processes. In reading order:
     package_tree   one digest of all files of a package, and which files differ from a pinned state
     integrity      compares program, package, manifest and tools with digests from the config
     variables      which of the host's environment variables an extension gets
+    wasm_runner    runs a WebAssembly module, in a process of its own
+    wasm           the command that runs a module, its permissions, its compilation
     machine_check  whether this machine can enforce the sandbox that an extension is configured for
     shared_folders refuses an extension that may write files which another extension runs
     admission      decides which files a sandboxed extension sees, for all starts until the next one

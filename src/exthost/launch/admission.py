@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
+from exthost.launch import wasm
 from exthost.launch.extension_user import with_extension_user
 from exthost.launch.integrity import file_digest
 from exthost.launch.machine_check import can_enforce, enforced_policy
@@ -64,6 +65,9 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
     """Decide which files an extension sees. `plan` has its program, arguments and variables.
     `state` is its state folder, which it may write; "" for none. `environ` are the host's
     environment variables. Raises Refused if its permissions cannot be enforced."""
+    if wasm.is_module(spec):  # its engine is the sandbox
+        wasm.check_module_permissions(spec, environ)
+        return NOT_SANDBOXED
     policy = enforced_policy(spec)
     if policy is None:
         return NOT_SANDBOXED

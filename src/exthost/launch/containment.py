@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from exthost.errors import Refused
+from exthost.launch import wasm
 from exthost.launch.admission import Admission, check_unchanged, visible_files
 from exthost.launch.machine_check import can_enforce, enforced_policy, has_pid_namespace
 from exthost.launch_plan import (
@@ -75,14 +76,19 @@ def contain(
     if policy is not None and view is not None and _is_sandboxed(spec, view):
         check_unchanged(spec, admission)
         return _add_sandbox(plan, limits, policy, view, visible_files(admission))
+    if wasm.is_module(spec):
+        policy = wasm.with_runner_memory(spec.permissions)
     total = ceiling(limits, policy)
     group = _plan_cgroup(total)
     plan = replace(plan, ceiling=total, group=group)
     plan, enforced = _add_limits_only(spec, plan, _possible_limits(limits, policy))
-    if spec.permissions is not None:
+    enforced = {**enforced, **_enforced_limits(limits, total, group)}
+    if wasm.is_module(spec):
+        enforced |= wasm.describe_engine(spec)
+    elif spec.permissions is not None:
         requested = _describe(spec.permissions)
-        enforced = {**enforced, "asked_for": requested, "sandbox": str(spec.sandbox)}
-    return plan, {**enforced, **_enforced_limits(limits, total, group)}
+        enforced |= {"asked_for": requested, "sandbox": str(spec.sandbox)}
+    return plan, enforced
 
 
 def _add_sandbox(

@@ -21,6 +21,7 @@ from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.options import find_option_problem
 from exthost.empty_mapping import empty_mapping
 from exthost.errors import ConfigError, Evidence, Refused
+from exthost.launch import wasm
 from exthost.launch.admission import NOT_SANDBOXED, Admission, decide
 from exthost.launch.containment import contain
 from exthost.launch.integrity import check_files, has_package_pin
@@ -97,7 +98,7 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
     check_host_version(spec)
     _settings(spec, environ)
     admission = NOT_SANDBOXED
-    if enforced_policy(spec) is not None and spec.argv:
+    if spec.argv and (wasm.is_module(spec) or enforced_policy(spec) is not None):
         command = _command(spec, dialect, environ)
         admission = decide(spec, command.plan, command.state, environ)
     if spec.sha256 is not None and spec.argv and spec.pool.engine is None:
@@ -148,10 +149,14 @@ def _command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> _Comma
         host_set["PYTHONDONTWRITEBYTECODE"] = "1"
     configured = _resolve_references(spec, environ)
     environment = build_environment(spec, dialect, environ, {**host_set, **configured})
-    program = find_program(spec.argv[0], spec.cwd, environment.variables.get("PATH", os.defpath))
+    if wasm.is_module(spec):
+        argv = wasm.runner_command(spec, environ)
+    else:
+        path = environment.variables.get("PATH", os.defpath)
+        argv = (find_program(spec.argv[0], spec.cwd, path), *spec.argv[1:])
     state_names = [name for name, fact in traits.env_vars.items() if fact == "state_folder"]
     return _Command(
-        plan=LaunchPlan(argv=(program, *spec.argv[1:]), cwd=spec.cwd, env=environment.variables),
+        plan=LaunchPlan(argv=argv, cwd=spec.cwd, env=environment.variables),
         environment=environment,
         state_folder=folder,
         state_variables=tuple(name for name in state_names if name not in spec.env),

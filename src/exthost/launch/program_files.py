@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from exthost.launch import wasm_runner
 from exthost.process.small_files import first_words
 
 __all__ = ["code_folders", "interpreter_of", "program_files"]
@@ -67,6 +68,8 @@ def program_files(argv: Sequence[str], cwd: str | None) -> tuple[str, ...]:
     script = (
         next(_scripts(interpreter, arguments, cwd), "") if interpreter in _VALUE_OPTIONS else ""
     )
+    if script == wasm_runner.__file__:  # the module that it runs is the argument after it
+        script = arguments[arguments.index(script) + 1]
     return (program, script) if script else (program,)
 
 

@@ -35,7 +35,7 @@ from exthost.process.visible_paths import (
 from exthost.sandbox.strict import View
 from exthost.spec import Package
 
-__all__ = ["ViewRequest", "compute_view", "system_view", "toml_key"]
+__all__ = ["ViewRequest", "compute_view", "resolve_grants", "system_view", "toml_key"]
 
 # The files of /etc that loaders, libraries and name lookups read; all are public. Each costs a
 # tenth of a millisecond at every start.
@@ -131,8 +131,7 @@ def compute_view(request: ViewRequest) -> View:
     """Return the paths that the extension sees. Raises Refused for a grant that cannot be given,
     and for a path that only its package names."""
     visible = PathCollection(system_view(request.network))
-    for entry in request.granted:
-        path, may_write = _resolve_grant(entry, request)
+    for path, may_write in resolve_grants(request):
         visible.grant(path, may_write)
     boundary = _Boundary(request, visible)
     if boundary.root:
@@ -308,6 +307,12 @@ def _check_cwd(boundary: _Boundary, request: ViewRequest) -> None:
 
 
 # -- grants --------------------------------------------------------------------------------------
+
+
+def resolve_grants(request: ViewRequest) -> tuple[tuple[str, bool], ...]:
+    """Return the real path of each entry of `permissions.filesystem`, and whether the extension may
+    write there. Raises Refused for an entry that cannot be granted."""
+    return tuple(_resolve_grant(entry, request) for entry in request.granted)
 
 
 def _resolve_grant(entry: str, request: ViewRequest) -> tuple[str, bool]:

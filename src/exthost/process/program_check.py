@@ -10,7 +10,10 @@ import os
 from exthost.launch_plan import LaunchPlan
 from exthost.process.small_files import FIRST_LINE_BYTES, read_start
 
-__all__ = ["check_program"]
+__all__ = ["WASM_MAGIC", "check_program"]
+
+# The first bytes of a WebAssembly module.
+WASM_MAGIC = b"\0asm"
 
 
 def check_program(plan: LaunchPlan) -> None:
@@ -30,7 +33,8 @@ def check_program(plan: LaunchPlan) -> None:
         interpreter = head[2:].split(b"\n", 1)[0].replace(b"\t", b" ").strip(b" ").split(b" ")[0]
         if interpreter:
             _check_executable(os.fsdecode(interpreter))
-    elif b"\0" not in head:  # not machine code: only a shell would run it
+    elif b"\0" not in head or head.startswith(WASM_MAGIC):
+        # Not machine code: only a shell, or the engine of `launch.wasm`, would run it.
         raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), program)
 
 

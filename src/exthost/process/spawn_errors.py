@@ -10,7 +10,7 @@ from pathlib import Path
 
 from exthost.errors import Evidence, SpawnFailed
 from exthost.launch_plan import LaunchPlan
-from exthost.process.program_check import check_program
+from exthost.process.program_check import WASM_MAGIC, check_program
 from exthost.process.small_files import FIRST_LINE_BYTES, read_start
 from exthost.process.working_folder import deleted_working_folder
 from exthost.spec import Spec
@@ -88,6 +88,12 @@ def spawn_error(
             if " " in plan.argv[0]
             else "check the spelling and PATH, or give an absolute path",
         )
+    if number in (errno.ENOEXEC, errno.EACCES) and _starts_with(program, WASM_MAGIC):
+        return failed(
+            "X0404",
+            f"{program} is a WebAssembly module",
+            'run it with source = { type = "wasm", path = "…" } in a config',
+        )
     if number == errno.EACCES and program.is_dir():
         return failed("X0404", f"{program} is a folder", "name the program inside it")
     if number == errno.EACCES:
@@ -96,7 +102,7 @@ def spawn_error(
             f"{program} may not be executed",
             f"is it a program? try: chmod +x {shlex.quote(str(program))}",
         )
-    if number == errno.ENOEXEC and _has_byte_order_mark(program):
+    if number == errno.ENOEXEC and _starts_with(program, b"\xef\xbb\xbf#!"):
         return failed(
             "X0404",
             f"{program} begins with a byte-order mark (EF BB BF), so its #! is not seen",
@@ -124,9 +130,9 @@ def spawn_error(
     return failed("X0406", f"it could not be started: {error}", "see the error of the system")
 
 
-def _has_byte_order_mark(program: Path) -> bool:
+def _starts_with(program: Path, start: bytes) -> bool:
     try:
-        return read_start(str(program), 5) == b"\xef\xbb\xbf#!"
+        return read_start(str(program), len(start)) == start
     except OSError:
         return False
 
