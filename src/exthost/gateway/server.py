@@ -168,7 +168,7 @@ class Gateway:
         if connection is not None and is_stateless(version):
             connection.open(ctx.session)
         if method in ("initialize", "server/discover"):
-            await self.tools.wait_for_first_list()  # the instructions are those of ready servers
+            await self.tools.wait_for_handshake()  # the instructions are those of ready servers
             result = await call_next(ctx)
             return self._with_instructions(result)
         handler = self._request_handlers.methods.get(method)
