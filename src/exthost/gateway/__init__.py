@@ -14,6 +14,7 @@ order:
     request_handlers the handler of each MCP method
     request_relay    relays one request to the extension that answers it
     exchanges        the requests in progress, and the requests that servers send to clients
+    tasks            calls that a server runs in the background
     held_calls       calls that wait for the input of a stateless client
     tool_list        the tools that clients see, and when they see them
     catalog          resources, resource templates and prompts of MCP servers

@@ -23,6 +23,7 @@ from mcp_types.methods import CACHEABLE_METHODS
 
 from exthost._version import __version__
 from exthost.dialects.mcp.handshake import ELICITATION_URL, SAMPLING_TOOLS
+from exthost.dialects.mcp.tasks import TASK_METHODS, TASKS
 from exthost.errors import ExthostError
 from exthost.gateway.announcer import Announcer
 from exthost.gateway.catalog import Catalog, is_mcp_server, is_stateless_server, server_capabilities
@@ -76,6 +77,7 @@ class McpServer(Server[Any]):
         protocol_version: str | None = None,
     ) -> types.ServerCapabilities:
         return types.ServerCapabilities(
+            extensions=self.gateway.extensions,
             tools=types.ToolsCapability(list_changed=True),
             resources=types.ResourcesCapability(subscribe=True, list_changed=True),
             prompts=types.PromptsCapability(list_changed=True),
@@ -158,6 +160,17 @@ class Gateway:
                 sections.append(f"# {extension.id}\n\n{text.strip()}")
         return "\n\n".join(sections) or None
 
+    @property
+    def extensions(self) -> dict[str, dict[str, Any]]:
+        """The extensions of the protocol that the gateway or one of its servers supports."""
+        found: dict[str, dict[str, Any]] = {TASKS: {}}
+        for extension in self.host.extensions:
+            declared = server_capabilities(extension).get("extensions")
+            for name, settings in declared.items() if isinstance(declared, Mapping) else ():
+                if isinstance(name, str) and isinstance(settings, Mapping):
+                    found.setdefault(name, dict(settings))
+        return found
+
     # -- requests ----------------------------------------------------------------------------
 
     async def _handle_request(self, ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -177,7 +190,7 @@ class Gateway:
         stateless = is_stateless(version)
         if not stateless and ctx.session.client_params is None:  # there was no handshake
             raise MCPError(types.INVALID_PARAMS, "Invalid request parameters", "")
-        if stateless and method in _HANDSHAKE_ERA_METHODS:
+        if method in (_HANDSHAKE_ERA_METHODS if stateless else TASK_METHODS):
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
         result = await handler(ctx, ctx.params or {})
         return self._adapt_to_era(method, result, stateless=stateless)

@@ -23,7 +23,7 @@ from typing import Any
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Role
 from exthost.dialects.meanings import Progress
-from exthost.dialects.steps import Subscribe
+from exthost.dialects.steps import Outgoing, Subscribe
 from exthost.errors import ExthostError, ProtocolViolation
 from exthost.messages import Batch, Failure, Noise, Notification, Reply, Request
 from exthost.offer import Offer
@@ -361,15 +361,18 @@ class Conversation:
         if handler.stream is not None:
             self._stream_table.leave(handler.stream, why, effects)
         if was_pending:
+            message: Outgoing | None = None
             if isinstance(handler, GeneratorHandler):
                 handler.close()
+                message = handler.cancel_message
             if self._is_positional:
                 # Now, because the late reply may be in the pipe and must not match another call.
                 cause = failures.GivenUp(self.dialect.name, call.method, why)
                 effects.append(End(cause))
-            elif self.dialect.cancel_message is not None and self.phase is not Phase.HANDSHAKE:
-                request = Request(call.method, call.params, call.id)
-                message = self.dialect.cancel_message(request, why)
+            elif self.phase is not Phase.HANDSHAKE:
+                if message is None and self.dialect.cancel_message is not None:
+                    request = Request(call.method, call.params, call.id)
+                    message = self.dialect.cancel_message(request, why)
                 if message is not None:
                     effects.append(SendInternal(message))
         return effects
