@@ -19,6 +19,7 @@ order:
     tool_list        the tools that clients see, and when they see them
     catalog          resources, resource templates and prompts of MCP servers
     resource_subscriptions  the clients that subscribed to changes of resources
+    capabilities     what a client can do, as it is declared to servers
     clients          connected clients of the handshake era
     announcer        notifications: changed lists, updated resources, log messages
     outbox           a queue of notifications to one client

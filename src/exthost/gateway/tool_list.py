@@ -13,7 +13,7 @@ tasks.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from exthost.errors import ExthostError, NotFound
@@ -60,18 +60,20 @@ class ToolList:
 
     # -- opening -----------------------------------------------------------------------------
 
-    def open(self) -> "asyncio.Task[None]":
-        """Open the host. The returned task is done when each extension that is started has become
-        ready or has failed."""
+    def open(self, before: Coroutine[Any, Any, None] | None = None) -> "asyncio.Task[None]":
+        """Open the host, after `before` has ended. The returned task is done when each extension
+        that is started has become ready or has failed."""
         loop = asyncio.get_running_loop()
-        self._opening = loop.create_task(self._open())
+        self._opening = loop.create_task(self._open(before))
         seconds = self._host.config.gateway.first_list
         self._first_list = loop.create_task(self._wait_for_opening(seconds))
         self._first_list.add_done_callback(self._report_slow_extensions)
         self._handshake = loop.create_task(self._wait_for_opening(min(seconds, HANDSHAKE_SECONDS)))
         return self._opening
 
-    async def _open(self) -> None:
+    async def _open(self, before: Coroutine[Any, Any, None] | None) -> None:
+        if before is not None:
+            await before
         await self._host.__aenter__()
         self.start_unlisted()
         await asyncio.gather(*self._start_tasks)
