@@ -139,7 +139,9 @@ class RequestHandlers:
             answer: dict[str, Any] = await self._relay.run(ctx, params, extension, send)
             return answer
         except NotFound as error:
-            message = f"{error.message}; {error.help}" if error.help else error.message
+            # The help without a near name is about the command line.
+            help = error.help if "did you mean" in error.help else "tools/list has all names"
+            message = f"{error.message}; {help}"
             raise MCPError(types.INVALID_PARAMS, message, mcp_values.error_details(error)) from None
         except ExthostError as error:
             _log.warning("%s failed: %s", name, error)
