@@ -248,3 +248,20 @@ enabled = false
     assert [note.partition(":")[0] for note in config.notes] == [
         "model", "a.enabled_tools", "far.bearer_token_env_var",
     ]  # fmt: skip
+
+
+def test_settings_that_are_left_out_are_named(machine: Path) -> None:
+    server = {**SERVER, "envFile": ".env", "excludeTools": ["delete"]}
+    write(machine / "project" / ".mcp.json", {"mcpServers": {"a": server}})
+    (found,) = run(machine)["servers"]
+    assert found["state"] == "new"
+    assert [note.partition(":")[0] for note in found["notes"]] == ["a.envFile", "a.excludeTools"]
+    shown = run_inside("mcp", "import", cwd=machine / "project", env=environ(machine))
+    assert "a.excludeTools: unknown here" in shown.stderr
+
+
+def test_a_url_is_shown_without_what_may_be_a_key(machine: Path) -> None:
+    url = "https://u:p@example.org:8443/mcp/0123456789abcdef0123?key=1#f"
+    write(machine / "project" / ".mcp.json", {"mcpServers": {"a": {"url": url}}})
+    (found,) = run(machine)["servers"]
+    assert found["detail"].endswith("https://example.org:8443/mcp/***")

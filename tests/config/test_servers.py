@@ -116,6 +116,21 @@ def test_a_variable_of_the_host_s_is_filled_in_and_other_placeholders_are_noted(
     ]
 
 
+def test_a_server_that_an_editor_starts_by_itself_is_left_out_with_a_note() -> None:
+    servers = {"own": {"source": "extension", "settings": {}}, "a": {"command": "x"}}
+    config = of_json({"context_servers": servers})
+    assert [spec.id for spec in config.specs] == ["a"]
+    assert "own: has neither command nor url, and is left out" in config.notes
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(60, 60.0), (30_000, 30.0), (3600, 3600.0)])
+def test_a_timeout_in_seconds_or_milliseconds_is_the_limit_of_a_call(
+    timeout: int, seconds: float
+) -> None:
+    (spec,) = of_json({"mcpServers": {"a": {"command": "x", "timeout": timeout}}}).specs
+    assert spec.limits.call == seconds
+
+
 @shows("mcp-config-02")
 def test_what_was_noted_is_told(tmp_path: Path) -> None:
     path = tmp_path / "claude_desktop_config.json"
@@ -137,7 +152,7 @@ def test_what_was_noted_is_told(tmp_path: Path) -> None:
         ({"server": {}}, "X0160", "has no `mcpServers`"),
         ({"mcpServers": []}, "X0103", "must be a table by name"),
         ({"mcpServers": {"a": 1}}, "X0103", "must be a table"),
-        ({"mcpServers": {"a": {}}}, "X0103", "neither `command` nor `url`"),
+        ({"mcpServers": {"a": {"comand": "x"}}}, "X0102", "comand"),
         ({"mcpServers": {"a": {"command": []}}}, "X0103", "must be text"),
         ({"mcpServers": {"a": {"command": "x", "args": "y"}}}, "X0103", "must be a list"),
     ],

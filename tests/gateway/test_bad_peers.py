@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from exthost.gateway import catalog, stdio, tool_list
+from exthost.gateway import catalog, stdio
 from exthost.gateway.server import Gateway
 from tests.extensions.driving import until
 from tests.gateway.running import ERAS, extension, inside, tools_of
@@ -37,7 +37,7 @@ async def beside_a_healthy_one(
     *servers: dict[str, Any], era: str = "handshake", **more: Any
 ) -> AsyncIterator[tuple[Gateway, Client]]:
     async with (
-        inside({"extensions": [TEXT, *servers]}) as gateway,
+        inside({"gateway": {"first_list": "200ms"}, "extensions": [TEXT, *servers]}) as gateway,
         client_of(gateway, era, **more) as client,
         asyncio.timeout(LONG_SECONDS),
     ):
@@ -55,7 +55,6 @@ async def beside_a_healthy_one(
 async def test_a_server_that_hangs_in_any_phase_harms_its_own_calls_alone(
     phase: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool_list, "FIRST_LIST_SECONDS", 0.2)
     monkeypatch.setattr(catalog, "LIST_SECONDS", 0.2)
     limits = {"call": "300ms", "handshake": "60s"}
     told = json.dumps({"silent": ["server/discover", phase]})

@@ -1,4 +1,4 @@
-"""The official conformance suite against the gateway, before a server that passes it direct.
+"""The official conformance suite against the gateway, before servers that pass it direct.
 
 Needs what `make node` installs: the suite, a Node that it runs on, and the everything-server of the
 Go SDK. `conformance_expected_failures.txt` may shrink and not grow.
@@ -20,6 +20,7 @@ SUITE = TOOLS / "node/node_modules/@modelcontextprotocol/conformance/dist/index.
 NODE = TOOLS / "node/node_modules/node/bin/node"
 SERVER = TOOLS / "go/everything-server"
 EXPECTED = Path(__file__).with_name("conformance_expected_failures.txt")
+TASK_SERVER = Path(__file__).parents[1] / "extensions/mcp_task_server.py"
 SUITE_SECONDS = 150
 
 # By revision: the era in which the server is used, and the number of scenarios.
@@ -41,7 +42,9 @@ async def test_the_official_suite_passes_as_it_does_without_the_gateway(
         pytest.skip(f"not installed, `make node` brings them: {', '.join(missing)}")
     era, total = REVISIONS[revision]
     server = {"command": str(SERVER), "options": {"era": era}}
-    config = write_config(tmp_path, {"mcp_servers": {"everything": server}})
+    # The server of the Go SDK has no tasks.
+    task_server = {"command": sys.executable, "args": ["-S", "-E", str(TASK_SERVER)]}
+    config = write_config(tmp_path, {"mcp_servers": {"everything": server, "tasks": task_server}})
     with http_gateway(config, "--plain-names", plain=True) as running:
         assert running.token is not None
         async with on_http(running, era) as client:  # on a busy machine, its first list is short

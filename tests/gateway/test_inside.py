@@ -152,17 +152,15 @@ for line in sys.stdin:
 
 @shows("gateway-tools-02")
 @in_both_eras
-async def test_the_first_list_waits_for_each_eager_one_and_asks_the_silent(
-    era: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tool_list, "FIRST_LIST_SECONDS", LONG_SECONDS)
+async def test_the_first_list_waits_for_each_eager_one_and_asks_the_silent(era: str) -> None:
     document = {
+        "gateway": {"first_list": "60s"},
         "extensions": [
             extension("slow", "morphir", "-S", "-E", "-c", SLOW),
             extension("broken", "morphir", "-S", "-E", "-c", "raise SystemExit(3)"),
             extension("lazy", "morphir", "-S", "-E", "-c", SLOW, start="lazy"),
             extension("lost", "morphir", "-S", "-E", "-c", "raise SystemExit(3)", start="lazy"),
-        ]
+        ],
     }
     async with inside(document) as gateway, client_of(gateway, era) as client:
         assert await names(client) == {"ext_slow_late", "ext_lazy_late"}
@@ -183,12 +181,12 @@ async def test_a_call_need_not_wait_for_the_others() -> None:
 
 @in_both_eras
 async def test_one_extension_that_hangs_delays_nobody(
-    era: str, monkeypatch: pytest.MonkeyPatch
+    era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(tool_list, "FIRST_LIST_SECONDS", 0.2)
     hung = extension("hung", "mcp", "-S", "-E", "-c", "import time; time.sleep(1000)")
     others = [extension(f"text{n}", "morphir", "-S", "-E", TEXT_PROGRAM) for n in range(5)]
-    async with inside({"extensions": [hung, *others]}) as gateway:
+    document = {"gateway": {"first_list": "200ms"}, "extensions": [hung, *others]}
+    async with inside(document) as gateway:
         async with client_of(gateway, era) as client, asyncio.timeout(LONG_SECONDS):
             listed = await tools_of(client, *(f"ext_text{n}_shout" for n in range(5)))
             assert not any(name.startswith("ext_hung") for name in listed)
@@ -199,6 +197,20 @@ async def test_one_extension_that_hangs_delays_nobody(
             assert (await client.list_resources()).resources == []
             assert (await client.list_prompts()).prompts == []
         gateway.host.kill()
+    assert "hung is not in the first list of tools: it was not ready within 0.2 s" in caplog.text
+
+
+@in_both_eras
+async def test_the_handshake_waits_less_than_the_first_list(
+    era: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_list, "HANDSHAKE_SECONDS", 0.1)
+    wait = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]):\n    time.sleep(0.01)\n"
+    slow = extension("slow", "morphir", "-S", "-E", "-c", wait + SLOW, str(tmp_path / "go"))
+    document = {"gateway": {"first_list": "60s"}, "extensions": [slow]}
+    async with inside(document) as gateway, client_of(gateway, era) as client:
+        (tmp_path / "go").touch()  # the client has its handshake, and the extension is starting
+        assert await names(client) == {"ext_slow_late"}
 
 
 @shows("gateway-tools-03")

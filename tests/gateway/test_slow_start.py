@@ -9,13 +9,13 @@ import mcp_types as types
 import pytest
 from mcp import Client, MCPError
 
-from exthost.gateway import tool_list
 from exthost.gateway.server import Gateway
 from tests.extensions.driving import until
 from tests.gateway.running import extension, inside
 from tests.gateway.test_inside import client_of
 
 LONG_SECONDS = 60.0
+NO_WAIT: dict[str, Any] = {"gateway": {"first_list": "0s"}}
 
 # It has the resource NAME:a and the prompt NAME, and no others. It starts when the file is there.
 SERVER = """
@@ -92,11 +92,9 @@ async def test_a_request_waits_for_the_server_that_has_it(
     request_late: Callable[[Client], Awaitable[str]],
     expected: str,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tool_list, "FIRST_LIST_SECONDS", 0.0)
     servers = [server("early", tmp_path), server("late", tmp_path / "go")]
-    async with inside({"extensions": servers}) as gateway, client_of(gateway) as client:
+    async with inside({**NO_WAIT, "extensions": servers}) as gateway, client_of(gateway) as client:
         await until(lambda: is_ready(gateway, "early"))
         request = asyncio.ensure_future(request_late(client))
         # The early server answers this one, after the request above has arrived.
@@ -106,13 +104,11 @@ async def test_a_request_waits_for_the_server_that_has_it(
             assert await request == expected
 
 
-async def test_a_failure_of_the_server_that_has_it_is_answered_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tool_list, "FIRST_LIST_SECONDS", 0.0)
+async def test_a_failure_of_the_server_that_has_it_is_answered_at_once(tmp_path: Path) -> None:
     program = SERVER.replace('"resources/read" and', '"resources/read" and not')
     early = extension("early", "mcp", "-S", "-E", "-c", program, "early", str(tmp_path))
-    async with inside({"extensions": [early, server("late", tmp_path / "go")]}) as gateway:
+    servers = [early, server("late", tmp_path / "go")]
+    async with inside({**NO_WAIT, "extensions": servers}) as gateway:
         await until(lambda: is_ready(gateway, "early"))
         async with client_of(gateway) as client, asyncio.timeout(LONG_SECONDS):
             with pytest.raises(MCPError, match="early has no such thing"):

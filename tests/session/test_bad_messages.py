@@ -99,30 +99,25 @@ async def test_an_error_wins_over_a_result_and_is_shown_as_text(
 
 
 @pytest.mark.parametrize("text", ['{"id":$ID,"result":NaN}', '{"id":$ID,"result":Infinity}'])
-async def test_a_number_that_is_no_json_is_noise_and_only_its_own_call_waits(
-    text: str, clock: Clock
+async def test_a_reply_with_a_number_that_json_does_not_allow_fails_its_own_call_at_once(
+    text: str,
 ) -> None:
     async with hostile() as ext:
-        clock.stop()
-        poisoned = asyncio.ensure_future(ext.call("raw", {"text": text}, timeout=0.2))
-        await turns()  # so that it is the first
+        error = await failing(ext.call("raw", {"text": text}))
+        assert isinstance(error, ProtocolViolation) and error.code == "X0606"
+        assert text[-5:-1] in error.evidence.bytes
         assert await ext.call("echo", 1) == 1
-        assert not poisoned.done()
-        await clock.advance(0.2)
-        error = await failing(poisoned)
-        assert isinstance(error, CallTimeout)
-        assert "what it answered is no message" in error.message
         assert ext.stats.dropped == {STRAY: 1}
-        accounted(ext, 2, result=1, timeout=1)
+        accounted(ext, 2, result=1, error=1)
 
 
-async def test_a_timeout_tells_that_what_was_answered_is_no_message(clock: Clock) -> None:
+async def test_a_timeout_has_the_output_with_its_id_that_is_not_a_message(clock: Clock) -> None:
     async with hostile() as ext:
         await ext.call("garbage", None)  # stray lines that are nobody's answer
         error = await failing(ext.call("keep", None, timeout=0.2))
         assert error.message.endswith("no answer came") and not error.evidence.bytes
         clock.stop()
-        text = '{"id": $ID, "result": NaN}'
+        text = '{"id": $ID, "result": NaN} (printed for debugging)'
         unread = asyncio.ensure_future(failing(ext.call("raw", {"text": text}, timeout=0.5)))
         await turns()  # so that it is the first
         await ext.call("echo")  # answered after that
@@ -144,11 +139,12 @@ async def test_members_named_twice_count_once() -> None:
         accounted(ext, 1, result=1)
 
 
-async def test_an_answer_nested_a_hundred_thousand_deep_is_noise() -> None:
+async def test_an_answer_nested_a_hundred_thousand_deep_fails_its_own_call_at_once() -> None:
     async with hostile() as ext:
-        assert await ext.call("deep", {"depth": 100_000}) == "after the deep one"
-        assert ext.stats.dropped == {STRAY: 1}
-        assert await ext.call("echo", 1) == 1
+        error = await failing(ext.call("deep", {"depth": 100_000}))
+        assert isinstance(error, ProtocolViolation) and error.code == "X0606"
+        assert await ext.call("echo", 1) == 1  # after the second reply to the failed call
+        assert ext.stats.dropped == {STRAY: 1, "late or repeated replies": 1}
 
 
 async def test_an_answer_that_comes_byte_by_byte_is_an_answer() -> None:

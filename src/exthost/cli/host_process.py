@@ -81,7 +81,9 @@ class HostProcess:
     def _make_gateway(self, plain_names: bool) -> "Gateway":
         from exthost.gateway.server import Gateway
 
-        return Gateway(self.host, plain_names=plain_names)
+        # A service on stdio has one client, a service on HTTP any number.
+        has_sole_client = not any(service.is_http for service in self._services)
+        return Gateway(self.host, plain_names=plain_names, has_sole_client=has_sole_client)
 
     def _make_probes(self) -> "Probes | None":
         if not any(service.is_http for service in self._services):

@@ -132,6 +132,8 @@ def _show(args: Args, path: Path, search_result: FoundServers, plan: list[Verdic
     for file in search_result.files:
         say(f"read {file}")
     for verdict in plan:
+        for note in verdict.server.notes if verdict.state is State.NEW else ():
+            say(f"warning: {note}")
         if verdict.variables:
             say(f"{verdict.name}: set {', '.join(verdict.variables)} for the host")
     counts = Counter(verdict.state for verdict in plan)
@@ -162,4 +164,5 @@ def _verdict_as_dict(verdict: Verdict, is_written: bool) -> dict[str, Any]:
         "file": str(server.file),
         "detail": verdict.detail,
         "variables": list(verdict.variables),
+        "notes": list(server.notes),
     }

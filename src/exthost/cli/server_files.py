@@ -16,7 +16,7 @@ from typing import Any
 
 from exthost.config.placeholders import fill_placeholders
 from exthost.dialects.mcp.config_files import CONFIG_FILES, PROJECT, ConfigFile
-from exthost.dialects.mcp.json_config import read_json_servers
+from exthost.dialects.mcp.json_config import get_servers, read_json_servers
 from exthost.discovery.configfile import read_config_bytes
 from exthost.documents import jsonc
 from exthost.trace.secrets import is_secret_name
@@ -30,13 +30,15 @@ class ForeignServer:
     """An MCP server of another program. `name` is its name there, `program` is the name of the
     program, and `file` is the config file that has the server. `table` has the keys of
     `[mcp_servers.NAME]` in a config of exthost; its values may be secrets, so `repr` leaves it out.
-    `folder` is the working folder in which the program starts the server, None if unknown."""
+    `folder` is the working folder in which the program starts the server, None if unknown. `notes`
+    say which of its settings are left out."""
 
     name: str
     program: str
     file: Path
     table: Mapping[str, Any] = field(repr=False)
     folder: Path | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +145,14 @@ def _read_document_servers(
             name: value for name, value in environ.items() if not is_secret_name(name)
         }
         base = folder or path.parent
-        filled_section = fill_placeholders(parent_table[section], non_secret_variables, str(base))
-        _, tables, _ = read_json_servers({section: filled_section}, section)
-        for name, table in tables.items():
+        filled = {
+            section: fill_placeholders(parent_table[section], non_secret_variables, str(base))
+        }
+        _, tables, notes = read_json_servers(filled, section)
+        for name in get_servers(filled, section):
+            table = tables.get(name)
             if not isinstance(table, dict):  # it is reported as unusable, by `plan_import`
                 table = {}
             working_folder = project if parent_table is not document else folder
-            yield ForeignServer(name, config_file.program, path, table, working_folder)
+            own_notes = tuple(note for note in notes if note.startswith(f"{name}."))
+            yield ForeignServer(name, config_file.program, path, table, working_folder, own_notes)

@@ -33,6 +33,10 @@ _ASSIGNMENT = re.compile(
 )
 
 
+# A longer part of the path of a URL may be a key.
+_MAX_SHOWN_PATH_PART = 16
+
+
 class State(StrEnum):
     """The decision about a server. Only a new server is imported."""
 
@@ -139,7 +143,7 @@ def _decide(server: ForeignServer, folder: Path, with_secrets: bool) -> Verdict:
         return verdict(State.DISABLED, f"switched off in {server.program}")
     if "command" not in foreign_table and isinstance(foreign_table.get("url"), str):
         return verdict(
-            State.REMOTE, f"reached by a URL, not over stdio: {_url_origin(foreign_table['url'])}"
+            State.REMOTE, f"reached by a URL, not over stdio: {_masked_url(foreign_table['url'])}"
         )
     keys = ("command", "args", "env", "cwd", "limits")
     table: dict[str, Any] = {key: foreign_table[key] for key in keys if key in foreign_table}
@@ -224,10 +228,16 @@ def _mask_assignment(match: "re.Match[str]") -> str:
     return match[0].removesuffix(match[2]) + HIDDEN
 
 
-def _url_origin(url: str) -> str:
-    """Return the scheme and the host of a URL. The rest is left out, because it may hold a key."""
+def _masked_url(url: str) -> str:
+    """Return a URL without what may be a key: user, query, fragment, and long parts of the path."""
     try:
         url_parts = urlsplit(url)
-        return f"{url_parts.scheme}://{url_parts.hostname}" if url_parts.hostname else "no URL"
+        host, port = url_parts.hostname, url_parts.port
     except ValueError:
         return "no URL"
+    if not host:
+        return "no URL"
+    path = "/".join(
+        part if len(part) <= _MAX_SHOWN_PATH_PART else HIDDEN for part in url_parts.path.split("/")
+    )
+    return f"{url_parts.scheme}://{host}{f':{port}' if port else ''}{path}"

@@ -15,6 +15,11 @@ from typing import Any, TypeAlias
 from exthost.config.cluster import DEFAULT_CLUSTER_SETTINGS, ClusterSettings, read_cluster_settings
 from exthost.config.discovery import DiscoverySettings, read_discovery
 from exthost.config.entry import DIALECTS, read_entry
+from exthost.config.gateway import (
+    DEFAULT_GATEWAY_SETTINGS,
+    GatewaySettings,
+    read_gateway_settings,
+)
 from exthost.config.options import check_limits, check_options
 from exthost.config.placeholders import fill_placeholders
 from exthost.config.section_keys import AUDIT_KEYS
@@ -59,6 +64,7 @@ class Config:
     discovery: DiscoverySettings | None = None
     audit_path: str | None = None
     cluster: ClusterSettings = DEFAULT_CLUSTER_SETTINGS
+    gateway: GatewaySettings = DEFAULT_GATEWAY_SETTINGS
     hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
     origin: str = ""
     folder: str | None = None
@@ -232,6 +238,7 @@ def _read_config(document: Any, problems: Problems, context: _FileContext) -> Co
         discovery=read.get("discovery"),
         audit_path=read.get("audit"),
         cluster=read.get("cluster") or DEFAULT_CLUSTER_SETTINGS,
+        gateway=read.get("gateway") or DEFAULT_GATEWAY_SETTINGS,
         hooks=MappingProxyType(read.get("hooks") or {}),
         origin=context.origin,
         folder=context.folder,
@@ -360,6 +367,10 @@ def _read_cluster(value: Any, place: Place, context: _FileContext) -> ClusterSet
     return read_cluster_settings(value, place, context.folder)
 
 
+def _read_gateway(value: Any, place: Place, context: _FileContext) -> GatewaySettings:
+    return read_gateway_settings(value, place)
+
+
 def _read_hooks(value: Any, place: Place, context: _FileContext) -> dict[str, str]:
     return hook_policy(value, place)
 
@@ -372,6 +383,7 @@ _SECTIONS: Mapping[str, _SectionReader] = {
     "discovery": _read_discovery,
     "audit": _read_audit,
     "cluster": _read_cluster,
+    "gateway": _read_gateway,
     "hooks": _read_hooks,
 }
 

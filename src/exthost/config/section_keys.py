@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from exthost.config.cluster import CLUSTER_KEYS
 from exthost.config.discovery import DISCOVERY_KEYS
 from exthost.config.entry import ENTRY_KEYS
+from exthost.config.gateway import GATEWAY_KEYS
 from exthost.documents.keys import TEXT, Key, make_section
 from exthost.documents.setting_keys import HOOKS, SETTING_KEYS
 
@@ -30,6 +31,7 @@ SECTION_KEYS: Mapping[str, Key] = {
     ),
     "discovery": make_section("Where extensions are searched for.", DISCOVERY_KEYS),
     "cluster": make_section("Processes on other machines (`pool.engine`).", CLUSTER_KEYS),
+    "gateway": make_section("How the gateway serves its clients.", GATEWAY_KEYS),
     "audit": make_section("A record of every call.", AUDIT_KEYS),
     "hooks": Key(HOOKS, "What happens when a hook fails, for extensions that do not set it."),
 }

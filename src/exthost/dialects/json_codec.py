@@ -37,7 +37,8 @@ class Reader(Protocol):
 
 def noise(frame: Bytes, why: str) -> Noise:
     """Return a frame that is not a message as Noise. Only its first bytes are kept, for errors."""
-    return Noise(bytes(frame[:EVIDENCE_BYTES]), why)
+    is_whole = bytes(frame[:1]) == b"{" and bytes(frame[-8:]).rstrip().endswith(b"}")
+    return Noise(bytes(frame[:EVIDENCE_BYTES]), why, is_whole)
 
 
 def decoder(

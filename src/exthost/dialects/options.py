@@ -39,6 +39,13 @@ _TEXT_LIST_SCHEMA: Mapping[str, Any] = {"type": "array", "items": {"type": "stri
 TEXT = Option(lambda value: type(value) is str, "text", {"type": "string"})
 TEXTS = Option(_is_text_list, "a list of text", _TEXT_LIST_SCHEMA)
 FLAG = Option(lambda value: type(value) is bool, "true or false", {"type": "boolean"})
+TABLES = Option(
+    lambda value: (
+        isinstance(value, Mapping) and all(isinstance(item, Mapping) for item in value.values())
+    ),
+    "a table of tables",
+    {"type": "object", "additionalProperties": {"type": "object"}},
+)
 EVENT_KINDS = Option(
     lambda value: isinstance(value, Mapping) and _is_text_list(value.get("kinds", ())),
     "a table with `kinds`, a list of text",

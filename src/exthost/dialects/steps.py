@@ -16,11 +16,12 @@ A generator yields one step at a time and is resumed with the step's outcome:
     AskHost        resumed with the Reply or Failure of the host's own handler
     GetOffer       resumed with the Offer of this session's handshake
     RetireProcess  resumed with None
+    CancelWith     resumed with None
 
 The generator returns the value of the operation, or raises one of the errors in `exthost.errors`.
 It does no I/O and never waits: the session does both, and handles everything else that the
 extension sends in the meantime. A handshake is such a generator, too. It returns an Offer (what the
-extension announces), and may not yield AskHost, GetOffer and RetireProcess.
+extension announces), and cannot yield AskHost, GetOffer, RetireProcess and CancelWith.
 """
 
 from collections.abc import Callable, Generator
@@ -48,6 +49,16 @@ class RetireProcess(NamedTuple):
     For an extension that would misread the next operation, because it still waits for another
     message of this one.
     """
+
+
+class CancelWith(NamedTuple):
+    """From now on, cancel the operation with this message if its call is given up, in place of the
+    dialect's own cancellation. Sends nothing.
+
+    For an operation that goes on in the extension while no request of it is open.
+    """
+
+    message: Request | Notification
 
 
 class TryRequest(NamedTuple):
@@ -106,7 +117,9 @@ class AskHost(NamedTuple):
 
 Outgoing: TypeAlias = Request | Notification
 Received: TypeAlias = Reply | Failure | Notification | Offer | None
-Step: TypeAlias = Outgoing | GetOffer | RetireProcess | TryRequest | Subscribe | WaitFor | AskHost
+Step: TypeAlias = (
+    Outgoing | GetOffer | RetireProcess | CancelWith | TryRequest | Subscribe | WaitFor | AskHost
+)
 Exchanges: TypeAlias = Generator[Step, Received, Any]
 Handshake: TypeAlias = Generator[Outgoing | TryRequest | Subscribe | WaitFor, Received, Offer]
 

@@ -14,10 +14,12 @@ order:
     request_handlers the handler of each MCP method
     request_relay    relays one request to the extension that answers it
     exchanges        the requests in progress, and the requests that servers send to clients
+    tasks            calls that a server runs in the background
     held_calls       calls that wait for the input of a stateless client
     tool_list        the tools that clients see, and when they see them
     catalog          resources, resource templates and prompts of MCP servers
     resource_subscriptions  the clients that subscribed to changes of resources
+    capabilities     what a client can do, as it is declared to servers
     clients          connected clients of the handshake era
     announcer        notifications: changed lists, updated resources, log messages
     outbox           a queue of notifications to one client

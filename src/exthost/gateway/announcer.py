@@ -4,12 +4,18 @@ Extensions start and stop in bursts, so the changes of lists within a short time
 together, and the list of tools is announced only if it differs from the last one. A log message of
 a server goes to the clients that have calls in progress at that server. If there are no such calls,
 it goes to every connected client of the handshake era (clients with a session). A client gets no
-message that is less severe than the level that it has set.
+message that is less severe than the level that it has set. Each costs more than a call, so a server
+that sends many is limited (`_LogLimit`); the log of the host has them all.
+
+On HTTP, a client with a session gets log messages on the stream of its session. On that of a call
+they would turn the response into a stream of events, and some clients refuse a large event.
 """
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+import math
+from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 
 import mcp_types as types
@@ -40,6 +46,9 @@ _log = logging.getLogger("exthost.gateway")
 # Changes of lists within this time are announced together.
 SETTLE_SECONDS = 0.05
 
+# How many log messages of one extension clients get in a second.
+MAX_LOGS_PER_SECOND = 100
+
 # The lists in the catalog, by the capability of the server that has them.
 _KINDS_BY_CAPABILITY: Mapping[str, tuple[Kind, ...]] = {
     "resources": ("resources", "templates"),
@@ -51,6 +60,35 @@ _NOTIFICATION_TYPES: Mapping[str, tuple[type[Any], type[Any]]] = {
     "prompts": (types.PromptListChangedNotification, PromptsListChanged),
     "tools": (types.ToolListChangedNotification, ToolsListChanged),
 }
+
+
+class _LogLimit:
+    """Limits the log messages of one extension that clients get. `report` is called with the number
+    of messages that were left out, at most once a second."""
+
+    __slots__ = ("_left_out", "_passed", "_report", "_second_began_at")
+
+    def __init__(self, report: Callable[[int], None]) -> None:
+        self._report = report
+        self._second_began_at = -math.inf
+        self._passed = self._left_out = 0
+
+    def allows_next(self) -> bool:
+        """Return whether clients get the next message."""
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._second_began_at >= 1:
+            self._second_began_at, self._passed = loop.time(), 0
+        if self._passed < MAX_LOGS_PER_SECOND:
+            self._passed += 1
+            return True
+        if self._left_out == 0:
+            loop.call_later(1, self._report_left_out)
+        self._left_out += 1
+        return False
+
+    def _report_left_out(self) -> None:
+        left_out, self._left_out = self._left_out, 0
+        self._report(left_out)
 
 
 class Announcer:
@@ -74,6 +112,7 @@ class Announcer:
         self._subscriptions = subscriptions
         self._bus = bus
         self._announced_tools: Mapping[str, RegisteredTool] = {}
+        self._log_limits: dict[str, _LogLimit] = {}
         self._changed_lists: set[str] = set()
         self._change = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -206,14 +245,31 @@ class Announcer:
             _log.debug("%s is not valid and is not passed on", method)
 
     def _forward_log(self, notice: Noticed) -> None:
+        extension = notice.extension
+        limit = self._log_limits.get(extension)
+        if limit is None:
+            limit = _LogLimit(partial(self._report_left_out, extension))
+            self._log_limits[extension] = limit
+        if not limit.allows_next():
+            return
         try:
             message = types.LoggingMessageNotification.model_validate(
                 {"method": notice.method, "params": notice.params}
             )
         except ValidationError:
             return
+        self._send_log(extension, message)
+
+    def _report_left_out(self, extension: str, count: int) -> None:
+        text = f"{extension}: {count} log messages left out, beyond {MAX_LOGS_PER_SECOND} a second"
+        params = types.LoggingMessageNotificationParams(
+            level="warning", logger="exthost", data=text
+        )
+        self._send_log(extension, types.LoggingMessageNotification(params=params))
+
+    def _send_log(self, extension: str, message: types.LoggingMessageNotification) -> None:
         level = message.params.level
-        exchanges = self._exchanges.list_for(notice.extension)
+        exchanges = self._exchanges.list_for(extension)
         # The message does not name its request, so each client gets it once, with its newest one.
         recipients: dict[object, Exchange] = {
             exchange.client_key: exchange
@@ -221,7 +277,11 @@ class Announcer:
             if self._wants_log(exchange, level)
         }
         for exchange in recipients.values():
-            _send_in_exchange(exchange, message)
+            ctx = exchange.ctx
+            if ctx.request is None or is_stateless(ctx.protocol_version):
+                _send_in_exchange(exchange, message)
+            else:
+                self._clients.get_or_add(ctx).notify(message)
         if not exchanges:
             for client in self._clients:
                 if is_at_least(level, client.level):

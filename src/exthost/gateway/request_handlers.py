@@ -8,12 +8,15 @@ request, its handler is cancelled, and that cancels the call of the extension.
 
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from exthost.dialects.mcp.calls import INPUT_METHODS
 from exthost.dialects.mcp.relayed import RELAYED, RelayedParams, RelayedRequest
+from exthost.dialects.mcp.tasks import TASK_METHODS
 from exthost.errors import CallFailed, ExthostError, NotFound
 from exthost.extension.extension import Extension
 from exthost.gateway import mcp_values
@@ -22,8 +25,19 @@ from exthost.gateway.clients import LEVELS, Clients
 from exthost.gateway.exchanges import Context, Exchange, Exchanges
 from exthost.gateway.held_calls import HeldCalls
 from exthost.gateway.meta import is_stateless, sent_trace_context
-from exthost.gateway.request_relay import RequestRelay, make_progress_callback, needs_input
+from exthost.gateway.request_relay import (
+    RequestRelay,
+    is_task,
+    make_progress_callback,
+    needs_input,
+)
 from exthost.gateway.resource_subscriptions import ResourceSubscriptions
+from exthost.gateway.tasks import (
+    check_name_header,
+    require_tasks,
+    split_public_id,
+    with_public_id,
+)
 from exthost.gateway.tool_list import ToolList
 from exthost.host.host import Host
 
@@ -73,6 +87,7 @@ class RequestHandlers:
             "prompts/get": self._get_prompt,
             "completion/complete": self._complete,
             "logging/setLevel": self._set_logging_level,
+            **{method: partial(self._relay_task_request, method) for method in TASK_METHODS},
         }
 
     # -- tools -------------------------------------------------------------------------------
@@ -113,6 +128,8 @@ class RequestHandlers:
                     raise failure if not from_mcp_server else _server_error(failure)
                 if from_mcp_server and needs_input(result.raw):
                     return {name: value for name, value in result.raw.items() if value is not None}
+                if from_mcp_server and is_task(result.raw):
+                    return with_public_id(extension.id, result.raw)
                 if from_mcp_server:
                     self._catalog.remember_links(extension.id, result.raw)
                 return mcp_values.result_value(
@@ -122,11 +139,30 @@ class RequestHandlers:
             answer: dict[str, Any] = await self._relay.run(ctx, params, extension, send)
             return answer
         except NotFound as error:
-            message = f"{error.message}; {error.help}" if error.help else error.message
+            # The help without a near name is about the command line.
+            help = error.help if "did you mean" in error.help else "tools/list has all names"
+            message = f"{error.message}; {help}"
             raise MCPError(types.INVALID_PARAMS, message, mcp_values.error_details(error)) from None
         except ExthostError as error:
             _log.warning("%s failed: %s", name, error)
             return mcp_values.error_result(error)
+
+    async def _relay_task_request(
+        self, method: str, ctx: Context, params: Params
+    ) -> dict[str, Any]:
+        """Relay a request about a task to the server that runs the task."""
+        require_tasks(ctx, params)
+        public_id = _require_text(params, "taskId")
+        check_name_header(ctx, public_id)
+        extension_id, task_id = split_public_id(public_id)
+        server = next((ext for ext in self._host.extensions if ext.id == extension_id), None)
+        if server is None or not is_mcp_server(server):
+            raise MCPError(types.INVALID_PARAMS, "there is no such task")
+        request_params = {name: value for name, value in params.items() if name != "_meta"}
+        result = await self._relay_request(
+            ctx, params, server, method, {**request_params, "taskId": task_id}
+        )
+        return with_public_id(server.id, result) if "taskId" in result else result
 
     # -- resources ---------------------------------------------------------------------------
 
@@ -249,10 +285,10 @@ class RequestHandlers:
     ) -> dict[str, Any]:
         async def send(exchange: Exchange, extra_params: Mapping[str, Any]) -> Any:
             relayed_params = {**request_params, **extra_params}
-            # RelayedParams let the server reply with a request for input. A server cannot request
-            # input during completion, so plain params are sent then.
+            # RelayedParams let the server reply with a request for input, which only some methods
+            # have.
             sent_params = (
-                relayed_params if method == "completion/complete" else RelayedParams(relayed_params)
+                RelayedParams(relayed_params) if method in INPUT_METHODS else relayed_params
             )
             on_progress = make_progress_callback(exchange)
             result = await server.calls.call(method, sent_params, None, True, on_progress)

@@ -22,7 +22,7 @@ from exthost.gateway.exchanges import METHODS, Context, Exchange, Exchanges, ask
 from exthost.gateway.held_calls import HeldCalls
 from exthost.gateway.meta import is_stateless, relayed_meta
 
-__all__ = ["RequestRelay", "SendRequest", "make_progress_callback", "needs_input"]
+__all__ = ["RequestRelay", "SendRequest", "is_task", "make_progress_callback", "needs_input"]
 
 # How often a server may ask for input before it answers one request.
 MAX_INPUT_ROUNDS = 8
@@ -135,6 +135,11 @@ async def _ask_for_input(ctx: Context, result: Mapping[str, Any]) -> dict[str, A
 def needs_input(result: Any) -> bool:
     """Return whether a server asks for input instead of sending the result."""
     return isinstance(result, dict) and result.get("resultType") == "input_required"
+
+
+def is_task(result: Any) -> bool:
+    """Return whether a server runs the request as a task instead of sending the result."""
+    return isinstance(result, dict) and result.get("resultType") == "task"
 
 
 def _answers_requests(ctx: Context) -> bool:

@@ -9,7 +9,7 @@ handlers without the package (`stdio_calls`, `http_calls`).
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -23,8 +23,10 @@ from mcp_types.methods import CACHEABLE_METHODS
 
 from exthost._version import __version__
 from exthost.dialects.mcp.handshake import ELICITATION_URL, SAMPLING_TOOLS
+from exthost.dialects.mcp.tasks import TASK_METHODS, TASKS
 from exthost.errors import ExthostError
 from exthost.gateway.announcer import Announcer
+from exthost.gateway.capabilities import declared_handlers, read_client_capabilities
 from exthost.gateway.catalog import Catalog, is_mcp_server, is_stateless_server, server_capabilities
 from exthost.gateway.clients import Clients
 from exthost.gateway.exchanges import METHODS, Context, Exchanges, ask_client, no_client_error
@@ -40,6 +42,9 @@ from exthost.session.inbound import Handler
 from exthost.spec import Spec
 
 _log = logging.getLogger("exthost.gateway")
+
+# How long the start of extensions waits for the first message of the sole client.
+CLIENT_SECONDS = 2.0
 
 # Clients must not cache a list by time, because they are notified of changes.
 _NOT_CACHED = {"ttlMs": 0, "cacheScope": "private"}
@@ -86,10 +91,19 @@ class McpServer(Server[Any]):
 
 class Gateway:
     """One host as one MCP server. With `plain_names`, a tool or prompt whose name only one
-    extension uses is listed under that name, without the prefix of its extension."""
+    extension uses is listed under that name, without the prefix of its extension.
 
-    def __init__(self, host: Host, *, plain_names: bool = False) -> None:
+    `has_sole_client` is whether there will be one client, as on stdio. MCP servers of the handshake
+    era are then started when it has said what it can do, and that is declared to them. With several
+    clients everything is declared, and what the client of a call cannot do is refused."""
+
+    def __init__(
+        self, host: Host, *, plain_names: bool = False, has_sole_client: bool = False
+    ) -> None:
         self.host = host
+        self._has_sole_client = has_sole_client
+        self._client_capabilities: Mapping[str, Any] | None = None
+        self._client_known = asyncio.Event()
         self.clients = Clients()
         self.tools = ToolList(host, plain_names=plain_names)
         self._exchanges = Exchanges()
@@ -134,9 +148,16 @@ class Gateway:
     def open(self) -> "asyncio.Task[None]":
         """Open the host. The returned task is done when each extension that is started has become
         ready or has failed."""
-        opening_task = self.tools.open()
+        opening_task = self.tools.open(self._wait_for_client() if self._has_sole_client else None)
         self._announcer.open()
         return opening_task
+
+    async def _wait_for_client(self) -> None:
+        try:
+            async with asyncio.timeout(CLIENT_SECONDS):
+                await self._client_known.wait()
+        except TimeoutError:
+            pass
 
     async def close(self, *, drain: bool = False) -> None:
         """Stop every extension, and end the subscriptions of clients. `drain` is passed to
@@ -158,6 +179,17 @@ class Gateway:
                 sections.append(f"# {extension.id}\n\n{text.strip()}")
         return "\n\n".join(sections) or None
 
+    @property
+    def extensions(self) -> dict[str, dict[str, Any]]:
+        """The extensions of the protocol that the gateway or one of its servers supports."""
+        found: dict[str, dict[str, Any]] = {TASKS: {}}
+        for extension in self.host.extensions:
+            declared = server_capabilities(extension).get("extensions")
+            for name, settings in declared.items() if isinstance(declared, Mapping) else ():
+                if isinstance(name, str) and isinstance(settings, Mapping):
+                    found.setdefault(name, dict(settings))
+        return found
+
     # -- requests ----------------------------------------------------------------------------
 
     async def _handle_request(self, ctx: Context, call_next: CallNext) -> HandlerResult:
@@ -168,16 +200,18 @@ class Gateway:
         if connection is not None and is_stateless(version):
             connection.open(ctx.session)
         if method in ("initialize", "server/discover"):
-            await self.tools.wait_for_first_list()  # the instructions are those of ready servers
+            self._client_capabilities = read_client_capabilities(method, ctx.params or {})
+            self._client_known.set()
+            await self.tools.wait_for_handshake()  # the instructions are those of ready servers
             result = await call_next(ctx)
-            return self._with_instructions(result)
+            return self._complete_handshake(method, result)
         handler = self._request_handlers.methods.get(method)
         if handler is None or ctx.request_id is None:
             return await call_next(ctx)
         stateless = is_stateless(version)
         if not stateless and ctx.session.client_params is None:  # there was no handshake
             raise MCPError(types.INVALID_PARAMS, "Invalid request parameters", "")
-        if stateless and method in _HANDSHAKE_ERA_METHODS:
+        if method in (_HANDSHAKE_ERA_METHODS if stateless else TASK_METHODS):
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", method)
         result = await handler(ctx, ctx.params or {})
         return self._adapt_to_era(method, result, stateless=stateless)
@@ -210,13 +244,21 @@ class Gateway:
         result["_meta"] = new_meta
         return result
 
-    def _with_instructions(self, result: HandlerResult) -> HandlerResult:
-        """Return the result with the current instructions. Those of the package were computed
-        before the extensions were ready."""
+    def _complete_handshake(self, method: str, result: HandlerResult) -> HandlerResult:
+        """Return the result of the handshake with the current instructions and extensions. Those of
+        the package were computed before the servers were ready, and in the handshake era it has no
+        extensions of the protocol, although servers and clients use them."""
+        if not isinstance(result, dict) or not isinstance(result.get("capabilities"), Mapping):
+            return result
+        extensions = self.extensions
+        if method == "initialize":
+            del extensions[TASKS]
+        capabilities = {**result["capabilities"]} | (
+            {"extensions": extensions} if extensions else {}
+        )
+        result = {**result, "capabilities": capabilities}
         instructions = self.instructions
-        if isinstance(result, dict) and instructions is not None:
-            return {**result, "instructions": instructions}
-        return result
+        return result if instructions is None else {**result, "instructions": instructions}
 
     async def _on_subscriptions_listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
@@ -250,7 +292,9 @@ class Gateway:
         """Return handlers that pass the requests of an MCP server on to its clients."""
         if spec.dialect != MCP_DIALECT:
             return {}
-        methods = (*METHODS, ELICITATION_URL, SAMPLING_TOOLS)
+        methods: Iterable[str] = (*METHODS, ELICITATION_URL, SAMPLING_TOOLS)
+        if self._has_sole_client and self._client_capabilities is not None:
+            methods = declared_handlers(self._client_capabilities)
         return {method: partial(self._ask_client, spec.id, method) for method in methods}
 
     async def _ask_client(self, extension: str, method: str, params: Any) -> Any:

@@ -1,11 +1,11 @@
 """The list of tools that clients see, while the host is still starting and afterwards.
 
 Clients can connect before the host has started its extensions. The first list is answered when each
-extension is ready or has failed, and after two seconds at the latest; clients are notified when the
-tools of slower extensions arrive. An extension with `start = "lazy"` is started anyway if its tools
-are unknown, because a client cannot call a tool that is not listed. A call waits only for the
-extension that it calls. A request for a resource or prompt that is unknown yet waits, too, because
-the extension that has it may be starting.
+extension is ready or has failed, and at the latest when the time of `[gateway] first_list` is over;
+clients are notified when the tools of slower extensions arrive. An extension with `start = "lazy"`
+is started anyway if its tools are unknown, because a client cannot call a tool that is not listed.
+A call waits only for the extension that it calls. A request for a resource or prompt that is
+unknown yet waits, too, because the extension that has it may be starting.
 
 A tool that can only be called as an MCP task is not listed, because the gateway does not support
 tasks.
@@ -13,7 +13,7 @@ tasks.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from exthost.errors import ExthostError, NotFound
@@ -28,8 +28,9 @@ __all__ = ["ToolList"]
 
 _log = logging.getLogger("exthost.gateway")
 
-# The maximum time until the first list is answered.
-FIRST_LIST_SECONDS = 2.0
+# The maximum time until the handshake of the first client is answered: it contains the instructions
+# of the servers that are ready by then. Some clients give up after 10 s.
+HANDSHAKE_SECONDS = 2.0
 
 # The maximum time that a request with an unknown name or URI waits while extensions are starting.
 UNKNOWN_NAME_SECONDS = 60.0
@@ -48,6 +49,7 @@ class ToolList:
         self._by_version: dict[str, list[dict[str, Any]]] = {}
         self._opening: asyncio.Task[None] | None = None
         self._first_list: asyncio.Task[None] | None = None
+        self._handshake: asyncio.Task[None] | None = None
         self._start_tasks: set[asyncio.Task[None]] = set()
         self._warned_tools: set[str] = set()
         self._change: asyncio.Future[None] | None = None
@@ -58,29 +60,49 @@ class ToolList:
 
     # -- opening -----------------------------------------------------------------------------
 
-    def open(self) -> "asyncio.Task[None]":
-        """Open the host. The returned task is done when each extension that is started has become
-        ready or has failed."""
+    def open(self, before: Coroutine[Any, Any, None] | None = None) -> "asyncio.Task[None]":
+        """Open the host, after `before` has ended. The returned task is done when each extension
+        that is started has become ready or has failed."""
         loop = asyncio.get_running_loop()
-        self._opening = loop.create_task(self._open())
-        self._first_list = loop.create_task(self._wait_for_opening())
+        self._opening = loop.create_task(self._open(before))
+        seconds = self._host.config.gateway.first_list
+        self._first_list = loop.create_task(self._wait_for_opening(seconds))
+        self._first_list.add_done_callback(self._report_slow_extensions)
+        self._handshake = loop.create_task(self._wait_for_opening(min(seconds, HANDSHAKE_SECONDS)))
         return self._opening
 
-    async def _open(self) -> None:
+    async def _open(self, before: Coroutine[Any, Any, None] | None) -> None:
+        if before is not None:
+            await before
         await self._host.__aenter__()
         self.start_unlisted()
         await asyncio.gather(*self._start_tasks)
 
-    async def _wait_for_opening(self) -> None:
+    async def _wait_for_opening(self, seconds: float) -> None:
         assert self._opening is not None
-        await asyncio.wait([self._opening], timeout=FIRST_LIST_SECONDS)
+        await asyncio.wait([self._opening], timeout=seconds)
+
+    def _report_slow_extensions(self, first_list: "asyncio.Task[None]") -> None:
+        if first_list.cancelled():
+            return
+        seconds = self._host.config.gateway.first_list
+        for extension in self._host.extensions:
+            if extension.state == "starting":
+                _log.warning(
+                    "%s is not in the first list of tools: it was not ready within %g s; raise "
+                    "first_list in [gateway] if clients miss its tools",
+                    extension.id,
+                    seconds,
+                )
 
     async def wait_for_first_list(self) -> None:
-        """Wait until a list can be answered: until the host is open, or FIRST_LIST_SECONDS after
-        `open` was called."""
-        assert self._first_list is not None, "the gateway is open"
-        if not self._first_list.done():
-            await asyncio.shield(self._first_list)
+        """Wait until a list can be answered: until the host is open, or until the time of
+        `[gateway] first_list` is over, which begins with `open`."""
+        await _wait(self._first_list)
+
+    async def wait_for_handshake(self) -> None:
+        """The same for the handshake, for at most HANDSHAKE_SECONDS after `open`."""
+        await _wait(self._handshake)
 
     def start_unlisted(self) -> None:
         """Start each lazily started extension whose tools are unknown until its handshake."""
@@ -95,7 +117,8 @@ class ToolList:
     async def close(self) -> None:
         for unsubscribe in self._unsubscribes:
             unsubscribe()
-        tasks = [task for task in (self._opening, self._first_list) if task is not None]
+        waits = (self._opening, self._first_list, self._handshake)
+        tasks = [task for task in waits if task is not None]
         tasks += self._start_tasks
         for task in tasks:
             task.cancel()
@@ -215,6 +238,12 @@ class ToolList:
     def _on_change(self, _: ToolsChanged | StateChanged) -> None:
         if self._change is not None and not self._change.done():
             self._change.set_result(None)
+
+
+async def _wait(task: "asyncio.Task[None] | None") -> None:
+    assert task is not None, "the gateway is open"
+    if not task.done():
+        await asyncio.shield(task)
 
 
 async def _start(extension: Extension) -> None:

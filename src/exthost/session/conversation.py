@@ -23,7 +23,7 @@ from typing import Any
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Role
 from exthost.dialects.meanings import Progress
-from exthost.dialects.steps import Subscribe
+from exthost.dialects.steps import Outgoing, Subscribe
 from exthost.errors import ExthostError, ProtocolViolation
 from exthost.messages import Batch, Failure, Noise, Notification, Reply, Request
 from exthost.offer import Offer
@@ -288,8 +288,13 @@ class Conversation:
             raise failures.not_a_message_error(noise)
         effects.append(Stray(noise.data, noise.why))
         id = self._codec.reply_id_in_prefix(noise.data[:_SEARCHED_BYTES])
-        if id is not None and (call := self.pending.get(id)) is not None:
-            call.unreadable_reply = id, noise  # for the error message, if the call times out
+        if id is None or (call := self.pending.get(id)) is None:
+            return
+        if noise.is_whole:
+            error = failures.unreadable_reply_error(noise, call.method)
+            self._fail_unread(call, error, "its answer could not be read", effects)
+        else:  # perhaps a reply that was printed for debugging; the error of a timeout has it
+            call.unreadable_reply = id, noise
 
     def _handle_skipped(self, skipped: Skipped, effects: list[Effect]) -> None:
         """Handle bytes that are not a frame. If they are a reply over the size limit, fail its
@@ -300,15 +305,19 @@ class Conversation:
         why = f"it sent a message longer than the limit of {self.max_message:,} bytes"
         effects.append(Count("messages over the size limit", why))
         id = self._codec.reply_id_in_prefix(skipped.head)
-        call = self.pending.pop(id, None) if id is not None else None
+        call = self.pending.get(id) if id is not None else None
         if call is not None:
-            if call.reply_handler.stream is not None:
-                self._stream_table.leave(
-                    call.reply_handler.stream, "its answer was too large", effects
-                )
-            effects.append(
-                Failed(call, failures.reply_too_long_error(why, call.method, skipped.head))
-            )
+            error = failures.reply_too_long_error(why, call.method, skipped.head)
+            self._fail_unread(call, error, "its answer was too large", effects)
+
+    def _fail_unread(
+        self, call: Call, error: ExthostError, why: str, effects: list[Effect]
+    ) -> None:
+        """Fail a call whose reply came and cannot be read. `why` is sent to a stream's sender."""
+        self.requests.forget(call)
+        if call.reply_handler.stream is not None:
+            self._stream_table.leave(call.reply_handler.stream, why, effects)
+        effects.append(Failed(call, error))
 
     def _handle_notification(
         self, notification: Notification, size: int, effects: list[Effect]
@@ -361,15 +370,18 @@ class Conversation:
         if handler.stream is not None:
             self._stream_table.leave(handler.stream, why, effects)
         if was_pending:
+            message: Outgoing | None = None
             if isinstance(handler, GeneratorHandler):
                 handler.close()
+                message = handler.cancel_message
             if self._is_positional:
                 # Now, because the late reply may be in the pipe and must not match another call.
                 cause = failures.GivenUp(self.dialect.name, call.method, why)
                 effects.append(End(cause))
-            elif self.dialect.cancel_message is not None and self.phase is not Phase.HANDSHAKE:
-                request = Request(call.method, call.params, call.id)
-                message = self.dialect.cancel_message(request, why)
+            elif self.phase is not Phase.HANDSHAKE:
+                if message is None and self.dialect.cancel_message is not None:
+                    request = Request(call.method, call.params, call.id)
+                    message = self.dialect.cancel_message(request, why)
                 if message is not None:
                     effects.append(SendInternal(message))
         return effects

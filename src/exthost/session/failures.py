@@ -219,6 +219,16 @@ def reply_too_long_error(why: str, method: str, head: bytes) -> ProtocolViolatio
     )
 
 
+def unreadable_reply_error(noise: Noise, method: str) -> ProtocolViolation:
+    """Return the error for a reply that contains something that its notation does not allow."""
+    return ProtocolViolation(
+        "X0606",
+        f"its answer to {method} cannot be read: {noise.why}",
+        help="the extension has to answer with a message of its dialect",
+        evidence=_offending_evidence(noise.data),
+    )
+
+
 def not_understood_error(exception: Exception) -> ProtocolViolation:
     """Return the error for an exception in the dialect's code, raised by the child's output."""
     return ProtocolViolation(

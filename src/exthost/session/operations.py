@@ -15,6 +15,7 @@ from typing import Any
 from exthost.dialects.base import Dialect
 from exthost.dialects.steps import (
     AskHost,
+    CancelWith,
     GetOffer,
     RetireProcess,
     Step,
@@ -109,6 +110,8 @@ class Operations:
                 return True
             case RetireProcess():
                 handler.retires_process = True
+            case CancelWith(message):
+                handler.cancel_message = message
             case Subscribe():
                 self.subscribe(step, effects)
             case Notification():

@@ -15,7 +15,14 @@ from collections.abc import Callable
 from types import GeneratorType
 from typing import Any, NamedTuple
 
-from exthost.dialects.steps import Exchanges, OneRequestOrMore, Received, Step, call_failed_error
+from exthost.dialects.steps import (
+    Exchanges,
+    OneRequestOrMore,
+    Outgoing,
+    Received,
+    Step,
+    call_failed_error,
+)
 from exthost.messages import Failure, Reply
 from exthost.session.stream_queue import StreamQueue
 
@@ -104,7 +111,8 @@ class GeneratorHandler(ReplyHandler):
     call. One object serves one call."""
 
     __slots__ = (
-        "_steps", "answered", "awaited", "is_optional", "limits_each_request", "retires_process"
+        "_steps", "answered", "awaited", "cancel_message", "is_optional", "limits_each_request",
+        "retires_process",
     )  # fmt: skip
 
     def __init__(self, steps: Exchanges, *, limits_each_request: bool = False) -> None:
@@ -113,6 +121,7 @@ class GeneratorHandler(ReplyHandler):
         self.limits_each_request = limits_each_request  # the timeout applies to each request
         self.is_optional = False  # the call continues even if the request in flight gets no reply
         self.retires_process = False  # the process can take no other call afterwards
+        self.cancel_message: Outgoing | None = None  # sent if the call is given up
         self.awaited = ""  # the method of the request in flight
         self.answered = ""  # the method of the last request that got a result
 

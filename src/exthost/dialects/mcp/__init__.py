@@ -6,6 +6,7 @@ In reading order:
     handshake          opens a session, in both eras
     codec              encodes and decodes messages; adds `_meta` to stateless requests
     calls              tool calls and other requests whose reply may request input from the host
+    tasks              calls that a server runs in the background
     relayed            requests that the host passes on for another MCP client
     result             reads tool results, which are lists of content blocks
     facets             `ext.resources`, `ext.prompts`, `ext.completion`, `ext.logging`

@@ -13,6 +13,7 @@ from typing import Any
 from exthost.dialects.calls import ToolCall
 from exthost.dialects.mcp.facets import request_all_pages
 from exthost.dialects.mcp.relayed import RelayedParams, relayed_members
+from exthost.dialects.mcp.tasks import wait_for_task
 from exthost.dialects.steps import (
     AskHost,
     Exchanges,
@@ -31,6 +32,9 @@ from exthost.wire import jsontext
 # The methods whose reply may request input from the host. Such calls may take long, so each is sent
 # with a progress token.
 INPUT_METHODS = frozenset({"tools/call", "prompts/get", "resources/read"})
+
+# The types of a result besides "complete", since the stateless era.
+RESULT_TYPES = ("input_required", "task")
 
 # If the server ends a subscription, it is requested again after these pauses, in seconds: the first
 # before the first attempt, and so on.
@@ -118,12 +122,19 @@ _TRACE_CONTEXT = ("traceparent", "tracestate", "baggage")
 def read_tool_result(call: ToolCall, result: Any) -> Any:
     """Check and return the result of a tool.
 
-    If the server requests input instead, return a generator that answers and returns the result.
-    In a call that is relayed for another client, return the request for input: the client answers.
+    If the server requests input, or runs the call as a task, return a generator that returns the
+    result in the end. In a call that is relayed for another client, return the reply as it is: the
+    client answers, and follows the task.
     """
-    if type(result) is dict and result.get("resultType") == "input_required":
+    if type(result) is dict and (kind := result.get("resultType", "complete")) != "complete":
         is_relayed = relayed_members(call.context) is not None
-        return result if is_relayed else _request_with_input(call, result)
+        if is_relayed and kind in RESULT_TYPES:
+            return result
+        return _continue_call(call, result)
+    return _check_tool_result(call, result)
+
+
+def _check_tool_result(call: ToolCall, result: Any) -> Any:
     if type(result) is not dict or type(result.get("content", ())) not in (list, tuple):
         raise ProtocolViolation(
             "X0660",
@@ -137,10 +148,31 @@ def read_tool_result(call: ToolCall, result: Any) -> Any:
     return result
 
 
-def _request_with_input(call: ToolCall, result: Any) -> Exchanges:
+def _continue_call(call: ToolCall, result: dict[str, Any]) -> Exchanges:
     method, request = make_tool_request(call)
-    final = yield from _request_final_result(method, request, Reply(None, result))
-    return read_tool_result(call, final)
+    if not (yield from _has_result_type(method, result)):
+        return _check_tool_result(call, result)
+    result = yield from _request_final_result(method, request, Reply(None, result))
+    if type(result) is dict and result.get("resultType") == "task":
+        result = yield from wait_for_task(method, result)
+    return _check_tool_result(call, result)
+
+
+def _has_result_type(method: str, result: dict[str, Any]) -> Any:
+    """Return whether the type of a result is input_required or task. Raises ProtocolViolation for
+    an unknown type. In the handshake era results have no type, so that a server can use the field
+    for something else."""
+    kind = result["resultType"]
+    if kind in RESULT_TYPES:
+        return True
+    if not (yield from _is_stateless()):
+        return False
+    raise ProtocolViolation(
+        "X0664",
+        f"{method} was answered with a result of the unknown type {kind!r}",
+        help=f"the types of a result are complete, {' and '.join(RESULT_TYPES)}",
+        evidence=make_evidence(result),
+    )
 
 
 def _make_arguments(call: ToolCall) -> Any:
@@ -263,11 +295,16 @@ def make_input_operation(method: str) -> OneRequestOrMore:
         return method, params.params if type(params) is RelayedParams else params
 
     def read_result(params: Any, result: Any) -> Any:
-        if type(params) is RelayedParams:
+        if type(result) is not dict or result.get("resultType", "complete") == "complete":
             return result
-        if type(result) is dict and result.get("resultType") == "input_required":
-            return _request_final_result(method, object_or_empty(params), Reply(None, result))
-        return result
+        return continue_request(params, result)
+
+    def continue_request(params: Any, result: dict[str, Any]) -> Exchanges:
+        has_type = yield from _has_result_type(method, result)
+        if not has_type or type(params) is RelayedParams:
+            return result
+        request = object_or_empty(params)
+        return (yield from _request_final_result(method, request, Reply(None, result)))
 
     return OneRequestOrMore(make_request, read_result)
 

@@ -32,7 +32,7 @@ from exthost.dialects.mcp.facets import Completion, Logging, Prompts, Resources
 from exthost.dialects.mcp.handshake import fallback, handshake
 from exthost.dialects.mcp.result import MCP_RESULT
 from exthost.dialects.meanings import Log, Meaning, OfferStale, Progress, Unusable
-from exthost.dialects.options import FLAG, TEXT, one_of
+from exthost.dialects.options import FLAG, TABLES, TEXT, one_of
 from exthost.dialects.steps import OneRequestOrMore
 from exthost.messages import Failure, Notification, Reply, Request
 from exthost.shutdown_steps import CloseStdin, Terminate
@@ -136,6 +136,10 @@ DIALECT = Dialect(
             "log_level": TEXT.described("The level of log messages that it is asked to send."),
             "context_passthrough": FLAG.described(
                 "Whether a call's context is sent along in `_meta`."
+            ),
+            "extensions": TABLES.described(
+                "Extensions of the protocol that your program supports, by their names, each with "
+                "its settings; they are declared to the server."
             ),
             "era": one_of("auto", "stateless", "handshake").described(
                 "The era of the protocol that is used, where the server has both."

@@ -12,6 +12,7 @@ the server was opened with it. Otherwise `server/discover` is sent first. If the
 `initialize` that was sent first, `server/discover` is tried.
 """
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -24,10 +25,13 @@ from exthost.dialects.mcp.calls import (
     request_tools,
     text_or_empty,
 )
+from exthost.dialects.mcp.tasks import TASKS
 from exthost.dialects.steps import Handshake, Received, TryRequest, handshake_result
+from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import NO_EVIDENCE, CallFailed, HandshakeFailed, ProtocolViolation
 from exthost.messages import Failure, Notification, Reply, Request
 from exthost.offer import Offer, Tool
+from exthost.wire import jsontext
 
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_REVISION = "2026-07-28"
@@ -43,6 +47,10 @@ DISCOVERY_SECONDS = 2.0
 # supports URLs or tools as well.
 ELICITATION_URL = "elicitation/create:url"
 SAMPLING_TOOLS = "sampling/createMessage:tools"
+
+# A handler under this name, followed by the name of an extension of the protocol, a space and its
+# settings as JSON, only declares that the extension is supported.
+EXTENSION_PREFIX = "extensions:"
 
 # The requests that a server of the handshake era may send.
 _SERVER_REQUESTS = frozenset({"roots/list", "sampling/createMessage", "elicitation/create"})
@@ -118,7 +126,7 @@ def _make_discover_request(context: HandshakeContext) -> Request:
     meta: dict[str, Any] = {
         _REVISION: STATELESS_REVISION,
         _CLIENT: _make_client_info(context),
-        _CAPABILITIES: _declare_capabilities(context),
+        _CAPABILITIES: _declare_capabilities(context, {TASKS: {}}),
     }
     level = context.options.get("log_level")
     if level is not None:
@@ -130,10 +138,21 @@ def _make_client_info(context: HandshakeContext) -> dict[str, str]:
     return {"name": "exthost", "version": context.host_version or __version__}
 
 
-def _declare_capabilities(context: HandshakeContext) -> dict[str, Any]:
-    """Return the client capabilities: those for which the application has registered a handler."""
+def _declare_capabilities(
+    context: HandshakeContext, own_extensions: Mapping[str, Any] = EMPTY_MAPPING
+) -> dict[str, Any]:
+    """Return the client capabilities: those for which the application has registered a handler, and
+    the extensions of the protocol: `own_extensions`, those in `options.extensions`, and those that
+    handlers declare."""
     handles = context.handles
     declared: dict[str, Any] = {}
+    extensions = {**own_extensions, **context.options.get("extensions", {})}
+    for handler in sorted(handles):
+        if handler.startswith(EXTENSION_PREFIX):
+            name, _, settings = handler.removeprefix(EXTENSION_PREFIX).partition(" ")
+            extensions.setdefault(name, jsontext.decode(settings.encode()))
+    if extensions:
+        declared["extensions"] = extensions
     if "roots/list" in handles:
         declared["roots"] = {"listChanged": True}
     if "sampling/createMessage" in handles:

@@ -32,6 +32,9 @@ _KEY_ALIASES = {
 # Codex's names for two of exthost's limits, in seconds.
 _LIMIT_ALIASES = {"startup_timeout_sec": "handshake", "tool_timeout_sec": "call"}
 
+# A larger `timeout` is in milliseconds.
+_MAX_TIMEOUT_SECONDS = 3600
+
 # The number of ignored settings that get a note each; the others get one note together.
 _MAX_NAMED_SETTINGS = 5
 
@@ -46,9 +49,7 @@ def read_json_servers(document: dict[str, Any], section: str) -> tuple[str, Any,
     """Return the name and the value of a section of exthost's config, and notes about what was
     ignored. `section` is the key of `document` that has the servers."""
     notes = _note_ignored_keys([key for key in document if key != section])
-    servers = document[section]
-    if section == "mcp" and isinstance(servers, dict) and isinstance(servers.get("servers"), dict):
-        servers = servers["servers"]  # VS Code's settings.json has `mcp.servers`
+    servers = get_servers(document, section)
     if not isinstance(servers, dict):
         return "mcp_servers", servers, tuple(notes)
     converted = {}
@@ -58,6 +59,9 @@ def read_json_servers(document: dict[str, Any], section: str) -> tuple[str, Any,
             limits = {
                 limit: renamed.pop(key) for key, limit in _LIMIT_ALIASES.items() if key in renamed
             }
+            if (timeout := _read_timeout(renamed.get("timeout"))) is not None:
+                del renamed["timeout"]
+                limits.setdefault("call", timeout)
             unknown = [key for key in renamed if key not in _SERVER_KEYS]
             notes += [f"{name}.{key}: unknown here, and left alone" for key in unknown]
             item = {
@@ -67,14 +71,36 @@ def read_json_servers(document: dict[str, Any], section: str) -> tuple[str, Any,
             }
             item = {key: value for key, value in item.items() if value is not None}
             if "command" not in item and "url" not in item:
-                # A misspelt key is the likely reason: `config_section` reports it.
-                item |= {key: renamed[key] for key in unknown if nearest(key, ("command", "url"))}
+                misspelt = {key for key in unknown if nearest(key, ("command", "url"))}
+                if not misspelt and item.get("disabled") is not True:
+                    # Such as a server that an extension of the editor starts.
+                    notes.append(f"{name}: has neither command nor url, and is left out")
+                    continue
+                # `config_section` reports the misspelt key.
+                item |= {key: renamed[key] for key in misspelt}
             if limits:
                 item["limits"] = limits
             if "command" in item:
                 notes += _note_placeholders(name, item)
         converted[name] = item
     return "mcp_servers", converted, tuple(notes)
+
+
+def get_servers(document: dict[str, Any], section: str) -> Any:
+    """Return the servers in a section of a document, by name, or whatever is in their place."""
+    servers = document[section]
+    if section == "mcp" and isinstance(servers, dict) and isinstance(servers.get("servers"), dict):
+        servers = servers["servers"]  # VS Code's settings.json has `mcp.servers`
+    return servers
+
+
+def _read_timeout(value: Any) -> Any:
+    """Return the key `timeout` of a server as a limit of exthost, or None if it is not a number.
+    Some programs have seconds in it and others milliseconds; none allows more than an hour in
+    seconds."""
+    if type(value) not in (int, float) or value <= 0:
+        return None
+    return f"{value:g}s" if value <= _MAX_TIMEOUT_SECONDS else f"{value:g}ms"
 
 
 def _note_ignored_keys(keys: list[str]) -> list[str]:

@@ -1,0 +1,42 @@
+"""Reads the section `[gateway]`: how the gateway serves its clients."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from exthost.documents.keys import DURATION, Key
+from exthost.documents.problems import Place
+from exthost.documents.readers import read_table
+
+__all__ = ["DEFAULT_GATEWAY_SETTINGS", "GATEWAY_KEYS", "GatewaySettings", "read_gateway_settings"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewaySettings:
+    """The settings of `[gateway]`.
+
+    first_list  how many seconds after the start of the gateway the first list of tools is answered
+                at the latest
+    """
+
+    first_list: float = 8.0
+
+
+DEFAULT_GATEWAY_SETTINGS = GatewaySettings()
+
+GATEWAY_KEYS: Mapping[str, Key] = {
+    "first_list": Key(
+        DURATION,
+        "How long the first list of tools waits for extensions that are starting, counted from the "
+        "start of the gateway.",
+        '"30s"',
+        '"8s"',
+    ),
+}
+
+
+def read_gateway_settings(value: Any, place: Place) -> GatewaySettings:
+    """Read the section."""
+    values = read_table(value, place, GATEWAY_KEYS)
+    # None means that a value is wrong; its problem is already reported.
+    return GatewaySettings(**{name: item for name, item in values.items() if item is not None})

@@ -1,0 +1,123 @@
+"""Tasks: calls that a server runs in the background (the extension TASKS of the protocol).
+
+A stateless server may reply to `tools/call` with a task in place of a result. The host then asks
+for the state of the task (`tasks/get`) until it is over, at the interval that the server names. A
+task may request input, which the host's handlers supply (`tasks/update`). If the call is given up,
+the task is cancelled (`tasks/cancel`).
+"""
+
+from typing import Any
+
+from exthost.dialects.steps import AskHost, CancelWith, WaitFor, call_failed_error, result_of
+from exthost.errors import CallFailed, Evidence, ProtocolViolation
+from exthost.messages import Failure, Reply, Request
+
+__all__ = ["TASKS", "TASK_METHODS", "wait_for_task"]
+
+# The name of the extension of the protocol, in the capabilities of client and server.
+TASKS = "io.modelcontextprotocol/tasks"
+
+# The requests about a task. Each has a `taskId`.
+TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
+
+# How often the state of a task is requested if the server does not say, and the limits of what it
+# can say, in seconds.
+_POLL_SECONDS, _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 1.0, 0.05, 30.0
+
+# So many characters of a server's value are shown in an error.
+_EVIDENCE_CHARACTERS = 500
+
+
+def wait_for_task(method: str, created: dict[str, Any]) -> Any:
+    """Wait for the end of a task, and return its result. `created` is the reply to the request
+    `method` that created the task."""
+    task_id = created.get("taskId")
+    if type(task_id) is not str or not task_id:
+        raise _invalid_task_error(method, created, "it has no taskId")
+    cancellation = Request("tasks/cancel", {"taskId": task_id})
+    yield CancelWith(cancellation)
+    task = created
+    answered: set[str] = set()
+    while (status := task.get("status")) in ("working", "input_required"):
+        if status == "input_required":
+            try:
+                yield from _supply_input(method, task, answered)
+            except (CallFailed, ProtocolViolation):
+                yield cancellation  # the server would wait for the input until the task expires
+                raise
+        # A server may also report changes of the state, if it was asked to. The host only polls.
+        yield WaitFor("notifications/tasks", _is_about(task_id), _poll_seconds(task))
+        task = result_of((yield Request("tasks/get", {"taskId": task_id})), "tasks/get")
+        if type(task) is not dict:
+            raise _invalid_task_error("tasks/get", task, "it is not an object")
+    if status == "completed":
+        return task.get("result")
+    if status == "failed":
+        raise call_failed_error(_read_error(task.get("error")), method)
+    if status == "cancelled":
+        raise CallFailed(
+            "X0770",
+            f"the server cancelled the task of {method}",
+            help="the server decided this; its log may say why",
+        )
+    raise _invalid_task_error(method, task, f"its status is {status!r}")
+
+
+def _supply_input(method: str, task: dict[str, Any], answered: set[str]) -> Any:
+    """Answer the requests for input of a task that were not answered before."""
+    questions = task.get("inputRequests")
+    responses: dict[str, Any] = {}
+    for key, question in questions.items() if type(questions) is dict else ():
+        if key in answered:
+            continue
+        answered.add(key)
+        if type(question) is not dict or type(question.get("method")) is not str:
+            raise _invalid_task_error(method, task, "a request for input has no method")
+        response = yield AskHost(question["method"], question.get("params"))
+        if isinstance(response, Reply):
+            responses[key] = response.result
+        else:
+            assert isinstance(response, Failure)
+            raise CallFailed(
+                "X0760",
+                f"{method} needs an answer from here that it did not get: {response.message}",
+                error_code=response.code,
+                error_message=response.message,
+                data=response.data,
+                help="register a handler for what it asks: roots, sampling or elicitation",
+            )
+    if responses:
+        params = {"taskId": task["taskId"], "inputResponses": responses}
+        result_of((yield Request("tasks/update", params)), "tasks/update")
+
+
+def _poll_seconds(task: dict[str, Any]) -> float:
+    interval = task.get("pollIntervalMs")
+    if not isinstance(interval, int | float):
+        return _POLL_SECONDS
+    return min(max(interval / 1000, _MIN_POLL_SECONDS), _MAX_POLL_SECONDS)
+
+
+def _is_about(task_id: str) -> Any:
+    return lambda params: type(params) is dict and params.get("taskId") == task_id
+
+
+def _read_error(error: Any) -> Failure:
+    fields = error if type(error) is dict else {}
+    code, message = fields.get("code"), fields.get("message")
+    return Failure(
+        None,
+        message if type(message) is str else "it does not say why",
+        code if type(code) is int else None,
+        fields.get("data"),
+    )
+
+
+def _invalid_task_error(method: str, task: Any, why: str) -> ProtocolViolation:
+    return ProtocolViolation(
+        "X0664",
+        f"{method} was answered with a task that cannot be read: {why}",
+        help="a task has a taskId and a status: working, input_required, completed, failed or "
+        "cancelled",
+        evidence=Evidence(bytes=repr(task)[:_EVIDENCE_CHARACTERS]),
+    )
