@@ -120,7 +120,7 @@ def _add_sandbox(
         **strict.describe(support, view, network=policy.network),
         **_enforced_limits(kernel_limits, total, group),
         "limits": {name: count for name, count in counts.items() if count is not None}
-        | strict.private_sizes(max_memory),
+        | strict.private_sizes(view, max_memory),
     }
     return replace(plan, ceiling=total, group=group, wrapper=wrapper), enforced
 

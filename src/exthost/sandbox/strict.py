@@ -46,6 +46,9 @@ NOBODY = 65534
 # no max_memory. A tmpfs without a size may take half of the machine's memory.
 _PRIVATE_MOUNTS = {"/tmp": 256 * 2**20, "/dev/shm": 64 * 2**20}
 
+# The size of each further private folder. The packages of a usual server take a third of it.
+_PRIVATE_FOLDER_BYTES = 512 * 2**20
+
 # The options of bubblewrap that make a path of the host visible: each is followed by the path on
 # the host and the path in the sandbox.
 _MOUNT_OPTIONS = frozenset({"--ro-bind", "--bind", "--bind-try"})
@@ -90,10 +93,13 @@ class View:
     state          the extension's state folder, which it may write; "" for none; it need not exist
                    yet
     uid            the user that a root host runs the extension as; None for the host's own user
+    private_folders  further folders that are private file systems in memory, as /tmp is: caches of
+                   programs that download packages; a visible path may lie in one
     """
 
     visible_paths: tuple[VisiblePath, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
+    private_folders: tuple[str, ...] = ()
     cwd: str = "/"
     state: str = ""
     uid: int | None = None
@@ -119,7 +125,7 @@ def plan_wrapper(
     """Return the wrapper for a program with this view. `network` is whether it may use the host's
     network. `limits` are applied to each process. `max_memory` is the size of each private file
     system, in bytes; None for the default sizes."""
-    sizes = private_sizes(max_memory)
+    sizes = private_sizes(view, max_memory)
     return Wrapper(
         options=tuple(_options(support, view, network, sizes)),
         init=INIT[support.machine],
@@ -129,9 +135,10 @@ def plan_wrapper(
     )
 
 
-def private_sizes(max_memory: int | None) -> dict[str, int]:
+def private_sizes(view: View, max_memory: int | None) -> dict[str, int]:
     """Return where a private file system is mounted, and the size of each in bytes."""
-    return {path: max_memory or size for path, size in _PRIVATE_MOUNTS.items()}
+    sizes = _PRIVATE_MOUNTS | dict.fromkeys(view.private_folders, _PRIVATE_FOLDER_BYTES)
+    return {path: max_memory or size for path, size in sizes.items()}
 
 
 def describe(support: SandboxSupport, view: View, *, network: bool) -> dict[str, Any]:
@@ -187,7 +194,8 @@ def _options(
         yield "--share-net"
     yield from ("--dev", "/dev")
     for path, size in sizes.items():
-        yield from ("--size", str(size), "--perms", "1777", "--tmpfs", path)
+        mode = "1777" if path in _PRIVATE_MOUNTS else "0700"
+        yield from ("--size", str(size), "--perms", mode, "--tmpfs", path)
     yield from ("--proc", "/proc")
     if support.uid == 0 and view.uid is None:  # the extension runs as root
         for path in _PROC_READ_ONLY:
