@@ -146,7 +146,8 @@ class Runtimes:
         interpreters = _programs_of_first_line(real_path)
         if content_is_trusted:
             self._show_installation(real_path, interpreters)
-            self._show_libraries(program, real_path)
+            if not interpreters:  # a script that is named python3 is not Python
+                self._show_libraries(program, real_path)
             self._show_packages(program, real_path, operator_arguments, depth)
         for name in interpreters:
             if interpreter := self._lookup.find(name):
@@ -248,12 +249,13 @@ class Runtimes:
                     self._visible.show(path, "pth file")
 
     def _show_libraries(self, program: str, real_path: str) -> None:
-        """Make the folders visible in which a trusted Python or Node looks for packages of the
-        user: those of its own version, and those of variables that the extension is given."""
+        """Make the folders visible in which a trusted Python or Node looks for packages: those of
+        variables that the extension is given, and those that the operator installed for the version
+        of Python, unless the extension is a package."""
         lookup, names = self._lookup, {Path(real_path).name, Path(program).name}
         if any(name.startswith("python") for name in names):
             version = re.search(r"python(3\.\d+)", Path(real_path).name)
-            if lookup.own_home and version is not None:
+            if lookup.own_home and version is not None and not self._boundary.has_package:
                 user_packages = f"{lookup.own_home}/.local/lib/python{version[1]}"
                 self._visible.show(user_packages, "user packages")
             self._show_variable("PYTHONPATH")
