@@ -12,7 +12,7 @@ import pytest
 
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Refused
-from exthost.process.file_view import ViewRequest, compute_view, system_view
+from exthost.process.file_view import ViewRequest, compute_view, runtime_settings, system_view
 from exthost.process.runtimes import installation
 from exthost.sandbox.strict import View
 from exthost.spec import Package
@@ -49,6 +49,15 @@ def sources(found: View) -> dict[str, str]:
 
 def test_a_program_of_the_system_needs_nothing_more() -> None:
     assert more(view("/bin/sh", "-c", "true")) == set()
+
+
+def test_the_settings_of_runtimes_belong_to_the_system_and_passwords_do_not(place: Path) -> None:
+    for name in ("java-17-openjdk", "java-21-openjdk", "perl", "other"):
+        (place / "etc" / name / "management").mkdir(parents=True)
+        (place / "etc" / name / "security").mkdir()
+    (place / "etc" / "java-21-openjdk" / "management" / "jmxremote.password").write_text("secret")
+    found = {os.path.relpath(path, place / "etc") for path in runtime_settings(str(place))}
+    assert found == {"java-17-openjdk", "java-21-openjdk/security", "perl"}
 
 
 def test_a_file_that_the_operator_names_is_shown_alone(place: Path) -> None:
@@ -602,3 +611,6 @@ def test_python_is_shown_the_users_packages_of_its_own_version(place: Path) -> N
     own = str(place / "home" / ".local" / "lib" / "python3.99")
     assert more(view(str(place / "bin" / "python3"), env=env)) == {real, own}
     assert more(view(str(place / "bin" / "python3"), env={}, host=env)) == {real}
+    package = Package(root=str(place / "bin"), argv=("python3",), cwd=str(place / "bin"))
+    found = view(str(place / "bin" / "python3"), command="python3", env=env, package=package)
+    assert own not in more(found)

@@ -21,9 +21,10 @@ The functions read the file system and change nothing.
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 
 from exthost.errors import Evidence, Refused
 from exthost.process.managers import PLACE_VARIABLES, SELECTION_VARIABLES
@@ -37,7 +38,7 @@ from exthost.process.visible_paths import (
 from exthost.sandbox.strict import View
 from exthost.spec import Package
 
-__all__ = ["ViewRequest", "compute_view", "system_view", "toml_key"]
+__all__ = ["ViewRequest", "compute_view", "runtime_settings", "system_view", "toml_key"]
 
 # The files of /etc that loaders, libraries and name lookups read; all are public. Each costs a
 # tenth of a millisecond at every start.
@@ -49,6 +50,22 @@ _SYSTEM_FILES = (
     "/etc/group",
     "/etc/nsswitch.conf",
 )
+# The settings of runtimes, to which links in /usr lead. A Java without its own cannot make a random
+# number, and the module XML::SAX of Perl finds no parser.
+_RUNTIME_SETTINGS = (
+    "/etc/java-*-openjdk",
+    "/etc/java",
+    "/etc/crypto-policies",
+    "/etc/dotnet",
+    "/etc/perl",
+    "/etc/R/Renviron",
+    "/etc/R/ldpaths",
+)
+
+# A file in the settings of a Java that is secret. Java itself insists that only its owner can read
+# it; a root host may run an extension as that owner.
+_JAVA_PASSWORDS = "management/jmxremote.password"
+
 _NETWORK_FILES = (
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
@@ -172,7 +189,20 @@ def system_view(network: bool = False) -> View:
     for path in (*SYSTEM_FOLDERS, *_SYSTEM_FILES, *(_NETWORK_FILES if network else ())):
         if os.path.exists(path):  # noqa: PTH110
             visible.show(path, "system")
+    for path in runtime_settings("/"):
+        visible.show(path, "system")
     return visible.view()
+
+
+def runtime_settings(root: str) -> Iterator[str]:
+    """Yield the settings of runtimes below /etc of this root that exist, without secrets."""
+    for pattern in _RUNTIME_SETTINGS:
+        for folder in sorted(Path(root).glob(pattern.lstrip("/"))):
+            if (folder / _JAVA_PASSWORDS).exists():
+                names = sorted(path for path in folder.iterdir() if path.name != "management")
+                yield from map(str, names)
+            else:
+                yield str(folder)
 
 
 # -- paths that a package names ------------------------------------------------------------------
