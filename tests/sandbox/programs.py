@@ -208,6 +208,58 @@ async def a_package_that_npx_finds_in_its_project_runs() -> None:
         await runs_strictly([npx, "--no-install", "texts"], cwd=str(place))
 
 
+async def help_of(words: list[str], **settings: Any) -> str:
+    """Return the help of the error with which a sandboxed program fails to start."""
+    usual: dict[str, Any] = {"dialect": "morphir", "permissions": {}}
+    try:
+        async with exthost.connect(words, **{**usual, **settings}):
+            raise AssertionError("it started")
+    except ExthostError as error:
+        return error.help
+
+
+@trial
+async def the_help_for_a_module_beside_a_script_names_the_sandbox() -> None:
+    source = Path(EXPLORER[-1]).read_text()
+    with shared_folder() as place:
+        (place / "run.py").write_text(f"import helper\n{source}")
+        (place / "helper.py").write_text("")
+        words = ["/usr/bin/python3", str(place / "run.py")]
+        help = await help_of(words)
+        assert f'hides {place}/helper.py: set cwd = "{place}"' in help, help
+        await runs_strictly(words, cwd=str(place))
+        (place / "run.py").write_text(f"import not_there\n{source}")
+        assert "or its sandbox hides it" in await help_of(words)
+
+
+@trial
+async def the_help_for_a_program_that_writes_its_own_folder_names_the_grant() -> None:
+    source = Path(EXPLORER[-1]).read_text()
+    with shared_folder() as place:
+        (place / "data").mkdir()
+        (place / "data").chmod(0o777)
+        for path in ("data/x", f"{place}/data/x"):
+            text = f"import os\nopen({path!r}, 'w').close()\n{source}"
+            (place / "run.py").write_text(text)
+            words = ["/usr/bin/python3", str(place / "run.py")]
+            help = await help_of(words, cwd=str(place))
+            folder = f"{place}/data" if path.startswith("/") else str(place)
+            assert f'add "{folder}:rw" to permissions.filesystem' in help, help
+        granted = {"filesystem": [f"{place}/data:rw"]}
+        await runs_strictly(words, cwd=str(place), permissions=granted)
+
+
+@trial
+async def the_help_for_a_package_that_is_not_installed_names_the_command() -> None:
+    (uvx,) = prebuilt("uvx")
+    prebuilt("uv")
+    help = await help_of([uvx, "--offline", "not-there"], env={"UV_PYTHON": "/usr/bin/python3"})
+    assert "permissions.network = true" in help and "uv tool install not-there" in help, help
+    npx = needs("npx")
+    help = await help_of([npx, "--offline", "-y", "not-there@1.0.0"])
+    assert "permissions.network = true" in help and "npm install -g not-there@1.0.0" in help, help
+
+
 WHEEL = "texts-1.0-py3-none-any.whl"
 
 

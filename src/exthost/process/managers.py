@@ -110,8 +110,8 @@ class PackageRunner:
     needs      the names of programs that it looks up on PATH
     find       yields the paths of the package that the arguments name, if it is there already:
                (place of the private folders, arguments)
-    install    returns the command that installs the package which the arguments name, so that it
-               runs without network; "" if they name none
+    install    returns, for a person, the command that installs the package which the arguments
+               name, so that it runs without network; "" if they name none
     """
 
     name: str
@@ -269,6 +269,9 @@ _NPM_VALUES = frozenset(
         *("--node-options"),
     )
 )
+# npx asks the registry at each start, also for a package that is installed.
+_NAME_PROGRAM = ", and name its program as the command"
+
 _EXACT_VERSION = re.compile(r"@?[^@]+@\d+\.\d+\.\d+[\w.+-]*")
 
 
@@ -322,13 +325,13 @@ def _packages_of_npm(arguments: Sequence[str]) -> list[str]:
 
 def _install_with_npm(arguments: Sequence[str]) -> str:
     packages = _packages_of_npm(arguments)
-    return f"npm install -g {' '.join(packages)}" if packages else ""
+    return f"npm install -g {' '.join(packages)}{_NAME_PROGRAM}" if packages else ""
 
 
 def _install_with_pnpm(arguments: Sequence[str]) -> str:
     arguments = arguments[1:] if [*arguments[:1]] == ["dlx"] else arguments
     _, name = _split_options(arguments, _NPM_VALUES)
-    return f"pnpm add -g {name}" if name else ""
+    return f"pnpm add -g {name}{_NAME_PROGRAM}" if name else ""
 
 
 def _split_options(

@@ -36,6 +36,7 @@ __all__ = [
     "plan_probe",
     "plan_wrapper",
     "private_sizes",
+    "working_folder",
 ]
 
 # If the host runs as root, the uid and gid that an extension sees as its own inside the sandbox.
@@ -158,14 +159,25 @@ def describe(support: SandboxSupport, view: View, *, network: bool) -> dict[str,
 
 
 def can_see(wrapper: Wrapper, path: str) -> bool:
-    """Return whether a path of the host is visible to a program in this wrapper."""
+    """Return whether a path of the host is visible to a program in this wrapper: it is mounted, or
+    lies in a folder that is, or is a symlink that was created. Symlinks are not followed."""
     args = wrapper.options
-    # A mount is three arguments: the option, the path on the host, the path in the sandbox. Hence
-    # the second one after an option is the mount point.
-    mount_points = [
-        target for option, target in zip(args, args[2:], strict=False) if option in _MOUNT_OPTIONS
-    ]
-    return any(path == mount or _is_inside(path, mount) for mount in mount_points)
+    # A mount or a link is three arguments: the option, a path on the host or the target of the
+    # link, and the path in the sandbox.
+    created = list(zip(args, args[2:], strict=False))
+    if any(option == "--symlink" and path == target for option, target in created):
+        return True
+    return any(
+        path == target or _is_inside(path, target)
+        for option, target in created
+        if option in _MOUNT_OPTIONS
+    )
+
+
+def working_folder(wrapper: Wrapper) -> str:
+    """Return the folder in which a program in this wrapper starts; "" if it is not known."""
+    options = iter(wrapper.options)
+    return next((next(options, "") for option in options if option == "--chdir"), "")
 
 
 def plan_probe(support: SandboxSupport, view: View) -> LaunchPlan:
