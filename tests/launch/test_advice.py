@@ -1,18 +1,20 @@
 """Advice about what a program misses: variables, files, modules, programs, a network."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from exthost.cli.verb_table import read_verbs
 from exthost.launch.advice import (
+    find_hidden_module,
     find_missing,
     suggest_grant_to_tool,
     suggest_network,
     suggest_variable,
 )
-from exthost.launch_plan import Wrapper
+from exthost.launch_plan import LaunchPlan, Wrapper
 from exthost.process.environment import child_environment
 
 ENVIRONMENT = child_environment(
@@ -128,6 +130,9 @@ def test_any_other_failure_of_a_tool_names_no_sandbox(text: str) -> None:
         ("Error: Cannot find package 'lodash.get'", "the module lodash.get is not installed"),
         ("Error: Cannot find module '/x/none.mjs'", "there is no file /x/none.mjs"),
         ("Error: Cannot find module 'express'", "the module express is not installed"),
+        ("cannot load such file -- nokogiri (LoadError)", "the module nokogiri is not installed"),
+        ("cannot load such file -- /x/none (LoadError)", "there is no file /x/none"),
+        ("Can't locate JSON/XS.pm in @INC (@INC contains: …", "the module JSON/XS is not"),
         ("sh: 1: uvx: not found", "there is no program uvx"),
         ("bash: line 1: uvx: command not found", "there is no program uvx"),
     ],
@@ -139,6 +144,38 @@ def test_what_a_program_cannot_find_at_its_start_is_named(line: str, advice: str
 @pytest.mark.parametrize("line", ["", "ValueError: city not found", "user: not found"])
 def test_other_lines_of_stderr_name_nothing_that_is_missing(line: str) -> None:
     assert find_missing([line]) == ""
+
+
+def test_the_help_for_a_missing_module_names_the_sandbox(tmp_path: Path) -> None:
+    script, line = tmp_path / "run.rb", "cannot load such file -- helper (LoadError)"
+    script.touch()
+    plan = LaunchPlan(argv=("/usr/bin/ruby", str(script)), wrapper=SANDBOX)
+    environment = child_environment({"PYTHONPATH": "/x"}, "minimal")
+    advice = find_hidden_module(plan, environment, [line])
+    assert "helper is not installed" in advice and "or its sandbox hides it" in advice
+    assert 'env = { PYTHONPATH = { from = "PYTHONPATH" } }' in advice
+    (tmp_path / "helper.rb").touch()
+    assert f'add "{tmp_path}"' in find_hidden_module(plan, environment, [line])
+    absolute = f"cannot load such file -- {tmp_path}/helper (LoadError)"
+    assert f'add "{tmp_path}"' in find_hidden_module(plan, environment, [absolute])
+    assert find_hidden_module(replace(plan, wrapper=None), environment, [line]) == ""
+    assert find_hidden_module(plan, environment, ["ValueError"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("uvx --offline some-server", "uv tool install some-server"),
+        ("npx -y @scope/server@1.0.0", "npm install -g @scope/server@1.0.0, and name its program"),
+        ("pnpm dlx server", "pnpm add -g server, and name its program"),
+        ("docker run x", ""),
+    ],
+)
+def test_a_program_that_is_fetched_is_told_how_to_install_it(command: str, hint: str) -> None:
+    advice = suggest_network(
+        {"network": "netns"}, "x", (), is_silent=True, ended=False, argv=command.split()
+    )
+    assert f"install it first{f' ({hint}' if hint else ';'}" in advice
 
 
 def test_only_a_silent_program_that_may_wait_for_a_network_is_told_of_it() -> None:

@@ -10,7 +10,7 @@ from exthost.dialects.morphir.dialect import DIALECT as MORPHIR
 from exthost.dialects.synaps.dialect import DIALECT as SYNAPS
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Refused
-from exthost.launch.plan import prepare
+from exthost.launch.plan import admit, prepare
 from exthost.launch.variables import build_environment, grant_line, withheld_variables
 from exthost.spec import DeclaredSetting, HostEnvRef, Package, Permissions, Requires, Spec
 
@@ -70,10 +70,28 @@ def test_a_package_with_permissions_is_told_no_secret_in_its_config_either() -> 
     with pytest.raises(Refused) as caught:
         prepare(SANDBOXED, SYNAPS, HOST)
     line = '[overrides.notes] env = { NOTES_KEY = { from = "NOTES_KEY" } }'
-    assert line == grant_line(SANDBOXED, HOST) and line in caught.value.help
+    assert line == grant_line(SANDBOXED, ["NOTES_KEY"]) and line in caught.value.help
     for policy in (None, "filtered", "minimal"):
         spec = replace(SANDBOXED, env_policy=policy)
         assert "NOTES_KEY" not in build_environment(spec, SYNAPS, HOST, EMPTY_MAPPING).variables
+
+
+def test_an_extension_is_refused_while_a_required_variable_is_not_passed_on() -> None:
+    spec = replace(SANDBOXED, settings=(), requires=Requires(env=("HOME", "NOTES_KEY")))
+    with pytest.raises(Refused) as caught:
+        admit(spec, MORPHIR, HOST)
+    error = caught.value
+    assert error.code == "X0365" and error.evidence.details == ("NOTES_KEY",)
+    assert '[overrides.notes] env = { NOTES_KEY = { from = "NOTES_KEY" } }' in error.help
+    admit(replace(spec, env={"NOTES_KEY": HostEnvRef("NOTES_KEY")}), MORPHIR, HOST)
+    admit(replace(spec, permissions=None), MORPHIR, HOST)
+    for others in ({"package": None}, {"permissions": None, "env_policy": "declared"}):
+        with pytest.raises(Refused) as caught:
+            admit(replace(spec, **others), MORPHIR, HOST)
+        assert caught.value.code == "X0365"
+    with pytest.raises(Refused) as caught:
+        admit(spec, MORPHIR, {**HOST, "NOTES_KEY": ""})
+    assert caught.value.code == "X0301", "it is not set anywhere"
 
 
 def test_what_the_operator_gives_is_given() -> None:

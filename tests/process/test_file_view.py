@@ -4,6 +4,7 @@ What a package says of itself leads to nothing but runtimes and its own folder."
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Refused
-from exthost.process.file_view import ViewRequest, compute_view, system_view
+from exthost.process.file_view import ViewRequest, compute_view, runtime_settings, system_view
 from exthost.process.runtimes import installation
 from exthost.sandbox.strict import View
 from exthost.spec import Package
@@ -50,6 +51,15 @@ def test_a_program_of_the_system_needs_nothing_more() -> None:
     assert more(view("/bin/sh", "-c", "true")) == set()
 
 
+def test_the_settings_of_runtimes_belong_to_the_system_and_passwords_do_not(place: Path) -> None:
+    for name in ("java-17-openjdk", "java-21-openjdk", "perl", "other"):
+        (place / "etc" / name / "management").mkdir(parents=True)
+        (place / "etc" / name / "security").mkdir()
+    (place / "etc" / "java-21-openjdk" / "management" / "jmxremote.password").write_text("secret")
+    found = {os.path.relpath(path, place / "etc") for path in runtime_settings(str(place))}
+    assert found == {"java-17-openjdk", "java-21-openjdk/security", "perl"}
+
+
 def test_a_file_that_the_operator_names_is_shown_alone(place: Path) -> None:
     script = program(place / "ext" / "run.sh")
     (place / "ext" / "key").write_text("secret")
@@ -78,13 +88,65 @@ def test_a_virtual_environment_is_shown_with_its_interpreter_and_what_it_points_
     packages.mkdir(parents=True)
     (place / "sources").mkdir()
     (packages / "editable.pth").write_text(f"{place}/sources\nimport os\n/\n")
+    (environment / ".env").write_text("TOKEN=secret")
     found = view(str(environment / "bin" / "python"))
-    assert more(found) == {str(base), str(environment), str(place / "sources")}
+    assert more(found) == {
+        *(f"{base}/{part}" for part in ("bin", "lib")),
+        *(f"{environment}/{part}" for part in ("bin", "lib", "pyvenv.cfg")),
+        str(place / "sources"),
+    }
 
 
-def test_a_shim_is_shown_with_its_version_managers_root(place: Path) -> None:
-    shim = program(place / ".pyenv" / "shims" / "python3", "#!/usr/bin/env bash\n")
-    assert more(view(shim)) == {str(place / ".pyenv")}
+def pyenv(root: Path, *versions: str) -> str:
+    """The folders of pyenv, with the first version selected; returns the path of a shim."""
+    program(root / "libexec" / "pyenv")
+    for version in versions:
+        program(root / "versions" / version / "bin" / "python3", "\x7fELF\0")
+        (root / "versions" / version / "lib").mkdir()
+    (root / "version").write_text(f"{versions[0]}\n")
+    (root / "sources").mkdir()
+    return program(root / "shims" / "python3", "#!/usr/bin/env bash\n")
+
+
+def test_a_shim_is_shown_with_the_version_that_is_selected(place: Path) -> None:
+    root = place / ".pyenv"
+    shim = pyenv(root, "3.98.1", "3.99.2", "3.99.10")
+
+    def shown(**request: Any) -> set[str]:
+        return {os.path.relpath(path, root) for path in more(view(shim, **request))}
+
+    always = {"libexec", "shims", "version"}
+    assert shown() == always | {"versions/3.98.1/bin", "versions/3.98.1/lib"}
+    given = {"HOME": "/home/nobody", "PYENV_VERSION": "3.99"}
+    newest = always | {"versions/3.99.10/bin", "versions/3.99.10/lib"}
+    assert shown(env=given) == newest
+    assert shown(env={"PYENV_VERSION": "../../keys"}) == always
+    work = place / "work"
+    work.mkdir()
+    (work / ".python-version").write_text("3.99.10\n")
+    own = {os.path.relpath(work, root)}
+    assert shown(cwd=str(work), folders=(str(work),)) == newest | own
+    assert "versions/3.98.1/bin" in shown(cwd=str(work)), "it cannot read the file there"
+    writable = {"granted": (f"{work}:rw",), "cwd": str(work)}
+    assert "versions/3.98.1/bin" in shown(**writable), "it could change the file there"
+
+
+def test_a_package_does_not_select_a_version(package: Path, place: Path) -> None:
+    shim = pyenv(place / ".pyenv", "3.98.1", "3.99.2")
+    (package / ".python-version").write_text("3.99.2\n")
+    env = {"HOME": "/home/nobody", "PATH": f"{place}/.pyenv/shims:/bin", "PYENV_VERSION": "3.99.2"}
+    said = Package(root=str(package), argv=("python3",), cwd=str(package), env=env)
+    host = {**env, "PYENV_VERSION": ""}
+    request = {"command": "python3", "cwd": str(package), "env": env, "host": host}
+    shown = more(view(shim, package=replace(said, env={"PYENV_VERSION": "3.99.2"}), **request))
+    assert f"{place}/.pyenv/versions/3.98.1/bin" in shown
+    assert not any("3.99.2" in path for path in shown)
+
+
+def test_a_folder_that_is_named_shims_shows_nothing_beside_it(place: Path) -> None:
+    shim = program(place / "app" / "shims" / "tool", "#!/usr/bin/env bash\n")
+    (place / "app" / "secret").write_text("secret")
+    assert more(view(shim)) == {shim}
 
 
 def test_the_first_line_of_a_script_is_followed(place: Path) -> None:
@@ -93,7 +155,8 @@ def test_the_first_line_of_a_script_is_followed(place: Path) -> None:
     for first in (f"#!{interpreter}\n", "#!/usr/bin/env -S lang --fast\n"):
         script = program(place / "ext" / "run", first)
         env = {"HOME": "/home/nobody", "PATH": f"/usr/bin:{place}/lang/bin"}
-        assert more(view(script, env=env)) == {script, str(place / "lang")}
+        lang = {str(place / "lang" / "bin"), str(place / "lang" / "lib")}
+        assert more(view(script, env=env)) == {script, *lang}
 
 
 def test_a_node_script_is_shown_with_the_packages_above_it(place: Path) -> None:
@@ -170,7 +233,8 @@ def test_what_is_never_granted_is_refused_by_name(entry: str, code: str) -> None
 def test_our_own_interpreter_can_be_followed() -> None:
     found = view(sys.executable, env=dict(os.environ))
     prefix = os.path.realpath(sys.base_prefix)
-    assert any(prefix == one or prefix.startswith(f"{one}/") for one in sources(found))
+    paths = sources(found)
+    assert f"{prefix}/lib" in paths or any(prefix.startswith(f"{one}/") for one in paths)
 
 
 def test_a_home_is_no_installation_and_neither_is_the_root(place: Path) -> None:
@@ -280,7 +344,8 @@ def test_a_program_on_the_operators_path_is_a_runtime(package: Path, place: Path
     (place / "else" / "lib").mkdir()
     env = {"HOME": "/home/nobody", "PATH": f"{place}/else/bin:/bin"}
     said = Package(root=str(package), argv=("tool",), cwd=str(package))
-    wanted = {str(package), str(place / "else")}
+    (place / "else" / "etc").mkdir()
+    wanted = {str(package), str(place / "else" / "bin"), str(place / "else" / "lib")}
     assert more(view(tool, command="tool", cwd=str(package), env=env, package=said)) == wanted
     said = Package(root=str(package), argv=(tool,), cwd=str(package))
     assert more(view(tool, command=tool, cwd=str(package), env=env, package=said)) == wanted
@@ -383,3 +448,169 @@ def test_a_program_that_is_its_own_package_is_shown_alone(place: Path) -> None:
     said = Package(root=tool, argv=(tool,), cwd=str(place / "tools"))
     found = view(tool, command=tool, cwd=str(place / "tools"), package=said)
     assert more(found) == {tool}
+
+
+# -- managers of packages ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def home(place: Path) -> Path:
+    """A home folder in which managers keep what they download, and their secrets."""
+    for path in (
+        *(".local/share/uv/credentials/credentials.toml", ".local/share/uv/tools/other/pyvenv.cfg"),
+        *(".cache/uv/archive-v0/other/x.py", ".npm/_logs/debug.log", ".npmrc"),
+        *(".npm/_cacache/index-v5/x", ".npm/_npx/0123456789abcdef/package.json"),
+    ):
+        file = place / "home" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("secret")
+    return place / "home"
+
+
+def installed_tool(home: Path, name: str, receipt: str) -> Path:
+    tool = home / ".local" / "share" / "uv" / "tools" / name
+    venv(tool)
+    (tool / "uv-receipt.toml").write_text(receipt)
+    return tool
+
+
+@pytest.fixture
+def managers(place: Path) -> str:
+    """A folder of the operator's PATH with the programs of managers."""
+    for name in ("uv", "uvx", "npx", "npm", "pnpm"):
+        program(place / "programs" / name, "\x7fELF\0")
+    return str(place / "programs")
+
+
+def test_uvx_sees_its_pythons_and_the_tool_that_is_named(home: Path, managers: str) -> None:
+    data = home / ".local" / "share" / "uv"
+    (data / "python" / "cpython-3.99").mkdir(parents=True)
+    tool = installed_tool(home, "some-server", 'requirements = [{ name = "some-server" }]')
+    env = {"HOME": str(home), "PATH": f"{managers}:/bin"}
+    programs = {f"{managers}/uv", f"{managers}/uvx"}
+    pythons = {*programs, str(data / "python")}
+    whole = {f"{tool}/{part}" for part in ("bin", "lib", "pyvenv.cfg", "uv-receipt.toml")}
+    for arguments in (
+        ("some-server",),
+        ("--offline", "--python", "3.12", "Some_Server@latest", "--option", "other"),
+        ("--from", "some-server[cli]==1.0", "run-it"),
+        ("--from=some.server", "run-it"),
+    ):
+        found = view(f"{managers}/uvx", *arguments, command="uvx", env=env)
+        assert more(found) == pythons | whole, arguments
+        assert found.private_folders == (str(home / ".cache" / "uv"), str(data / "tools"))
+    for others in (("another",), ("../credentials",), ("--from", "git+https://x", "a"), ()):
+        assert more(view(f"{managers}/uvx", *others, command="uvx", env=env)) == pythons
+    (tool / "uv-receipt.toml").write_text('index = "https://me:token@example.org/simple"')
+    shown = more(view(f"{managers}/uvx", "some-server", command="uvx", env=env))
+    assert f"{tool}/uv-receipt.toml" not in shown and f"{tool}/lib" in shown
+
+
+def test_npx_sees_the_package_of_an_exact_version_and_no_log(home: Path, managers: str) -> None:
+    folder = home / ".npm" / "_npx" / "c98ccc168155bafa"
+    (folder / "node_modules").mkdir(parents=True)
+    (folder / "package.json").write_text("{}")
+    env = {"HOME": str(home), "PATH": f"{managers}:/bin"}
+    exact = "@modelcontextprotocol/server-memory@2026.8.31"
+    for arguments in (("-y", exact), ("--yes", "--package", exact, "run"), ("-y", "--", exact)):
+        found = view(f"{managers}/npx", *arguments, command="npx", env=env)
+        parts = {f"{folder}/node_modules", f"{folder}/package.json"}
+        assert more(found) == parts | {f"{managers}/npx"}, arguments
+        assert found.private_folders == (str(home / ".npm"),)
+    for name in (exact.rpartition("@")[0], f"{exact}-other", "x", "../x@1.0.0"):
+        found = view(f"{managers}/npx", "-y", name, command="npx", env=env)
+        assert more(found) == {f"{managers}/npx"}, name
+
+
+@pytest.mark.parametrize("name", ["uv", "uvx", "npx", "npm", "pnpm", "python3.99", "node", "pyenv"])
+def test_the_file_name_of_a_packages_program_shows_nothing(
+    name: str, package: Path, home: Path, managers: str
+) -> None:
+    (home / ".local" / "lib" / "python3.99").mkdir(parents=True)
+    host = {"HOME": str(home), "PATH": f"{managers}:/bin", "PYTHONPATH": str(home)}
+    installed_tool(home, "some-server", "")
+    for text in ("#!/bin/sh\n", "#!/usr/bin/env -S sh\n"):
+        program(package / name, text)
+        found = packaged(package, f"./{name}", "some-server", host=host)
+        assert more(found) == {str(package)} and found.private_folders == ()
+    # The same file, named by the operator by a relative path.
+    said = Package(root=str(package), argv=("./run.sh",), cwd=str(package))
+    argv, command = (str(package / name), "some-server"), f"./{name}"
+    found = view(*argv, command=command, cwd=str(package), package=said, env=host)
+    assert more(found) == {str(package)} and found.private_folders == ()
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        *(("uvx", "some-server"), ("uv", "tool", "run", "some-server"), ("./run",)),
+        *(("env", "uvx", "some-server"), ("timeout", "5", "uvx", "some-server")),
+    ],
+)
+def test_a_package_is_shown_no_tool_that_its_command_names(
+    argv: tuple[str, ...], package: Path, home: Path, managers: str
+) -> None:
+    installed_tool(home, "some-server", "")
+    (home / ".local" / "share" / "uv" / "python").mkdir()
+    program(package / "run", "#!/usr/bin/env -S uv run --script\n")
+    host = {"HOME": str(home), "PATH": f"{managers}:/bin"}
+    said = Package(root=str(package), argv=argv, cwd=str(package))
+    folder = {"./": str(package)}.get(argv[0][:2], managers if "uv" in argv[0] else "/usr/bin")
+    path = os.path.normpath(f"{folder}/{argv[0]}")
+    found = view(path, *argv[1:], command=argv[0], cwd=str(package), package=said, env=host)
+    assert not any(path.startswith(str(home)) for path in more(found)), more(found)
+
+
+def test_a_manifest_that_the_operator_names_shows_no_tool(home: Path, managers: str) -> None:
+    installed_tool(home, "some-server", "")
+    env = {"HOME": str(home), "PATH": f"{managers}:/bin"}
+    request = {"command": "uvx", "env": env, "is_operators": False}
+    found = view(f"{managers}/uvx", "some-server", **request)
+    assert not any(path.startswith(str(home)) for path in more(found)), more(found)
+
+
+@pytest.mark.parametrize("name", ["HOME", "XDG_DATA_HOME", "UV_TOOL_DIR"])
+def test_a_variable_of_a_package_does_not_move_a_manager(
+    name: str, package: Path, home: Path, managers: str
+) -> None:
+    installed_tool(home, "some-server", "")
+    host = {"HOME": "/home/nobody", "PATH": f"{managers}:/bin"}
+    said = Package(root=str(package), argv=("x",), cwd=str(package), env={name: str(home)})
+    request: dict[str, Any] = {"env": {**host, name: str(home)}, "host": host, "package": said}
+    try:
+        found = view(f"{managers}/uvx", "some-server", command="uvx", **request)
+    except Refused as error:
+        assert error.code == "X0390" and name in error.message
+    else:
+        assert not any(path.startswith(str(home)) for path in more(found)), more(found)
+
+
+def test_a_granted_cache_stays_as_it_is(home: Path, managers: str) -> None:
+    env = {"HOME": str(home), "PATH": f"{managers}:/bin"}
+    for grant in (f"{home}/.npm:rw", f"{home}/.npm", str(home), f"{home}/.npm/_cacache"):
+        found = view(f"{managers}/npx", "x", command="npx", env=env, granted=(grant,))
+        assert found.private_folders == (), grant
+
+
+@pytest.mark.parametrize("name", ["PYTHONPATH", "NODE_PATH"])
+def test_folders_of_a_variable_are_shown_if_the_variable_is_given(name: str, place: Path) -> None:
+    (place / "libraries").mkdir()
+    runtime = program(place / "bin" / ("python3" if name == "PYTHONPATH" else "node"), "\x7fELF\0")
+    value = {name: str(place / "libraries")}
+    assert more(view(runtime, host={**HOST, **value}, env=HOST)) == {runtime}
+    given = view(runtime, host={**HOST, **value}, env={**HOST, **value})
+    assert more(given) == {runtime, str(place / "libraries")}
+
+
+def test_python_is_shown_the_users_packages_of_its_own_version(place: Path) -> None:
+    for version in ("3.98", "3.99"):
+        (place / "home" / ".local" / "lib" / f"python{version}").mkdir(parents=True)
+    real = program(place / "bin" / "python3.99", "\x7fELF\0")
+    (place / "bin" / "python3").symlink_to("python3.99")
+    env = {"HOME": str(place / "home")}
+    own = str(place / "home" / ".local" / "lib" / "python3.99")
+    assert more(view(str(place / "bin" / "python3"), env=env)) == {real, own}
+    assert more(view(str(place / "bin" / "python3"), env={}, host=env)) == {real}
+    package = Package(root=str(place / "bin"), argv=("python3",), cwd=str(place / "bin"))
+    found = view(str(place / "bin" / "python3"), command="python3", env=env, package=package)
+    assert own not in more(found)

@@ -1,9 +1,11 @@
 // A morphir extension for the trial of a Java program: before it answers anything it uses what Java
-// programs use: threads, another process, a file.
+// programs use: threads, another process, a file, a random number.
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.SecureRandom;
+import java.util.UUID;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -21,6 +23,9 @@ public class Busy {
         byte[] said = echo.getInputStream().readAllBytes();
         if (echo.waitFor() != 0 || said.length != 3) {
             throw new IllegalStateException("echo");
+        }
+        if (UUID.randomUUID().equals(new UUID(new SecureRandom().nextLong(), 0))) {
+            throw new IllegalStateException("random");
         }
         Files.write(Path.of("/tmp/written"), said);
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));

@@ -25,7 +25,7 @@ from exthost.events import Bus, LogLine
 from exthost.host.file_writer import write_files
 from exthost.http_server import server
 from exthost.http_server.listener import listen
-from exthost.launch.containment import suggest_grant
+from exthost.launch.grant_advice import suggest_grant
 from exthost.launch_plan import LaunchPlan, Wrapper
 from tests.extensions.driving import until
 from tests.sandbox.confined import EXPLORER, explore, exploring, folder, shared_folder
@@ -216,16 +216,27 @@ async def advice_names_no_secret() -> None:
     with folder() as place:
         for name, mode, is_named in (
             ("models/large.bin", 0o644, True),
+            ("models/tokenizer.json", 0o644, True),
             (".ssh/id_ed25519", 0o644, False),
             (".aws/credentials", 0o644, False),
             ("keys/private.pem", 0o600, False),
+            ("sync/Passwords.kdbx", 0o644, False),
+            ("snap/firefox/common/logins.json", 0o644, False),
+            (".local/share/uv/credentials/credentials.toml", 0o644, False),
+            (".local/share/keyrings/login.keyring", 0o644, False),
+            ("backup/etc/shadow", 0o644, False),
         ):
             path = place / name
-            path.parent.mkdir(parents=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.touch()
             path.chmod(mode)
             advice = suggest_grant(plan.wrapper, [f"cannot open {path}: No such file or directory"])
             assert (str(path) in advice) == is_named, advice
+    home = os.path.expanduser("~")  # noqa: PTH111
+    for wide in ("/", "/home", "/home/somebody", "/root", home, "/var/lib", "/etc"):
+        for line in (f"cannot open {wide}: No such file", f"{wide}/x: Read-only file system"):
+            advice = suggest_grant(plan.wrapper, [line])
+            assert f'"{wide}"' not in advice and ":rw" not in advice, advice
 
 
 ASK_HOST = """

@@ -256,17 +256,27 @@ SENSITIVE = (
 async def a_package_is_not_given_the_secrets_that_it_asks_for() -> None:
     with folder() as place:
         package = Package(place)
-        package.write("ext.py", more='[requires]\nenv = ["AGE_TEST_TOKEN", "DATABASE_URL"]\n')
+        required = ("AGE_TEST_TOKEN", "DATABASE_URL")
+        package.write("ext.py", more=f"[requires]\nenv = {json.dumps(required)}\n")
         environ = {**os.environ, **dict.fromkeys(SENSITIVE, "secret-value")}
-        given = {"env": {"AGE_TEST_TOKEN": {"from": "AGE_TEST_TOKEN"}}}
-        for config, wanted in (
-            (package.config(), set()),
-            (package.config(**given), {SENSITIVE[-1]}),
-        ):
+        for given in ((), required[:1], required):
+            references = {name: {"from": name} for name in given}
+            config = package.config(env=references) if given else package.config()
             async with exthost.Host.from_config(config, environ=environ) as host:
-                seen = (await host["toy"].call_tool("env")).data
-                assert {name for name in SENSITIVE if name in seen} == wanted, seen.keys()
+                ext = host["toy"]
+                if given != required:  # it is not started without what it requires
+                    assert ext.state == "refused" and isinstance(ext.cause, Refused), ext.state
+                    assert ext.cause.code == "X0365", ext.cause
+                    assert 'DATABASE_URL = { from = "DATABASE_URL" }' in ext.cause.help
+                    continue
+                seen = (await ext.call_tool("env")).data
+                assert {name for name in SENSITIVE if name in seen} == set(given), seen.keys()
                 assert "PATH" in seen
+        # Variables that it does not require are not given, either.
+        package.write("ext.py")
+        async with exthost.Host.from_config(package.config(), environ=environ) as host:
+            seen = (await host["toy"].call_tool("env")).data
+            assert not [name for name in SENSITIVE if name in seen] and "PATH" in seen
 
 
 @trial

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import re
 import shutil
 import sys
 import textwrap
@@ -132,25 +131,6 @@ async def the_python_of_a_virtual_environment_runs() -> None:
 
 
 @trial
-async def a_shim_of_a_version_manager_runs() -> None:
-    with folder() as place:
-        root = place / "manager"
-        (root / "shims").mkdir(parents=True)
-        (root / "versions" / "1" / "bin").mkdir(parents=True)
-        (root / "versions" / "1" / "bin" / "tool").symlink_to(os.path.realpath(sys.executable))
-        shim = root / "shims" / "tool"
-        shim.write_text('#!/usr/bin/env sh\nexec "$(dirname "$0")/../versions/1/bin/tool" "$@"\n')
-        shim.chmod(0o755)
-        # What a shim runs cannot be read off it: where that lies elsewhere, it must be granted.
-        prefix = os.path.realpath(sys.base_prefix)
-        permissions = {"filesystem": [prefix]}
-        await runs_strictly([str(shim), *EXPLORER[1:]], permissions=permissions)
-    pyenv = Path.home() / ".pyenv" / "shims" / "python3"
-    if pyenv.exists():
-        await runs_strictly([str(pyenv), *EXPLORER[1:]])
-
-
-@trial
 async def a_script_by_its_first_line_runs() -> None:
     with folder() as place:
         script = place / "ext"
@@ -188,12 +168,7 @@ async def a_node_program_with_workers_and_processes_runs() -> None:
 
 @trial
 async def a_java_program_with_threads_and_processes_runs() -> None:
-    java = needs("java")
-    # Debian keeps the settings of a Java below /etc, where links of its installation lead.
-    settings = Path(os.path.realpath(java)).parent.parent / "conf" / "net.properties"
-    granted = [str(settings.resolve().parent)] if settings.exists() else []
-    words = [java, str(PROJECT / "tests" / "sandbox" / "Busy.java")]
-    await runs_strictly(words, permissions={"filesystem": granted})
+    await runs_strictly([needs("java"), str(PROJECT / "tests" / "sandbox" / "Busy.java")])
 
 
 @trial
@@ -233,6 +208,58 @@ async def a_package_that_npx_finds_in_its_project_runs() -> None:
         await runs_strictly([npx, "--no-install", "texts"], cwd=str(place))
 
 
+async def help_of(words: list[str], **settings: Any) -> str:
+    """Return the help of the error with which a sandboxed program fails to start."""
+    usual: dict[str, Any] = {"dialect": "morphir", "permissions": {}}
+    try:
+        async with exthost.connect(words, **{**usual, **settings}):
+            raise AssertionError("it started")
+    except ExthostError as error:
+        return error.help
+
+
+@trial
+async def the_help_for_a_module_beside_a_script_names_the_sandbox() -> None:
+    source = Path(EXPLORER[-1]).read_text()
+    with shared_folder() as place:
+        (place / "run.py").write_text(f"import helper\n{source}")
+        (place / "helper.py").write_text("")
+        words = ["/usr/bin/python3", str(place / "run.py")]
+        help = await help_of(words)
+        assert f'hides {place}/helper.py: set cwd = "{place}"' in help, help
+        await runs_strictly(words, cwd=str(place))
+        (place / "run.py").write_text(f"import not_there\n{source}")
+        assert "or its sandbox hides it" in await help_of(words)
+
+
+@trial
+async def the_help_for_a_program_that_writes_its_own_folder_names_the_grant() -> None:
+    source = Path(EXPLORER[-1]).read_text()
+    with shared_folder() as place:
+        (place / "data").mkdir()
+        (place / "data").chmod(0o777)
+        for path in ("data/x", f"{place}/data/x"):
+            text = f"import os\nopen({path!r}, 'w').close()\n{source}"
+            (place / "run.py").write_text(text)
+            words = ["/usr/bin/python3", str(place / "run.py")]
+            help = await help_of(words, cwd=str(place))
+            folder = f"{place}/data" if path.startswith("/") else str(place)
+            assert f'add "{folder}:rw" to permissions.filesystem' in help, help
+        granted = {"filesystem": [f"{place}/data:rw"]}
+        await runs_strictly(words, cwd=str(place), permissions=granted)
+
+
+@trial
+async def the_help_for_a_package_that_is_not_installed_names_the_command() -> None:
+    (uvx,) = prebuilt("uvx")
+    prebuilt("uv")
+    help = await help_of([uvx, "--offline", "not-there"], env={"UV_PYTHON": "/usr/bin/python3"})
+    assert "permissions.network = true" in help and "uv tool install not-there" in help, help
+    npx = needs("npx")
+    help = await help_of([npx, "--offline", "-y", "not-there@1.0.0"])
+    assert "permissions.network = true" in help and "npm install -g not-there@1.0.0" in help, help
+
+
 WHEEL = "texts-1.0-py3-none-any.whl"
 
 
@@ -251,35 +278,22 @@ def wheel(place: Path) -> Path:
 
 
 @trial
-async def a_package_that_uvx_has_in_its_cache_runs() -> None:
+async def uvx_runs_with_a_private_cache_and_with_one_that_is_granted() -> None:
     (uvx,) = prebuilt("uvx")
+    prebuilt("uv")
     with shared_folder() as place:
-        (place / "cache").mkdir()
         words = [uvx, "--offline", "--from", str(wheel(place)), "texts"]
-        env = {
-            "UV_CACHE_DIR": str(place / "cache"),
-            "UV_TOOL_DIR": str(place / "tools"),
-            "UV_PYTHON_INSTALL_DIR": str(place / "pythons"),
-            "UV_PYTHON": "/usr/bin/python3",
-            "PATH": os.environ["PATH"],
-        }
-        await built("env", *(f"{name}={value}" for name, value in env.items()), *words)
-        granted: list[str] = []
-        for _ in range(8):  # told what to add, one by one: its cache, its tools
-            try:
-                await runs_strictly(words, env=env, permissions={"filesystem": granted})
-            except AssertionError as refused:
-                owner = re.search(r"(chown) (-R) (\d+) (\S+)", str(refused))
-                if owner is not None:  # what root made is its own user's from here on
-                    await built(*owner.groups())
-                    continue
-                told = re.search('add "(.*)" to permissions.filesystem', str(refused))
-                assert told is not None, refused
-                granted.append(told[1])
-            else:
-                break
-        told_to = {f"{place}/cache:rw", f"{place}/tools", f"{place}/tools:rw"}
-        assert set(granted) == told_to, granted
+        folders = {"UV_CACHE_DIR": place / "cache", "UV_TOOL_DIR": place / "tools"}
+        variables = {name: str(path) for name, path in folders.items()}
+        env = {**variables, "UV_PYTHON": "/usr/bin/python3", "PATH": "/usr/bin:/bin"}
+        await runs_strictly(words, env={**env, "HOME": str(place)})
+        assert not (place / "cache").exists()
+        for path in folders.values():
+            path.mkdir()
+            path.chmod(0o777)
+        granted = [f"{path}:rw" for path in folders.values()]
+        await runs_strictly(words, env=env, permissions={"filesystem": granted})
+        assert list((place / "cache").iterdir())
 
 
 # -- compiled ------------------------------------------------------------------------------------

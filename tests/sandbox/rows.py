@@ -251,7 +251,9 @@ ROWS: Mapping[str, Row] = {
         "advice that names a secret",
         (
             "advice_names_no_secret",
-            *_tests("tests/launch/test_containment.py", "test_a_secret_is_never_suggested"),
+            *_tests(
+                "tests/launch/test_grant_advice.py", "test_a_key_or_the_like_is_never_suggested"
+            ),
         ),
     ),
     "m12": Row(
@@ -287,6 +289,66 @@ ROWS: Mapping[str, Row] = {
         (
             "a_host_with_a_narrow_umask_gives_its_extension_a_state_folder",
             "what_the_host_creates_is_closed_to_others_under_any_umask",
+        ),
+    ),
+    "names": Row(
+        "a package was shown what managers keep, by the name of its program",
+        (
+            "the_name_of_a_packages_program_shows_nothing",
+            "a_relative_path_of_the_operator_into_a_package_shows_nothing",
+            "a_link_or_first_line_of_a_package_that_leads_to_a_manager_shows_nothing",
+            "a_variable_of_a_package_leads_to_no_managers_folder",
+            *_tests(
+                "tests/process/test_file_view.py",
+                "test_the_file_name_of_a_packages_program_shows_nothing",
+                "test_a_package_is_shown_no_tool_that_its_command_names",
+                "test_a_package_does_not_select_a_version",
+                "test_a_manifest_that_the_operator_names_shows_no_tool",
+                "test_a_folder_that_is_named_shims_shows_nothing_beside_it",
+            ),
+        ),
+    ),
+    "managers": Row(
+        "a program was shown all that its manager keeps: credentials, logs, other packages",
+        (
+            *(
+                f"of_{name}_a_program_sees_what_it_needs_to_run"
+                for name in (
+                    *("uv", "npm", "pnpm", "pyenv", "rbenv", "nodenv", "asdf", "mise", "volta"),
+                    *("conda", "an_environment_of_conda", "nvm", "fnm", "sdkman", "pipx"),
+                )
+            ),
+            "a_shim_of_a_real_pyenv_runs",
+            "a_tool_that_uv_installed_runs_through_uvx_and_by_itself",
+            "uvx_runs_with_a_private_cache_and_with_one_that_is_granted",
+            "uvx_fetches_a_package_into_a_private_cache",
+            "npx_fetches_a_package_into_a_private_cache",
+        ),
+    ),
+    "libraries": Row(
+        "a package was shown the folders of the host's PYTHONPATH",
+        (
+            "folders_of_the_hosts_variables_are_shown_only_with_the_variable",
+            *_tests(
+                "tests/process/test_file_view.py",
+                "test_folders_of_a_variable_are_shown_if_the_variable_is_given",
+                "test_python_is_shown_the_users_packages_of_its_own_version",
+            ),
+        ),
+    ),
+    "advice": Row(
+        "advice to grant a home folder, or to write what others run",
+        (
+            "advice_names_no_secret",
+            "the_help_for_a_module_beside_a_script_names_the_sandbox",
+            "the_help_for_a_program_that_writes_its_own_folder_names_the_grant",
+            "the_help_for_a_package_that_is_not_installed_names_the_command",
+            *_tests(
+                "tests/launch/test_grant_advice.py",
+                "test_a_folder_of_many_is_never_suggested",
+                "test_writing_what_others_run_is_not_suggested",
+                "test_what_is_visible_through_a_link_is_not_called_hidden",
+            ),
         ),
     ),
     "crowd": Row(

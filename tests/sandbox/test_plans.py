@@ -122,6 +122,18 @@ def test_max_memory_is_the_size_of_each_private_file_system() -> None:
     assert sizes == ["1000", "1000"] and wrapper.private_mounts == ("/tmp", "/dev/shm")
 
 
+def test_a_private_folder_is_mounted_before_what_is_shown_in_it() -> None:
+    inside = VisiblePath("/home/a/.npm/x/node_modules", "read", "package of the command")
+    view = View(visible_paths=(inside,), private_folders=("/home/a/.npm",))
+    wrapper = strict.plan_wrapper(USER, view, network=False)
+    options = list(wrapper.options)
+    at = options.index("/home/a/.npm")
+    assert options[at - 5 : at] == ["--size", "536870912", "--perms", "0700", "--tmpfs"]
+    assert at < options.index(inside.path)
+    assert wrapper.private_mounts == ("/tmp", "/dev/shm", "/home/a/.npm")
+    assert strict.private_sizes(view, 1000)["/home/a/.npm"] == 1000
+
+
 @pytest.mark.parametrize("name", ["--share-net", "-", "--", "a b\n--dev-bind", "--seccomp 3"])
 def test_a_name_is_one_word_after_its_option_whatever_it_is(name: str) -> None:
     path = f"/data/{name}"

@@ -232,7 +232,7 @@ def _admission_findings(
         findings.append(Finding("warning", spec.id, spec.origin, message, fix))
     if names := withheld_variables(spec, os.environ):
         message = f"asks for variables that its permissions do not give it: {', '.join(names)}"
-        fix = f"if you trust it: {grant_line(spec, os.environ)}"
+        fix = f"if you trust it: {grant_line(spec, names)}"
         findings.append(Finding("warning", spec.id, spec.origin, message, fix))
     held_back = describe_environment(spec)["held_back"]
     if held_back:

@@ -20,12 +20,13 @@ from exthost.extension.spawn_turns import spawn_turn
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
 from exthost.launch.advice import (
+    find_hidden_module,
     find_missing,
     suggest_grant_to_tool,
     suggest_network,
     suggest_variable,
 )
-from exthost.launch.containment import suggest_grant
+from exthost.launch.grant_advice import suggest_grant
 from exthost.launch.integrity import check_files, check_package, check_tools, has_package_pin
 from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
@@ -307,6 +308,7 @@ class Start:
             error.help = (
                 suggest_grant(launch.plan.wrapper, stderr)
                 or suggest_variable(launch.environment, stderr, launch.enforced)
+                or find_hidden_module(launch.plan, launch.environment, stderr)
                 or find_missing(stderr)
                 or self._with_assumption(
                     suggest_network(
@@ -315,6 +317,7 @@ class Start:
                         stderr,
                         is_silent=is_silent,
                         ended=error.process_ended,
+                        argv=launch.plan.argv,
                     )
                 )
             )

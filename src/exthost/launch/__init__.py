@@ -19,5 +19,6 @@ This package starts no processes. In reading order:
                    that is requested
     extension_user the user that a root host runs a sandboxed extension as
     containment    adds the sandbox, resource limits and the cgroup to a plan
+    grant_advice   suggests which path to grant, and never a secret or a home folder
     advice         suggests the missing permission or variable when an extension fails
 """

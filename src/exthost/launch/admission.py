@@ -83,6 +83,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
         env=plan.env,
         host=environ,
         package=spec.package,
+        is_operators=spec.manifest is None,
         config=spec.config_file,
     )
     # A wrong path in the permissions is reported even if this machine has no sandbox.

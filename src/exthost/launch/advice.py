@@ -5,13 +5,14 @@ The patterns below match the usual error messages of interpreters, shells and li
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.launch.containment import suggest_grant
-from exthost.launch_plan import Wrapper
+from exthost.launch.grant_advice import suggest_folder_of_module, suggest_grant
+from exthost.launch_plan import LaunchPlan, Wrapper
 from exthost.process.environment import Environment
+from exthost.process.managers import find_runner
 
 # The verbs that have the option -e. The user may have run another verb, or none.
 _VERBS_WITH_VARIABLES = "exthost call, inspect, check or dev"
@@ -28,11 +29,13 @@ _UNSET_VARIABLE = re.compile(
     r"|\b(?:[Mm]issing|[Ss]et|[Rr]equires?)\b.{0,40}\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b"
 )
 
-# Messages about an unreachable network, of Linux, Python, Node, Go and curl.
+# Messages about an unreachable network, of Linux, Python, Node, Go and curl, and about one that uv
+# or npm was asked not to use.
 _UNREACHABLE_NETWORK = re.compile(
     r"[Nn]etwork is (?:unreachable|down)|ENETUNREACH|EAI_AGAIN|ENOTFOUND"
     r"|[Nn]ame resolution|[Nn]ame or service not known|[Nn]o such host"
     r"|[Cc]ould not resolve|getaddrinfo failed|dial tcp"
+    r"|network was disabled|[Nn]etwork connectivity is disabled|ENOTCACHED"
 )
 
 # Messages about a server whose certificate is signed by an unknown authority, of OpenSSL, Node, Go
@@ -60,11 +63,18 @@ _REFUSED_SOCKET = re.compile(
 )
 
 # Messages of interpreters and shells about a missing file, module or program. A group has its name.
-_NO_FILE = re.compile(r"can't open (?:file|input) '?([^':]+)|Cannot find module '(/[^']+)'")
+_NO_FILE = re.compile(
+    r"can't open (?:file|input) '?([^':]+)|Cannot find module '(/[^']+)'"
+    r"|cannot load such file -- (/\S+)"
+)
 _NO_MODULE = re.compile(
     r"ModuleNotFoundError: No module named '([^']+)'|Cannot find (?:module|package) '([^/'][^']*)'"
+    r"|cannot load such file -- ([^/\s]\S*)|Can't locate (\S+)\.pm in @INC"
 )
 _NO_PROGRAM = re.compile(r"sh: (?:line )?(?:\d+: )?([\w./-]+): (?:command )?not found")
+
+# The variables that name folders with modules.
+_MODULE_VARIABLES = ("PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB")
 
 # How much of the text of a tool's error is searched.
 _READ_CHARACTERS = 2000
@@ -140,27 +150,64 @@ def find_missing(stderr: Iterable[str]) -> str:
     interpreter or a shell reports none."""
     text = "\n".join(stderr)
     if (match := _NO_FILE.search(text)) is not None:
-        return f"there is no file {match[1] or match[2]}: correct its path, or the working folder"
-    if (match := _NO_MODULE.search(text)) is not None:
-        package, dot, _ = (match[1] or "").partition(".")
-        if dot:  # Python reports the package itself if that is what is missing
+        name = next(filter(None, match.groups()))
+        return f"there is no file {name}: correct its path, or the working folder"
+    if name := _missing_module(text):
+        package, dot, _ = name.partition(".")
+        if dot and f"ModuleNotFoundError: No module named '{name}'" in text:
+            # Python reports the package itself if that is what is missing.
             return (
-                f"the package {package} has no module {match[1]}: the program needs another "
+                f"the package {package} has no module {name}: the program needs another "
                 f"version of it, or another file is named {package}; stderr may say more"
             )
-        name = match[1] or match[2]
         return f"the module {name} is not installed for the interpreter of the command: install it"
     if (match := _NO_PROGRAM.search(text)) is not None:
         return f"there is no program {match[1]} on its PATH: install it, or correct its name"
     return ""
 
 
+def find_hidden_module(plan: LaunchPlan, environment: Environment, stderr: Iterable[str]) -> str:
+    """Return how to show a sandboxed program the module that it does not find; "" if it has no
+    sandbox, or reports no such module."""
+    text = "\n".join(stderr)
+    name = _missing_module(text)
+    if plan.wrapper is None or not plan.wrapper.is_strict:
+        return ""
+    file = _NO_FILE.search(text)
+    missing = name or (file[3] if file is not None else "")
+    if not missing:
+        return ""
+    if advice := suggest_folder_of_module(plan.wrapper, plan.argv, missing):
+        return advice
+    if not name:
+        return ""
+    variable = next((name for name in _MODULE_VARIABLES if name in environment.held_back), "")
+    reference = f'env = {{ {variable} = {{ from = "{variable}" }} }}'
+    return (
+        f"the module {name} is not installed for the interpreter of the command, or its sandbox "
+        "hides it: install it, or add its folder to permissions.filesystem"
+        + (f"; {variable} is set here, and passed on with {reference}" if variable else "")
+    )
+
+
+def _missing_module(text: str) -> str:
+    match = _NO_MODULE.search(text)
+    return next(filter(None, match.groups())) if match is not None else ""
+
+
 def suggest_network(
-    enforced: Mapping[str, Any], help: str, stderr: Iterable[str], *, is_silent: bool, ended: bool
+    enforced: Mapping[str, Any],
+    help: str,
+    stderr: Iterable[str],
+    *,
+    is_silent: bool,
+    ended: bool,
+    argv: Sequence[str] = (),
 ) -> str:
     """Return `help`, preceded by a note about the network if the sandbox has none and its lack may
     be why the program wrote no message.
 
+    argv       the command, if the help should name how to install what it fetches
     is_silent  whether the program wrote nothing to stdout
     ended      whether it has exited; if it has, and reported another error on stderr, it was not
                waiting for the network, and the note is left out"""
@@ -168,7 +215,10 @@ def suggest_network(
     has_other_cause = ended and text and not _UNREACHABLE_NETWORK.search(text)
     if not is_silent or has_other_cause or not _has_no_network(enforced):
         return help
+    runner = find_runner(argv[0]) if argv else None
+    command = runner.install(argv[1:]) if runner is not None else ""
     return (
         "its sandbox has no network, and a program that is fetched at its start (npx, uvx, docker) "
-        f"waits for it: permissions.network = true, or install it first; or else: {help}"
+        "waits for it: permissions.network = true, or install it first"
+        f"{f' ({command})' if command else ''}; or else: {help}"
     )

@@ -8,17 +8,11 @@ is ignored.
 
 A `View` is the part of the file system that a sandboxed extension sees. A `Ceiling` limits all its
 processes together, while a resource limit applies to each of them.
-
-`suggest_grant` names the permission whose absence made a sandboxed program fail.
 """
 
-import os
-import re
 import resource
-import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from exthost.errors import Refused
@@ -32,11 +26,9 @@ from exthost.launch_plan import (
     ExpectedPath,
     LaunchPlan,
     ResourceLimit,
-    Wrapper,
 )
 from exthost.process import cgroups, sandbox_probe
 from exthost.process.procfs import send_buffer_bytes
-from exthost.process.runtimes import installation
 from exthost.process.user_ids import counts_processes
 from exthost.sandbox import cgroup, pid_namespace, strict
 from exthost.sandbox.initcode import INIT
@@ -52,18 +44,10 @@ from exthost.sandbox.limits import (
 from exthost.sandbox.strict import View
 from exthost.spec import Limits, Permissions, Spec
 
-__all__ = ["contain", "suggest_grant"]
+__all__ = ["contain"]
 
 # What is enforced without a sandbox; "open" means not restricted.
 _OPEN = {"network": "open", "filesystem": "open", "pids": "process group", "memory": "open"}
-
-# Hidden folders in which package managers keep programs and caches, but no secrets.
-_HARMLESS_FOLDERS = frozenset(
-    (".cache", ".local", ".npm", ".pyenv", ".nvm", ".cargo", ".rustup", ".venv", ".rbenv", ".asdf")
-)
-
-# An absolute path in an error message of a program.
-_PATH = re.compile(r"""(?<![\w.])/[^\s:'"`,;()\[\]<>]+""")
 
 
 def contain(
@@ -126,7 +110,7 @@ def _add_sandbox(
         **strict.describe(support, view, network=policy.network),
         **_enforced_limits(kernel_limits, total, group),
         "limits": {name: count for name, count in counts.items() if count is not None}
-        | strict.private_sizes(max_memory),
+        | strict.private_sizes(view, max_memory),
     }
     return replace(plan, ceiling=total, group=group, wrapper=wrapper), enforced
 
@@ -188,49 +172,6 @@ def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Ma
         if getattr(limits, name) is not None:
             enforced[name] = "rlimit"
     return enforced
-
-
-def suggest_grant(wrapper: Wrapper | None, stderr: Iterable[str]) -> str:
-    """Look on stderr for an error about a path that the sandbox hides or makes read-only. Return
-    the permission that would help; "" if there is no such error."""
-    if wrapper is None or not wrapper.is_strict:
-        return ""
-    lines = [*stderr]
-    # Each line is paired with the one before it, since a message may span two lines. A warning is
-    # seldom why the program failed, so warnings come last.
-    for line, previous in sorted(zip(lines, ["", *lines], strict=False), key=_is_warning):
-        for match in _PATH.findall(line):
-            path = os.path.normpath(str(match))
-            # A program may print any path. The host must not advise people to grant a secret.
-            if path.startswith(("/proc/", "/dev/", "/sys/")) or _is_private(path):
-                continue
-            if os.path.lexists(path) and not strict.can_see(wrapper, path):
-                needed = installation(path, os.path.expanduser("~")) or path  # noqa: PTH111
-                return f'its sandbox hides {path}: add "{needed}" to permissions.filesystem'
-            if "read-only file system" in f"{previous} {line}".lower():
-                folder = path if os.path.isdir(path) else str(Path(path).parent)  # noqa: PTH112
-                return f'it may only read {folder}: add "{folder}:rw" to permissions.filesystem'
-    return ""
-
-
-def _is_private(path: str) -> bool:
-    """Return whether a path may contain secrets: whether it is or lies in a hidden file or folder
-    (except those of caches and runtimes), or is a file that only its owner can read. If the file
-    does not exist, its folder is checked."""
-    if not os.path.lexists(path):
-        path = str(Path(path).parent)
-    hidden = [name for name in Path(path).parts if name.startswith(".")]
-    if any(name not in _HARMLESS_FOLDERS for name in hidden):
-        return True
-    try:
-        status = os.stat(path)  # noqa: PTH116
-    except OSError:  # the folder does not exist either
-        return False
-    return stat.S_ISREG(status.st_mode) and not status.st_mode & 0o077
-
-
-def _is_warning(lines: tuple[str, str]) -> bool:
-    return lines[0].lower().startswith("warn")
 
 
 def _describe(policy: Permissions) -> str:

@@ -97,6 +97,8 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
         )
     check_host_version(spec)
     _settings(spec, environ)
+    if spec.requires.env and spec.argv:
+        _check_required_variables(spec, dialect, environ)
     admission = NOT_SANDBOXED
     if spec.argv and (wasm.is_module(spec) or enforced_policy(spec) is not None):
         command = _command(spec, dialect, environ)
@@ -104,6 +106,22 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
     if spec.sha256 is not None and spec.argv and spec.pool.engine is None:
         check_files(spec, _command(spec, dialect, environ).plan)
     return admission
+
+
+def _check_required_variables(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> None:
+    """Raise Refused if a variable that the extension requires is set where the host was started,
+    and is not passed on to the extension: it would start, and fail when it needs the variable."""
+    given = _command(spec, dialect, environ).environment.variables
+    lacking = [name for name in dict.fromkeys(spec.requires.env) if not given.get(name)]
+    if lacking:
+        verb = "is" if len(lacking) == 1 else "are"
+        raise Refused(
+            "X0365",
+            f"it requires {', '.join(lacking)}, which {verb} set here and not passed on to it",
+            extension=spec.id,
+            help=f"if you trust it with that: {grant_line(spec, lacking)}",
+            evidence=Evidence(key="requires.env", details=tuple(lacking)),
+        )
 
 
 def check_host_version(spec: Spec) -> None:
@@ -220,8 +238,8 @@ def _settings(spec: Spec, environ: Mapping[str, str]) -> Any:
     try:
         return resolve_config(spec, variables_for_settings(spec, environ))
     except Refused as refused:
-        if withheld_variables(spec, environ):
-            refused.help = f"if you trust it with its secrets: {grant_line(spec, environ)}"
+        if names := withheld_variables(spec, environ):
+            refused.help = f"if you trust it with its secrets: {grant_line(spec, names)}"
         raise
 
 

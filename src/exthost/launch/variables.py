@@ -9,7 +9,7 @@ package requires (`requires.env`, `secret_env`), nor the variables that are name
 its settings: a package must not decide which secrets it gets.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from exthost.dialects.base import Dialect
 from exthost.launch.machine_check import enforced_policy
@@ -82,12 +82,11 @@ def withheld_variables(spec: Spec, host: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in requested if name not in configured)
 
 
-def grant_line(spec: Spec, host: Mapping[str, str]) -> str:
-    """Return the config line that grants an extension its withheld variables."""
-    example = ", ".join(
-        f'{name} = {{ from = "{name}" }}' for name in withheld_variables(spec, host)
-    )
-    return f"[overrides.{toml_key(spec.id)}] env = {{ {example} }}"
+def grant_line(spec: Spec, names: Iterable[str]) -> str:
+    """Return the config line that passes these variables of the host on to an extension."""
+    references = ", ".join(f'{name} = {{ from = "{name}" }}' for name in names)
+    table = f"[overrides.{toml_key(spec.id)}] " if spec.package is not None else ""
+    return f"{table}env = {{ {references} }}"
 
 
 def _secrets(spec: Spec) -> tuple[str, ...]:

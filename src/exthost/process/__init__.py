@@ -24,6 +24,7 @@ In reading order:
     sandbox_probe    finds out by trial which sandboxes work on this machine
     file_view        decides which paths a sandboxed extension sees
     runtimes         finds the files that a program needs to run
+    managers         lists what is shown of the folders of version and package managers
     visible_paths    collects visible paths, and the symlinks that lead to them
     user_ids         the user that a root host runs an extension as
     environment      which environment variables an extension gets (pure)

@@ -8,10 +8,11 @@ Refused, with the setting that would grant the path. A path is visible read-only
 granted with `:rw`. Each path is kept with its source (the reason why it is visible), which users
 can display.
 
-Three modules:
+Four modules:
 
     file_view      the request, the grants, the order in which paths are collected
-    runtimes       the files that a program needs: interpreter, environment, caches
+    runtimes       the files that a program needs: interpreter, environment, packages
+    managers       which parts of the folders of version and package managers are shown
     visible_paths  the collection: paths, sources, and the symlinks that lead to the paths
 
 The functions read the file system and change nothing.
@@ -20,11 +21,13 @@ The functions read the file system and change nothing.
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 
 from exthost.errors import Evidence, Refused
+from exthost.process.managers import PLACE_VARIABLES, SELECTION_VARIABLES
 from exthost.process.runtimes import Lookup, Runtimes, node_packages, split_path_list
 from exthost.process.visible_paths import (
     SYSTEM_FOLDERS,
@@ -35,7 +38,14 @@ from exthost.process.visible_paths import (
 from exthost.sandbox.strict import View
 from exthost.spec import Package
 
-__all__ = ["ViewRequest", "compute_view", "resolve_grants", "system_view", "toml_key"]
+__all__ = [
+    "ViewRequest",
+    "compute_view",
+    "resolve_grants",
+    "runtime_settings",
+    "system_view",
+    "toml_key",
+]
 
 # The files of /etc that loaders, libraries and name lookups read; all are public. Each costs a
 # tenth of a millisecond at every start.
@@ -47,6 +57,22 @@ _SYSTEM_FILES = (
     "/etc/group",
     "/etc/nsswitch.conf",
 )
+# The settings of runtimes, to which links in /usr lead. A Java without its own cannot make a random
+# number, and the module XML::SAX of Perl finds no parser.
+_RUNTIME_SETTINGS = (
+    "/etc/java-*-openjdk",
+    "/etc/java",
+    "/etc/crypto-policies",
+    "/etc/dotnet",
+    "/etc/perl",
+    "/etc/R/Renviron",
+    "/etc/R/ldpaths",
+)
+
+# A file in the settings of a Java that is secret. Java itself insists that only its owner can read
+# it; a root host may run an extension as that owner.
+_JAVA_PASSWORDS = "management/jmxremote.password"
+
 _NETWORK_FILES = (
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
@@ -69,14 +95,7 @@ _FORBIDDEN = ("/proc", "/sys", "/dev")
 _EMPTY_FOLDERS = ("/", "/tmp")
 
 # Variables from which runtimes read further paths. A package may set them, too.
-_PATH_VARIABLES = (
-    "PYTHONPATH",
-    "PYTHONHOME",
-    "NODE_PATH",
-    "npm_config_cache",
-    "UV_CACHE_DIR",
-    "UV_PYTHON_INSTALL_DIR",
-)
+_PATH_VARIABLES = ("PYTHONPATH", "PYTHONHOME", "NODE_PATH", *PLACE_VARIABLES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +111,8 @@ class ViewRequest:
     env      the environment variables of the extension
     host     the environment variables of the host
     package  the package of the extension, which is not trusted; None if the operator wrote all
-             settings of the extension
+             settings of the extension, or named its manifest
+    is_operators  whether the operator wrote the command and its arguments, and no manifest did
     config   the config file of the host, which the extension must not write to; "" for none
     """
 
@@ -107,6 +127,7 @@ class ViewRequest:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     host: Mapping[str, str] = field(default_factory=dict, repr=False)
     package: Package | None = None
+    is_operators: bool = True
     config: str = ""
 
     def is_from_package(self, argument: str) -> bool:
@@ -120,6 +141,13 @@ class ViewRequest:
         if self.package is not None and self.package.env.get(name) == value:
             value = ""
         return value or self.host.get(name, "")
+
+    def given_variable(self, name: str) -> str:
+        """Return the value of an environment variable of the extension; "" if it is not given one,
+        or gets its value from the package."""
+        value = self.env.get(name, "")
+        is_from_package = self.package is not None and self.package.env.get(name) == value
+        return "" if is_from_package else value
 
     @property
     def home(self) -> str:
@@ -140,7 +168,10 @@ def compute_view(request: ViewRequest) -> View:
         if not is_too_wide(folder, request.home):
             visible.show(folder, "own folder")
     Runtimes(visible, boundary).follow(
-        request.argv[0], "its command", is_trusted=not _package_chose_program(request)
+        request.argv[0],
+        "its command",
+        is_trusted=not _package_chose_program(request),
+        operator_arguments=request.argv[1:] if _is_operators_program(request) else None,
     )
     for argument in request.argv[1:]:
         _show_argument(visible, boundary, request, argument)
@@ -164,7 +195,20 @@ def system_view(network: bool = False) -> View:
     for path in (*SYSTEM_FOLDERS, *_SYSTEM_FILES, *(_NETWORK_FILES if network else ())):
         if os.path.exists(path):  # noqa: PTH110
             visible.show(path, "system")
+    for path in runtime_settings("/"):
+        visible.show(path, "system")
     return visible.view()
+
+
+def runtime_settings(root: str) -> Iterator[str]:
+    """Yield the settings of runtimes below /etc of this root that exist, without secrets."""
+    for pattern in _RUNTIME_SETTINGS:
+        for folder in sorted(Path(root).glob(pattern.lstrip("/"))):
+            if (folder / _JAVA_PASSWORDS).exists():
+                names = sorted(path for path in folder.iterdir() if path.name != "management")
+                yield from map(str, names)
+            else:
+                yield str(folder)
 
 
 # -- paths that a package names ------------------------------------------------------------------
@@ -187,8 +231,24 @@ class _Boundary:
     @property
     def lookup(self) -> Lookup:
         """Where the operator's programs and caches are."""
-        variables = {name: self._request.variable(name) for name in ("PATH", *_PATH_VARIABLES)}
-        return Lookup(home=self._request.home, variables=variables)
+        request = self._request
+        names = (*_PATH_VARIABLES, *SELECTION_VARIABLES)
+        variables = {name: request.given_variable(name) for name in names}
+        own_home = request.given_variable("HOME")
+        return Lookup(
+            home=request.home,
+            variables=variables | {"PATH": request.variable("PATH")},
+            own_home=own_home if own_home.startswith("/") else "",
+            selections=self._selection_folder(),
+        )
+
+    def _selection_folder(self) -> str:
+        """Return the working folder if a file there may select a version of a runtime, such as
+        .python-version: the extension sees the folder, and neither the package nor the extension
+        can write there. Otherwise return ""."""
+        real_path = os.path.realpath(self._request.cwd)
+        is_changeable = self.is_package_file(real_path) or self._visible.may_write(real_path)
+        return real_path if self.allows(real_path) and not is_changeable else ""
 
     @property
     def has_package(self) -> bool:
@@ -258,6 +318,20 @@ def _package_chose_program(request: ViewRequest) -> bool:
     return "/" in command or "PATH" in request.package.env
 
 
+def _is_operators_program(request: ViewRequest) -> bool:
+    """Return whether the operator wrote the command and all its arguments, and the program is not a
+    file beside the extension: the command is a name on PATH, or an absolute path outside the
+    folders of the extension."""
+    command, program = request.command or request.argv[0], os.path.realpath(request.argv[0])
+    folders = [*request.folders, *([request.package.root] if request.package is not None else [])]
+    return (
+        request.is_operators
+        and ("/" not in command or command.startswith("/"))
+        and not any(map(request.is_from_package, (command, *request.argv[1:])))
+        and not any(is_below(program, os.path.realpath(folder)) for folder in folders)
+    )
+
+
 def _show_argument(
     visible: PathCollection, boundary: _Boundary, request: ViewRequest, argument: str
 ) -> None:
@@ -290,7 +364,9 @@ def _check_variables(boundary: _Boundary, request: ViewRequest) -> None:
             continue
         for path in split_path_list(value, request.cwd):
             real_path = os.path.realpath(path)
-            if os.path.exists(real_path) and not boundary.allows(real_path):  # noqa: PTH110
+            if real_path in _EMPTY_FOLDERS or not os.path.exists(real_path):  # noqa: PTH110
+                continue
+            if not boundary.allows(real_path):
                 raise boundary.refused_error(real_path, f"its variable {name}")
 
 

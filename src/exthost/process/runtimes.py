@@ -3,23 +3,34 @@
 A command seldom names the file that is executed in the end: `python3` may be a symlink in a virtual
 environment to an interpreter that a version manager keeps in a home folder. So `Runtimes.follow`
 follows the symlinks and the first lines (`#!`) of a program. It makes what the program needs
-visible in the sandbox, read-only: the virtual environment, the prefix of the interpreter, the root
-of the version manager, the package cache, the packages of Node.
+visible in the sandbox, read-only: the virtual environment, the installation of the interpreter, the
+selected version of a version manager, the packages of Node. `managers` lists which parts of these
+folders are shown.
 
 Each program on the way is trusted or not. It is trusted if the operator (whoever wrote the config)
 named it, or if it was found on the operator's PATH. A file that a package contains is not trusted:
 its symlinks, first lines and settings may lead to runtimes of the operator, and to paths that are
-visible already. Any other path raises Refused.
+visible already. Any other path raises Refused. The file name of a program that is not trusted has
+no effect.
 """
 
 import os
+import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from exthost.errors import Refused
+from exthost.process.managers import (
+    Selection,
+    find_place,
+    find_runner,
+    find_shim_manager,
+    installation_parts,
+    pnpm_packages,
+)
 from exthost.process.small_files import first_words, read_start
 from exthost.process.visible_paths import PathCollection, is_too_wide
 
@@ -41,22 +52,31 @@ _ENV_OPTIONS = frozenset({"-u", "--unset", "-C", "--chdir"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """Where the operator's programs and caches are: the home folder, and the environment variables
-    that name other places, PATH among them."""
+    """Where the operator's programs and folders are.
+
+    home        the operator's home folder
+    own_home    the home folder of the extension, if that is the operator's; otherwise ""
+    variables   PATH, and the variables with further paths that the extension is given; without
+                those that only its package sets
+    selections  the working folder in which a file may select a version; "" for none
+    """
 
     home: str
     variables: Mapping[str, str]
+    own_home: str = ""
+    selections: str = ""
 
     def find(self, name: str) -> str:
         """Return the path of the program of this name on PATH; "" if there is none. An absolute
         path is returned unchanged."""
-        if name.startswith("/"):
-            return name
+        return name if name.startswith("/") else next(self.find_all(name), "")
+
+    def find_all(self, name: str) -> Iterator[str]:
+        """Yield the paths of all programs of this name on PATH."""
         for folder in (self.variables.get("PATH") or os.defpath).split(os.pathsep):
             path = os.path.join(folder, name)  # noqa: PTH118
             if folder and "/" not in name and os.access(path, os.X_OK):
-                return path
-        return ""
+                yield path
 
 
 class Boundary(Protocol):
@@ -89,15 +109,28 @@ class Runtimes:
         self._boundary = boundary
         self._lookup = boundary.lookup
         self._visited: set[str] = set()
+        self._visited_files: set[str] = set()
 
-    def follow(self, program: str, named_by: str, *, is_trusted: bool, depth: int = 0) -> None:
+    def follow(
+        self,
+        program: str,
+        named_by: str,
+        *,
+        is_trusted: bool,
+        operator_arguments: Sequence[str] | None = None,
+        depth: int = 0,
+    ) -> None:
         """Make a program visible, and what it needs to run. Raises Refused if a file of a package
         leads to a path that the package may not make visible.
 
-        program     the path of the program
-        named_by    what names the program, for an error
-        is_trusted  whether the operator named it, or it was found on the operator's PATH
-        depth       how many scripts have led to this interpreter; 0 for the program itself"""
+        program             the path of the program
+        named_by            what names the program, for an error
+        is_trusted          whether the operator named it, or it was found on the operator's PATH
+        operator_arguments  its arguments, if the operator wrote the program and the arguments: a
+                            manager of packages then sees the installed package that they name;
+                            None otherwise
+        depth               how many scripts have led to this interpreter; 0 for the program
+                            itself"""
         if program in self._visited or depth > _MAX_INTERPRETERS:
             return
         self._visited.add(program)
@@ -110,20 +143,12 @@ class Runtimes:
             may_trust = is_trusted and not self._boundary.is_package_file(path)
             self._show_environment(path, may_trust, depth)
         self._show_environment(real_path, content_is_trusted, depth)
-        prefix = installation(real_path, self._lookup.home)
-        if prefix and self._may_show(prefix, content_is_trusted):
-            self._visible.show(prefix, "runtime")
-        if Path(real_path).name == "uvx" and content_is_trusted:
-            # uvx executes the program uv in its own folder.
-            uv = str(Path(real_path).with_name("uv"))
-            self.follow(uv, real_path, is_trusted=True, depth=depth + 1)
-        for path, source in self._find_caches({Path(real_path).name, Path(program).name}):
-            if os.path.exists(path):  # noqa: PTH110
-                self._visible.show(path, source)
         interpreters = _programs_of_first_line(real_path)
-        if content_is_trusted and any(Path(name).name in _NODES for name in interpreters):
-            for path in node_packages(real_path, self._lookup.home):
-                self._visible.show(path, "node packages")
+        if content_is_trusted:
+            self._show_installation(real_path, interpreters)
+            if not interpreters:  # a script that is named python3 is not Python
+                self._show_libraries(program, real_path)
+            self._show_packages(program, real_path, operator_arguments, depth)
         for name in interpreters:
             if interpreter := self._lookup.find(name):
                 is_found_on_path = not name.startswith("/")
@@ -149,27 +174,40 @@ class Runtimes:
             raise self._boundary.refused_error(real_path, named_by, suggested_grant)
         return False
 
-    def _may_show(self, folder: str, is_trusted: bool) -> bool:
-        """Return whether a folder may become visible because a program is in it."""
-        return is_trusted or self._boundary.allows(os.path.realpath(folder))
+    def _show_installation(self, program: str, interpreters: list[str]) -> None:
+        """Make the installation visible that contains a trusted program, and the packages of a
+        program of Node."""
+        if prefix := installation(program, self._lookup.home):
+            self._show_parts(Path(prefix), "runtime")
+        if any(Path(name).name in _NODES for name in interpreters):
+            for path in node_packages(program, self._lookup.home):
+                self._visible.show(path, "node packages")
+        for path in pnpm_packages(program):
+            self._visible.show(path, "node packages")
+
+    def _show_parts(self, folder: Path, source: str) -> None:
+        for path in installation_parts(folder):
+            self._visible.show(path, source)
 
     def _show_environment(self, program: str, is_trusted: bool, depth: int) -> None:
-        """Make the virtual environment, or the root of the version manager, visible that contains a
-        program."""
-        folder = Path(program).parent
-        if str(folder) in self._visited:
+        """Make the virtual environment visible that contains a program, or the version that a shim
+        leads to. Those of a package are visible already, as a part of it."""
+        folder, outer = Path(program).parent, Path(program).parent.parent
+        if program in self._visited_files:
             return
-        outer = folder.parent
-        if not self._may_show(str(outer), is_trusted):
+        if not is_trusted and not self._boundary.allows(os.path.realpath(outer)):
+            return
+        self._visited_files.add(program)
+        if is_too_wide(str(outer), self._lookup.home):
+            return
+        if is_trusted:
+            self._show_version(Path(program), depth)
+        settings = outer / "pyvenv.cfg"
+        if str(folder) in self._visited or not settings.is_file():
             return
         self._visited.add(str(folder))
-        # A version manager (pyenv, asdf) has its programs as scripts in the folder "shims".
-        if folder.name == "shims" and not is_too_wide(str(outer), self._lookup.home):
-            self._visible.show(str(outer), "runtime")
-        settings = outer / "pyvenv.cfg"
-        if not settings.is_file() or is_too_wide(str(outer), self._lookup.home):
-            return
-        self._visible.show(str(outer), "virtual environment")
+        if is_trusted:
+            self._show_parts(outer, "virtual environment")
         self._show_pth_paths(outer, is_trusted)
         for line in _read_lines(settings):
             key, _, value = line.partition("=")
@@ -177,6 +215,24 @@ class Runtimes:
                 for name in (Path(program).name, "python3"):
                     home = f"{value.strip()}/{name}"
                     self.follow(home, str(settings), is_trusted=is_trusted, depth=depth + 1)
+
+    def _show_version(self, shim: Path, depth: int) -> None:
+        """Make the version visible that a shim of a version manager leads to, and what the manager
+        needs to find it."""
+        manager = find_shim_manager(shim)
+        if manager is None:
+            return
+        root, lookup = shim.parent.parent, self._lookup
+        for path in installation_parts(root, manager.shown):
+            self._visible.show(path, "runtime")
+        selection = Selection(
+            variables=lookup.variables, folder=lookup.selections, home=lookup.own_home
+        )
+        for path in manager.find(root, shim.name, selection):
+            if Path(path).parent.name == "bin":
+                self.follow(path, str(shim), is_trusted=True, depth=depth + 1)
+            else:
+                self._visible.show(path, "runtime")
 
     def _show_pth_paths(self, environment: Path, is_trusted: bool) -> None:
         """Make the folders visible that the .pth files of a virtual environment name, unless the
@@ -192,27 +248,65 @@ class Runtimes:
                 if not self._boundary.has_package and not is_too_wide(path, self._lookup.home):
                     self._visible.show(path, "pth file")
 
-    def _find_caches(self, names: set[str]) -> Iterator[tuple[str, str]]:
-        """Yield the folders in which npx and uvx keep what they run, and in which Python and Node
-        look for packages of the user, each with its source (why it is visible). `names` are the
-        file names of the program."""
-        home, variables = self._lookup.home, self._lookup.variables
-        if names & {"npx", "npm", "npx-cli.js", "npm-cli.js"}:
-            yield variables.get("npm_config_cache") or f"{home}/.npm", "cache"
-        if names & {"uv", "uvx"}:
-            yield variables.get("UV_CACHE_DIR") or f"{home}/.cache/uv", "cache"
-            yield variables.get("UV_PYTHON_INSTALL_DIR") or f"{home}/.local/share/uv", "cache"
+    def _show_libraries(self, program: str, real_path: str) -> None:
+        """Make the folders visible in which a trusted Python or Node looks for packages: those of
+        variables that the extension is given, and those that the operator installed for the version
+        of Python, unless the extension is a package."""
+        lookup, names = self._lookup, {Path(real_path).name, Path(program).name}
         if any(name.startswith("python") for name in names):
-            for folder in Path(home, ".local", "lib").glob("python3*"):
-                yield str(folder), "user packages"
-            yield from self._paths_of_variable("PYTHONPATH")
+            version = re.search(r"python(3\.\d+)", Path(real_path).name)
+            if lookup.own_home and version is not None and not self._boundary.has_package:
+                user_packages = f"{lookup.own_home}/.local/lib/python{version[1]}"
+                self._visible.show(user_packages, "user packages")
+            self._show_variable("PYTHONPATH")
         if any(name.startswith("node") for name in names):
-            yield from self._paths_of_variable("NODE_PATH")
+            self._show_variable("NODE_PATH")
 
-    def _paths_of_variable(self, name: str) -> Iterator[tuple[str, str]]:
+    def _show_variable(self, name: str) -> None:
         for path in split_path_list(self._lookup.variables.get(name, "")):
             if not is_too_wide(path, self._lookup.home):
-                yield path, f"variable {name}"
+                self._visible.show(path, f"variable {name}")
+
+    def _show_packages(
+        self, program: str, real_path: str, arguments: Sequence[str] | None, depth: int
+    ) -> None:
+        """Give a trusted manager of packages (npx, uvx) a private cache. If the operator wrote the
+        command, also make the interpreters of the manager and the named package visible."""
+        runner, lookup = find_runner(program, real_path), self._lookup
+        if runner is None:
+            return
+        if "uv" in runner.programs and Path(real_path).name == "uvx":
+            # uvx executes the program uv in its own folder.
+            uv = str(Path(real_path).with_name("uv"))
+            self.follow(uv, real_path, is_trusted=True, depth=depth + 1)
+        places = [
+            find_place(alternatives, lookup.variables, lookup.own_home)
+            for alternatives in runner.private
+        ]
+        for place in places:
+            self._visible.walk(place)  # for the symlinks that lead to it
+        private = tuple(os.path.realpath(place) for place in places if place)
+        for name in runner.needs:
+            for path in lookup.find_all(name):
+                self.follow(path, real_path, is_trusted=True, depth=depth + 1)
+        if arguments is not None and len(private) == len(runner.private):
+            for alternatives in runner.shown:
+                place = find_place(alternatives, lookup.variables, lookup.own_home)
+                if place and not is_too_wide(place, lookup.home):
+                    self._visible.show(place, "runtime")
+            for path in runner.find(private, arguments):
+                self._show_package(Path(path), depth)
+        for folder in private:
+            if not is_too_wide(folder, lookup.home):
+                self._visible.add_private(folder)
+
+    def _show_package(self, path: Path, depth: int) -> None:
+        """Make a package visible that the operator's command names: a file, the packages of Node,
+        or a virtual environment."""
+        if (path / "pyvenv.cfg").is_file():
+            self._show_environment(str(path / "bin" / "python"), True, depth)
+        elif path.is_file() or path.name == "node_modules":
+            self._visible.show(str(path), "package of the command")
 
 
 def installation(program: str, home: str) -> str:

@@ -41,6 +41,7 @@ class PathCollection:
         self._read_only = {visible.path: visible.source for visible in base.visible_paths}
         self._writable: dict[str, str] = {}
         self._links = dict(base.links)
+        self._private = list(base.private_folders)
 
     def grant(self, path: str, may_write: bool) -> None:
         """Make a path visible that the operator granted."""
@@ -57,6 +58,17 @@ class PathCollection:
     def add(self, real_path: str, source: str) -> None:
         """Make a real path visible."""
         self._read_only.setdefault(real_path, source)
+
+    def add_private(self, real_path: str) -> None:
+        """Put an empty folder in memory at this real path, which the extension may write. A folder
+        that is visible, or contains a path that was granted, stays as it is."""
+        is_granted = any(
+            is_below(path, real_path)
+            for path, source in (*self._read_only.items(), *self._writable.items())
+            if source == "granted"
+        )
+        if not self.has(real_path) and not is_granted:
+            self._private.append(real_path)
 
     def protect(self, real_path: str) -> None:
         """Protect the host's config file if it lies in a writable folder: the extension can then
@@ -77,6 +89,10 @@ class PathCollection:
     def has(self, real_path: str) -> bool:
         """Return whether a real path is visible, by itself or in a folder."""
         return any(is_below(real_path, visible) for visible in (*self._read_only, *self._writable))
+
+    def may_write(self, real_path: str) -> bool:
+        """Return whether the extension may write this real path."""
+        return any(is_below(real_path, visible) for visible in self._writable)
 
     def walk(self, path: str) -> tuple[str, list[str]]:
         """Resolve an absolute path, and add each symlink in it to the view. Return the real path,
@@ -114,7 +130,11 @@ class PathCollection:
             VisiblePath(path, "read", self._read_only[path]) for path in self._outermost(read)
         ]
         visible += [VisiblePath(path, "write", source) for path, source in self._writable.items()]
-        return View(visible_paths=tuple(sorted(visible)), links=tuple(sorted(self._links.items())))
+        return View(
+            visible_paths=tuple(sorted(visible)),
+            links=tuple(sorted(self._links.items())),
+            private_folders=tuple(sorted(set(self._private))),
+        )
 
     def _outermost(self, read: set[str]) -> list[str]:
         """Return the read-only paths without those that lie in another one. A path in a writable

@@ -36,6 +36,7 @@ __all__ = [
     "plan_probe",
     "plan_wrapper",
     "private_sizes",
+    "working_folder",
 ]
 
 # If the host runs as root, the uid and gid that an extension sees as its own inside the sandbox.
@@ -45,6 +46,9 @@ NOBODY = 65534
 # Where a private file system in memory (tmpfs) is mounted, and its size in bytes if the config sets
 # no max_memory. A tmpfs without a size may take half of the machine's memory.
 _PRIVATE_MOUNTS = {"/tmp": 256 * 2**20, "/dev/shm": 64 * 2**20}
+
+# The size of each further private folder. The packages of a usual server take a third of it.
+_PRIVATE_FOLDER_BYTES = 512 * 2**20
 
 # The options of bubblewrap that make a path of the host visible: each is followed by the path on
 # the host and the path in the sandbox.
@@ -90,10 +94,13 @@ class View:
     state          the extension's state folder, which it may write; "" for none; it need not exist
                    yet
     uid            the user that a root host runs the extension as; None for the host's own user
+    private_folders  further folders that are private file systems in memory, as /tmp is: caches of
+                   programs that download packages; a visible path may lie in one
     """
 
     visible_paths: tuple[VisiblePath, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
+    private_folders: tuple[str, ...] = ()
     cwd: str = "/"
     state: str = ""
     uid: int | None = None
@@ -119,7 +126,7 @@ def plan_wrapper(
     """Return the wrapper for a program with this view. `network` is whether it may use the host's
     network. `limits` are applied to each process. `max_memory` is the size of each private file
     system, in bytes; None for the default sizes."""
-    sizes = private_sizes(max_memory)
+    sizes = private_sizes(view, max_memory)
     return Wrapper(
         options=tuple(_options(support, view, network, sizes)),
         init=INIT[support.machine],
@@ -129,9 +136,10 @@ def plan_wrapper(
     )
 
 
-def private_sizes(max_memory: int | None) -> dict[str, int]:
+def private_sizes(view: View, max_memory: int | None) -> dict[str, int]:
     """Return where a private file system is mounted, and the size of each in bytes."""
-    return {path: max_memory or size for path, size in _PRIVATE_MOUNTS.items()}
+    sizes = _PRIVATE_MOUNTS | dict.fromkeys(view.private_folders, _PRIVATE_FOLDER_BYTES)
+    return {path: max_memory or size for path, size in sizes.items()}
 
 
 def describe(support: SandboxSupport, view: View, *, network: bool) -> dict[str, Any]:
@@ -151,14 +159,25 @@ def describe(support: SandboxSupport, view: View, *, network: bool) -> dict[str,
 
 
 def can_see(wrapper: Wrapper, path: str) -> bool:
-    """Return whether a path of the host is visible to a program in this wrapper."""
+    """Return whether a path of the host is visible to a program in this wrapper: it is mounted, or
+    lies in a folder that is, or is a symlink that was created. Symlinks are not followed."""
     args = wrapper.options
-    # A mount is three arguments: the option, the path on the host, the path in the sandbox. Hence
-    # the second one after an option is the mount point.
-    mount_points = [
-        target for option, target in zip(args, args[2:], strict=False) if option in _MOUNT_OPTIONS
-    ]
-    return any(path == mount or _is_inside(path, mount) for mount in mount_points)
+    # A mount or a link is three arguments: the option, a path on the host or the target of the
+    # link, and the path in the sandbox.
+    created = list(zip(args, args[2:], strict=False))
+    if any(option == "--symlink" and path == target for option, target in created):
+        return True
+    return any(
+        path == target or _is_inside(path, target)
+        for option, target in created
+        if option in _MOUNT_OPTIONS
+    )
+
+
+def working_folder(wrapper: Wrapper) -> str:
+    """Return the folder in which a program in this wrapper starts; "" if it is not known."""
+    options = iter(wrapper.options)
+    return next((next(options, "") for option in options if option == "--chdir"), "")
 
 
 def plan_probe(support: SandboxSupport, view: View) -> LaunchPlan:
@@ -187,7 +206,8 @@ def _options(
         yield "--share-net"
     yield from ("--dev", "/dev")
     for path, size in sizes.items():
-        yield from ("--size", str(size), "--perms", "1777", "--tmpfs", path)
+        mode = "1777" if path in _PRIVATE_MOUNTS else "0700"
+        yield from ("--size", str(size), "--perms", mode, "--tmpfs", path)
     yield from ("--proc", "/proc")
     if support.uid == 0 and view.uid is None:  # the extension runs as root
         for path in _PROC_READ_ONLY:

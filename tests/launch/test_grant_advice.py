@@ -1,0 +1,184 @@
+"""Advice about what to grant follows from what a program prints, and never names a secret, a home
+folder, or code that others run."""
+
+from pathlib import Path
+
+import pytest
+
+from exthost.launch.grant_advice import suggest_folder_of_module, suggest_grant
+from exthost.launch_plan import Wrapper
+
+
+def sandbox(*shown: str, cwd: str = "/") -> Wrapper:
+    mounts = [word for path in shown for word in ("--ro-bind", path, path)]
+    options = ("--ro-bind", "/usr", "/usr", *mounts, "--chdir", cwd)
+    return Wrapper(options=options, init=b"", filter=b"a filter")
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "is_suggested"),
+    [
+        ("models/large.bin", 0o644, True),
+        ("models/tokenizer.json", 0o644, True),
+        ("env/lib/x.py", 0o644, True),
+        (".local/share/uv/python/cpython-3.99/lib/x", 0o644, True),
+        (".cache/ms-playwright/chromium-1/chrome", 0o644, True),
+        (".cache/uv/x", 0o644, False),
+        (".cache/huggingface/token", 0o644, False),
+        (".local/share/uv/credentials/credentials.toml", 0o644, False),
+        (".local/share/keyrings/login.keyring", 0o644, False),
+        (".ssh/id_ed25519", 0o644, False),
+        (".aws/credentials", 0o644, False),
+        ("keys/private.pem", 0o600, False),
+        ("sync/Passwords.kdbx", 0o644, False),
+        ("old/id_rsa", 0o644, False),
+        ("snap/firefox/profile/key4.db", 0o644, False),
+        ("project/.env", 0o644, False),
+        ("project/prod.env", 0o644, False),
+        ("backup/shadow", 0o644, False),
+        ("backup/shadow-", 0o644, False),
+        ("plain.txt", 0o600, False),
+        ("missing", 0, False),
+    ],
+)
+def test_a_key_or_the_like_is_never_suggested(
+    tmp_path: Path, name: str, mode: int, is_suggested: bool
+) -> None:
+    path = tmp_path / name
+    if mode:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        path.chmod(mode)
+    advice = suggest_grant(sandbox(), [f"cannot open {path}: No such file or directory"])
+    assert (str(path) in advice) == is_suggested, advice
+
+
+def test_a_link_to_a_hidden_folder_is_not_suggested(tmp_path: Path) -> None:
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "id").touch()
+    (tmp_path / "notes").symlink_to(tmp_path / ".ssh" / "id")
+    assert suggest_grant(sandbox(), [f"cannot open {tmp_path}/notes"]) == ""
+    (tmp_path / "notes").unlink()
+    (tmp_path / "notes").touch()
+    assert suggest_grant(sandbox(), [f"cannot open {tmp_path}/notes"]) != ""
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_folder_of_many_is_never_suggested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in (".cache", ".local/share", "work"):
+        (tmp_path / "home" / name).mkdir(parents=True)
+    wide = ["/", "/home", "/root", "/etc", "/var/lib", "/tmp", str(tmp_path / "home")]
+    wide += [str(tmp_path / "home" / ".cache"), str(tmp_path / "home" / ".local" / "share")]
+    for path in wide:
+        line = f"{path}: Read-only file system" if is_written else f"cannot open '{path}'"
+        advice = suggest_grant(sandbox(), [line])
+        assert f'"{path}"' not in advice and ":rw" not in advice, advice
+        if not is_written and path in wide[-3:-2]:
+            assert "name the folder in it" in advice, advice
+    work = tmp_path / "home" / "work"
+    advice = suggest_grant(sandbox(), [f"cannot open {tmp_path}/home", f"cannot open {work}"])
+    assert f'add "{work}"' in advice, "a path that can be granted comes first"
+
+
+def test_what_is_visible_through_a_link_is_not_called_hidden(tmp_path: Path) -> None:
+    line = "warning: /lib/os-release was read, and /usr/lib was not searched"
+    seen = Wrapper(
+        options=("--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib"),
+        init=b"",
+        filter=b"a filter",
+    )
+    assert suggest_grant(seen, [line]) == ""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "file").touch()
+    (tmp_path / "link").symlink_to("real")
+    line = f"cannot open {tmp_path}/link/file"
+    assert f"hides {tmp_path}/link/file" in suggest_grant(sandbox(f"{tmp_path}/real"), [line])
+
+
+def test_the_host_of_a_url_is_not_a_path() -> None:
+    line = "Invalid response while trying to fetch https://registry.example.org/x: EROFS"
+    assert suggest_grant(sandbox(), [line]) == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "OSError: [Errno 30] Read-only file system: '{own}/cache.db'",
+        "Error: EROFS: read-only file system, open '{own}/new/cache.json'",
+        "Read-only file system @ rb_sysopen - {own}/cache.db (Errno::EROFS)",
+        "open cache.db: read-only file system",
+        "OSError: [Errno 30] Read-only file system: 'cache.db'",
+        "sqlite3.OperationalError: attempt to write a readonly database",
+        "PermissionError: [Errno 13] Permission denied: '{own}/settings.json'",
+    ],
+)
+def test_a_program_that_writes_into_its_own_folder_is_told_how(tmp_path: Path, line: str) -> None:
+    own = tmp_path / "plugin"
+    own.mkdir()
+    (own / "settings.json").touch(0o644)
+    advice = suggest_grant(sandbox(str(own), cwd=str(own)), [line.format(own=own)])
+    assert advice == f'it may only read {own}: add "{own}:rw" to permissions.filesystem'
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".cache/uv", ".venv/lib", "node_modules/x", "env", "lib/site-packages", ".git/hooks", "bin"],
+)
+def test_writing_what_others_run_is_not_suggested(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "env").mkdir(exist_ok=True)
+    (tmp_path / "env" / "pyvenv.cfg").touch()
+    for folder, is_suggested in ((name, False), ("data", True)):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        line = f"Read-only file system: '{tmp_path}/{folder}/x'"
+        assert bool(suggest_grant(sandbox(str(tmp_path)), [line])) == is_suggested
+
+
+def test_writing_folders_of_the_system_is_not_suggested() -> None:
+    for path in ("/usr/lib/x", "/lib/x", "/bin/x", "/usr/share/app/data/x"):
+        assert suggest_grant(sandbox("/lib", "/bin"), [f"{path}: Read-only file system"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("module", "file"),
+    [
+        ("helper", "helper.py"),
+        ("helper", "helper/__init__.py"),
+        ("helper.part", "helper/part.py"),
+        ("helper", "helper.rb"),
+        ("./helper", "helper.js"),
+        ("@scope/helper", "node_modules/@scope/helper/index.js"),
+        ("Some/Helper", "Some/Helper.pm"),
+        ("{folder}/helper", "helper.rb"),
+    ],
+)
+def test_a_module_beside_a_script_is_found(tmp_path: Path, module: str, file: str) -> None:
+    script = tmp_path / "ext" / "run"
+    (script.parent / file).parent.mkdir(parents=True, exist_ok=True)
+    script.touch()
+    (script.parent / file).touch()
+    name = module.format(folder=script.parent)
+    argv = ("/usr/bin/python3", str(script))
+    advice = suggest_folder_of_module(sandbox(str(script)), argv, name)
+    folder = str(script.parent)
+    assert advice.startswith("its sandbox shows the script without its folder")
+    assert f'set cwd = "{folder}", or add "{folder}" to permissions.filesystem' in advice
+    assert suggest_folder_of_module(sandbox(folder), argv, name) == "", "it is visible"
+    assert suggest_folder_of_module(sandbox(str(script)), argv, "another") == ""
+
+
+def test_a_module_in_a_home_folder_is_suggested_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "run.py").touch()
+    (tmp_path / "helper.py").touch()
+    advice = suggest_folder_of_module(sandbox(), (str(tmp_path / "run.py"),), "helper")
+    assert f'add "{tmp_path}/helper.py"' in advice and f'"{tmp_path}"' not in advice
+    packages = tmp_path / ".local" / "lib" / "python3.99" / "site-packages"
+    (packages / "installed").mkdir(parents=True)
+    advice = suggest_folder_of_module(sandbox(), ("/usr/bin/python3",), "installed")
+    assert f'add "{packages.parent}" to permissions.filesystem' in advice
