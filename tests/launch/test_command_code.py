@@ -46,7 +46,7 @@ def code_of(command: str, place: Path, **variables: str) -> ProgramCode:
         ("lua run.lua", "run.lua"),
         ("bash -eu -o pipefail run.sh", "run.sh"),
         ("bash --norc +o history run.sh", "run.sh"),
-        ("node --env-file data.txt --max-old-space-size=99 main.js", "main.js"),
+        ("node --title data.txt --max-old-space-size=99 main.js", "main.js"),
         ("node -- main.js", "main.js"),
         ("nodejs app", "app"),
         ("tsx main.ts", "main.ts"),
@@ -102,6 +102,10 @@ def test_named_code(command: str, path: str, place: Path) -> None:
         ("node -e 1", "text"),
         ("node --experimental-loader ./main.js main.js", "further code"),
         ("node --test", "text"),
+        ("node --env-file data.txt main.js", "further code"),
+        ("chrt -b ./tool ./x", "./tool"),
+        ("timeout soon ./tool", "soon"),
+        ("nice 5 ./tool", "PATH"),
         ("tsx watch main.ts", "change"),
         ("bun x", "command of bun"),
         ("bun run x", "package.json"),
@@ -143,6 +147,7 @@ def test_code_that_is_not_known(command: str, reason: str, place: Path) -> None:
         ("java -jar a.jar", "JAVA_TOOL_OPTIONS", "-javaagent:x.jar"),
         ("bash run.sh", "BASH_ENV", "run.sh"),
         ("lua run.lua", "LUA_INIT", "@x.lua"),
+        ("dotnet app.dll", "DOTNET_STARTUP_HOOKS", "x.dll"),
     ],
 )
 def test_a_variable_that_loads_further_code(
@@ -150,6 +155,25 @@ def test_a_variable_that_loads_further_code(
 ) -> None:
     assert code_of(command, place).is_certain
     assert not code_of(command, place, **{variable: value}).is_certain
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [("bun main.ts", "bunfig.toml"), ("bun --cwd sub main.ts", "sub/bunfig.toml"),
+     ("ts-node main.ts", "tsconfig.json"), ("Rscript run.rb", ".Rprofile")],
+)  # fmt: skip
+def test_a_file_of_settings_that_loads_further_code(command: str, file: str, place: Path) -> None:
+    assert code_of(command, place).is_certain
+    (place / file).touch()
+    code = code_of(command, place)
+    assert not code.is_certain and file in code.reason
+
+
+def test_a_wrapper_is_known_by_its_name_unless_it_is_the_extensions_own(place: Path) -> None:
+    (place / "sub" / "time").touch()
+    assert Path(code_of("./sub/time x", place).path) == place / "sub" / "time"
+    outside = find_code([f"{place}/sub/time", f"{place}/tool"], str(place / "app"), {})
+    assert outside.path == f"{place}/tool" and outside.wrappers == ("time",)
 
 
 def test_the_variables_of_env_count(place: Path) -> None:

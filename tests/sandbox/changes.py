@@ -149,8 +149,9 @@ INDIRECT = (
 
 @trial
 async def changed_code_does_not_run_under_a_pin_however_it_is_started() -> None:
+    none: dict[str, Any] = {}
     for command in INDIRECT:
-        for settings in ({}, {"permissions": {}}):
+        for settings in (none, {"permissions": none}):
             with shared_folder() as place:
                 await changed_code_does_not_run(command.split(), place, settings)
 

@@ -10,6 +10,7 @@ A program that is in no table is itself the code.
 """
 
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,8 +44,7 @@ __all__ = [
 # How many wrappers are looked through, each inside the one before.
 _MAX_WRAPPERS = 8
 
-# The names of folders with installed programs. Only there, and on PATH, does the name of a program
-# say that it is a wrapper or a runner: an extension can have a program `time` of its own.
+# The names of folders with installed programs.
 _PROGRAM_FOLDERS = frozenset({"bin", "sbin", "shims", ".bin", "Scripts"})
 
 _PIN_PACKAGE = "set cwd to the folder of its code, and pin that: sha256 = { package = … }"
@@ -183,7 +183,7 @@ def _unwrap(command: InnerCommand) -> InnerCommand:
 def _unwrap_once(command: InnerCommand, name: str) -> InnerCommand:
     wrapper = WRAPPERS[name]
     arguments = [*command.argv[1:]]
-    if wrapper.numbers and arguments and arguments[0].lstrip("-+").isdecimal():
+    if wrapper.numbers and arguments and re.fullmatch("-[-+]?[0-9]+", arguments[0]):
         del arguments[0]
     options, rest = split_options(arguments, wrapper.options, name)
     cwd, env = command.cwd, dict(command.env)
@@ -196,6 +196,9 @@ def _unwrap_once(command: InnerCommand, name: str) -> InnerCommand:
         rest = _apply_env(options, rest, env)
         if rest and rest[0].startswith("-"):  # the string of -S has options of its own
             return replace(command, argv=(command.argv[0], *rest), cwd=cwd, env=env)
+    for operand in rest[: wrapper.operands]:
+        if not re.fullmatch(wrapper.operand, operand):
+            raise _UnknownCode(f"the argument {operand} of {name} is not known to exthost")
     rest = rest[wrapper.operands :]
     if rest[:1] == ["--"]:
         del rest[0]
@@ -279,13 +282,19 @@ def _known_name(command: InnerCommand) -> str:
 
 
 def _is_installed(command: InnerCommand) -> bool:
-    """Return whether a program is in a folder of installed programs, or on PATH."""
+    """Return whether a program is not one of the extension's own: whether it is on PATH, in a
+    folder of programs, or outside the working folder. Only then does its name say that it is a
+    wrapper or a runner. An extension can have a program `time` of its own."""
     program = command.argv[0]
     if "/" not in program:
         return True
-    folder = os.path.dirname(command.path_of(program))  # noqa: PTH120
-    is_on_path = folder in (command.env.get("PATH") or os.defpath).split(os.pathsep)
-    return is_on_path or PurePath(folder).name in _PROGRAM_FOLDERS
+    working_folder = os.path.realpath(command.path_of("."))
+    folder = os.path.realpath(os.path.dirname(command.path_of(program)))  # noqa: PTH120
+    is_inside = folder == working_folder or folder.startswith(f"{working_folder.rstrip('/')}/")
+    is_on_path = os.path.dirname(command.path_of(program)) in (  # noqa: PTH120
+        command.env.get("PATH") or os.defpath
+    ).split(os.pathsep)
+    return not is_inside or is_on_path or PurePath(folder).name in _PROGRAM_FOLDERS
 
 
 def _interpreter_path(command: InnerCommand) -> str:
@@ -349,10 +358,10 @@ def _code_of_interpreter(interpreter: Interpreter, name: str, command: InnerComm
     for variable in interpreter.variables:
         words = command.env.get(variable, "").split()
         options = [*split_options(words, interpreter.options, variable)[0], *options]
-    _refuse_other_code(interpreter, name, options, command)
     for option, value in options:
         if option in interpreter.chdir:
             command = replace(command, cwd=command.path_of(value))
+    _refuse_other_code(interpreter, name, options, command)
     modules = [value for option, value in options if option in interpreter.module]
     if modules:
         code = _code_of_module(name, modules[0], options, command)
@@ -381,6 +390,9 @@ def _refuse_other_code(
     for variable in interpreter.sourced:
         if command.env.get(variable):
             raise _UnknownCode(f"the variable {variable} makes {name} run further code")
+    for file in interpreter.settings:
+        if os.path.lexists(command.path_of(file)):
+            raise _UnknownCode(f"{command.path_of(file)} can make {name} run further code")
 
 
 def _text_error(reason: str) -> _UnknownCode:

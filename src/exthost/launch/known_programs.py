@@ -51,6 +51,7 @@ class CommandWrapper:
     """A program that executes the command in its arguments.
 
     operands  how many arguments are before the command, such as the duration of timeout
+    operand   what such an argument looks like, as a regular expression
     numbers   whether an option can be a number, as in `nice -5`
     chdir     options whose value is the working folder of the command
     text      options that make the program execute something else than the arguments
@@ -58,6 +59,7 @@ class CommandWrapper:
 
     options: OptionSyntax
     operands: int = 0
+    operand: str = ".+"
     numbers: bool = False
     chdir: frozenset[str] = frozenset()
     text: frozenset[str] = frozenset()
@@ -75,6 +77,7 @@ class Interpreter:
     script     options whose value is the script
     variables  environment variables with further options
     sourced    environment variables that name a file, which runs before the script
+    settings   files in the working folder that can make it run further code
     commands   subcommands that can be before the script; then a script has a dot or a slash
     suffixes   what it appends to the name of a script that does not exist
     folders    whether the script can be a folder
@@ -89,6 +92,7 @@ class Interpreter:
     script: frozenset[str] = frozenset()
     variables: tuple[str, ...] = ()
     sourced: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
     commands: frozenset[str] = frozenset()
     suffixes: tuple[str, ...] = ()
     folders: bool = False
@@ -141,6 +145,7 @@ WRAPPERS: Mapping[str, CommandWrapper] = {
             values=_letters("ks") | _words("--kill-after --signal"),
         ),
         operands=1,
+        operand=r"[0-9.]+[smhd]?|infinity",
     ),
     "stdbuf": CommandWrapper(
         options=OptionSyntax(values=_letters("ioe") | _words("--input --output --error"))
@@ -161,9 +166,12 @@ WRAPPERS: Mapping[str, CommandWrapper] = {
             values=_letters("TPD") | _words("--sched-runtime --sched-period --sched-deadline"),
         ),
         operands=1,
+        operand="[0-9]+",
     ),
     "taskset": CommandWrapper(
-        options=OptionSyntax(flags=_letters("ac") | _words("--all-tasks --cpu-list")), operands=1
+        options=OptionSyntax(flags=_letters("ac") | _words("--all-tasks --cpu-list")),
+        operands=1,
+        operand="(0x)?[0-9a-fA-F,]+|[0-9,:-]+",
     ),
     "nohup": CommandWrapper(options=OptionSyntax()),
     "setsid": CommandWrapper(
@@ -275,7 +283,10 @@ _NODE = Interpreter(
     text=_words(
         "-e --eval -p --print -pe -i --interactive --run --test --experimental-config-file"
     ),
-    preload=_words("-r --require --import --loader --experimental-loader"),
+    # An env file can set NODE_OPTIONS.
+    preload=_words(
+        "-r --require --import --loader --experimental-loader --env-file --env-file-if-exists"
+    ),
     watch=_words("--watch --watch-path --watch-preserve-output"),
     variables=("NODE_OPTIONS",),
     suffixes=(".js", ".json", ".node"),
@@ -308,6 +319,7 @@ INTERPRETERS: Mapping[str, Interpreter] = {
         text=_NODE.text,
         preload=_NODE.preload,
         variables=("NODE_OPTIONS",),
+        settings=("tsconfig.json",),
     ),
     "bun": Interpreter(
         options=OptionSyntax(
@@ -319,10 +331,11 @@ INTERPRETERS: Mapping[str, Interpreter] = {
             joined=False,
         ),
         text=_words("-e --eval -p --print"),
-        preload=_words("-r --preload --require --import"),
+        preload=_words("-r --preload --require --import -c --config --env-file"),
         watch=_words("--hot --watch"),
         chdir=_words("--cwd"),
         variables=("BUN_OPTIONS",),
+        settings=("bunfig.toml", ".env", ".env.local"),
         commands=_words("run"),
     ),
     "deno": Interpreter(
@@ -373,7 +386,6 @@ INTERPRETERS: Mapping[str, Interpreter] = {
         options=OptionSyntax(flags=_letters("EWiv"), values=_letters("el")),
         text=_letters("ei"),
         preload=_letters("l"),
-        variables=(),
         sourced=("LUA_INIT",),
     ),
     "sh": _SHELL,
@@ -407,12 +419,15 @@ INTERPRETERS: Mapping[str, Interpreter] = {
             joined=False,
         ),
         text=_letters("e"),
+        settings=(".Rprofile", ".Renviron"),
+        sourced=("R_PROFILE", "R_PROFILE_USER"),
     ),
     "dotnet": Interpreter(
         options=OptionSyntax(
             values=_words("--roll-forward --fx-version --additionalprobingpath"), joined=False
         ),
         commands=_words("exec"),
+        sourced=("DOTNET_STARTUP_HOOKS",),
     ),
 }
 
