@@ -141,8 +141,8 @@ def test_an_id_that_is_no_name_of_a_folder_is_not_installed(tmp_path: Path, id: 
     id = str(victim) if id == "/victim" else id
     (rogue / "roder-extension.toml").write_text(ROGUE.format(id=json.dumps(id)))
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
-    for options in ((), ("--link",)):
-        done = told("install", str(rogue), "--update", *options, "--config", config, code=2)
+    for option in ("--update", "--link"):
+        done = told("install", str(rogue), option, "--config", config, code=2)
         assert done["error"]["code"] == "X1396" and "its id" in done["error"]["message"]
     assert names(victim) == ["precious"] and names(tmp_path / "x") == []
 
@@ -193,9 +193,50 @@ def test_a_folder_larger_than_the_disk_is_not_copied(tmp_path: Path, source: Pat
     config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
     (source / "bomb").touch()
     os.truncate(source / "bomb", 2**43)
-    error = told("install", str(source), "--config", config, code=2)["error"]
+    words = ("install", str(source), "--config", config, "--max-size", "100TB")
+    error = told(*words, code=2)["error"]
     assert error["code"] == "X1396" and "free" in error["message"]
     assert not (tmp_path / "x" / "toy").exists()
+
+
+def test_the_size_of_a_copy_is_limited(tmp_path: Path, source: Path) -> None:
+    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    (source / "large").touch()
+    os.truncate(source / "large", 2**30)
+    words = ("install", str(source), "--config", config)
+    for options in ((), ("--dry-run",), ("--max-size", "1000MB")):
+        error = told(*words, *options, code=2)["error"]
+        assert error["code"] == "X1396" and "--max-size" in error["help"], error
+        assert not (tmp_path / "x" / "toy").exists()
+    assert told(*words, "--max-size", "2GiB", "--dry-run")["installed"] is False
+    (source / "large").unlink()
+    for number in range(30):
+        (source / f"small-{number}").touch()
+    assert "4,096" in told(*words, "--max-size", "100KB", code=2)["error"]["message"]
+    assert told(*words, "--max-size", "1MB")["installed"] is True
+    assert told(*words, "--update", "--max-size", "nothing", code=2)["error"]["code"] == "X1316"
+
+
+def test_a_folder_that_grows_during_the_copy_is_not_copied_whole(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    for number in range(9):
+        (tmp_path / "source" / f"{number}").write_bytes(b"x" * 9000)
+    with pytest.raises(UsageError, match="larger than"):
+        copy_folder(tmp_path / "source", tmp_path / "copy", 30_000)
+    assert sum(path.stat().st_size for path in (tmp_path / "copy").iterdir()) <= 30_000
+
+
+@shows("nexo-cli-09")
+def test_an_update_is_of_an_installed_copy(tmp_path: Path, source: Path) -> None:
+    config = str(yaml(tmp_path, search_paths=[str(tmp_path / "x")]))
+    words = ("install", str(source), "--config", config)
+    error = told(*words, "--update", code=2)["error"]
+    assert error["code"] == "X1206" and "--update" in error["help"]
+    assert not (tmp_path / "x").exists()
+    told(*words)
+    error = told(*words, "--update", "--link", code=2)["error"]
+    assert error["code"] == "X1316" and "uninstall" in error["help"]
+    assert not (tmp_path / "x" / "toy").is_symlink()
 
 
 def test_a_command_that_is_advised_can_be_pasted_whatever_the_id_is(tmp_path: Path) -> None:

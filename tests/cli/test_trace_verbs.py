@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -104,6 +105,23 @@ def test_the_whole_result_may_be_ignored_and_no_other_message_by_that(
     assert ignored.returncode == 0, ignored.stdout
     others = run_inside("replay", changed, "--ignore", "params", "--", *PROGRAM)
     assert others.returncode == 1 and "result" in others.stdout
+
+
+def test_a_recording_of_any_size_is_not_read_into_memory(recording: Path, tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    shutil.copy(recording, large)
+    os.truncate(large, 2**28)
+    small = ("--max-size", "100")
+    for file, options in (
+        (large, ()),
+        (Path("/dev/zero"), ("--max-size", "1MB")),
+        (recording, small),
+    ):
+        done = run_inside("replay", file, *options, "--json", "--", *PROGRAM)
+        error = json.loads(done.stdout)["error"]
+        assert error["code"] == "X1389" and "--max-size" in error["help"], error
+    done = run_inside("replay", recording, "--max-size", "1GB", "--", *PROGRAM)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_program_that_ends_or_says_nothing_is_a_difference(recording: Path) -> None:

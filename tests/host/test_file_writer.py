@@ -2,6 +2,8 @@
 
 import json
 import os
+import tomllib
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -242,13 +244,24 @@ def test_without_pyyaml_the_error_says_what_to_install(monkeypatch: pytest.Monke
         *("a/plugin.toml", "a/Plugin.TOML", "roder-extension.toml", "a/.synaps-plugin/plugin.json"),
         *(".synaps/plugins/evil/plugin.json", ".synaps-cli/plugins/evil/run", "plugin.json"),
         *("bin/cigen-provider-x", "cigen-lang-x"),
+        # Agents, build tools, package managers, containers.
+        *("AGENTS.md", "docs/CLAUDE.md", "GEMINI.md", ".clinerules", "Makefile", "justfile"),
+        *("Taskfile.yml", "package.json", "pnpm-lock.yaml", "vite.config.ts", ".eslintrc.json"),
+        *("node_modules/x/index.js", "conftest.py", "pyproject.toml", "setup.cfg", "tox.ini"),
+        *("x.pth", "lib/site-packages/x.py", "pip.conf", "uv.toml", "requirements-dev.txt"),
+        *("noxfile.py", ".python-version", "build.rs", ".cargo/config.toml", "rust-toolchain"),
+        *("Gemfile", "Rakefile", "x.gemspec", "build.gradle.kts", "gradlew", "pom.xml"),
+        *(".mvn/extensions.xml", "Dockerfile.dev", "docker-compose.yml", "compose.yaml"),
+        *(".pre-commit-config.yaml", ".env.local", "x.service", "exthost.lock", "main.tf"),
+        *("x.egg-info/entry_points.txt", "CMakeLists.txt", "go.mod", ".husky/pre-commit"),
     ],
 )
 def test_what_other_programs_obey_is_written_only_if_it_is_named(tmp_path: Path, path: str) -> None:
     fragments = [FileFragment("plain.txt", "a"), FileFragment(path, "b")]
     with pytest.raises(Refused) as caught:
         write_files(fragments, tmp_path)
-    assert "--write-protected" in caught.value.message and not [*tmp_path.iterdir()]
+    assert caught.value.code == "X0342" and not [*tmp_path.iterdir()]
+    assert f"--write-protected {path}" in caught.value.help
     assert write_files(fragments, tmp_path, allowed_paths=(path,)) == ("plain.txt", path)
 
 
@@ -272,7 +285,7 @@ def test_what_the_caller_protects_is_written_only_if_it_is_named(tmp_path: Path)
     for path in ("extensions/toy/x.py", "extensions/x", "Extensions/x", "my.toml"):
         with pytest.raises(Refused) as caught:
             write_files([FileFragment(path, "b")], tmp_path, protected_paths=protected)
-        assert "--write-protected" in caught.value.message and not [*tmp_path.iterdir()]
+        assert "--write-protected" in caught.value.help and not [*tmp_path.iterdir()]
     for path in ("extensions-of-it/x", "sub/extensions/x", "sub/my.toml"):
         assert write_files([FileFragment(path, "b")], tmp_path, protected_paths=protected)
     path = "extensions/toy/x.py"
@@ -294,8 +307,26 @@ def test_a_link_does_not_lead_to_what_other_programs_obey(tmp_path: Path) -> Non
         write_files([FileFragment("docs/config", "a")], tmp_path)
 
 
-@pytest.mark.parametrize("path", [".gitignore", "git/config", "src/.hidden", "profile"])
-def test_ordinary_hidden_files_are_written(tmp_path: Path, path: str) -> None:
+def test_the_names_of_the_list_are_folded_and_unique() -> None:
+    text = resources.files("exthost.host").joinpath("protected_files.toml").read_text()
+    groups = tomllib.loads(text)["group"]
+    for key in ("files", "patterns", "folders"):
+        names = [name for group in groups for name in group.get(key, ())]
+        assert names == [name.casefold() for name in names]
+        assert len(names) == len(set(names)), {name for name in names if names.count(name) > 1}
+        assert all(("*" in name) or key != "patterns" for name in names)
+    for group in groups:
+        assert group.keys() <= {"why", "files", "patterns", "folders"} and group["why"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".gitignore", "git/config", "src/.hidden", "profile", "dockerfiles/x.txt", "README.md"),
+        *("src/main.py", "main.js", "data.json", "ci.yml", "docs/agents.txt", "run.sh"),
+    ],
+)
+def test_ordinary_files_are_written(tmp_path: Path, path: str) -> None:
     assert write_files([FileFragment(path, "a")], tmp_path) == (path,)
 
 

@@ -85,6 +85,29 @@ async def test_a_body_that_never_ends_is_cut_off_though_it_goes_on(
         await asyncio.wait([serving])
 
 
+@pytest.mark.parametrize("name", ["Authorization", "Origin", "Host", "Sec-Fetch-Site"])
+async def test_a_header_that_decides_about_access_occurs_once(name: str) -> None:
+    listener = listen("127.0.0.1", 0)
+    serving = asyncio.ensure_future(server.serve_app(_hello, listener))
+    try:
+        for headers, status in (
+            ([f"{name}: localhost"], b"200"),
+            ([f"{name}: localhost", f"{name.lower()}: localhost"], b"400"),
+            ([f"{name}: localhost", "X: y", f"{name}: other"], b"400"),
+        ):
+            host = [] if name == "Host" else ["Host: localhost"]
+            head = "\r\n".join(["GET / HTTP/1.1", *host, *headers, "Connection: close", "", ""])
+            async with asyncio.timeout(RUN_SECONDS):
+                reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+                writer.write(head.encode())
+                response = await reader.read()
+                writer.close()
+            assert response.split(b" ")[1] == status, response
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+
+
 def test_half_of_the_descriptors_stay_for_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 100)
     for descriptors, connections in ((128, 64), (4096, 100), (-1, 100)):

@@ -18,7 +18,7 @@ from exthost.launch.program_files import code_folders, program_files
         ("python3 -c pass run.py", ""),
         ("python3 - data.txt", ""),
         ("/usr/bin/env -u NAME A=1 python3 run.py data.txt", "run.py"),
-        ("node --require data.txt main.mjs", "main.mjs"),
+        ("node --require data.txt main.mjs", "data.txt main.mjs"),  # both are run
         ("bash -c run.sh data.txt", ""),
         ("sh -o errexit run.sh", "run.sh"),
         ("deno run main.mjs data.txt", "main.mjs"),
@@ -31,7 +31,7 @@ def test_the_script_is_the_one_that_the_interpreter_runs(
     for name in ("run.py", "run.sh", "main.mjs", "data.txt", "dev", "tool", "errexit"):
         (tmp_path / name).touch()
     argv = command.split()
-    wanted = (argv[0], str(tmp_path / script)) if script else (argv[0],)
+    wanted = (argv[0], *(str(tmp_path / name) for name in script.split()))
     assert program_files(argv, str(tmp_path)) == wanted
 
 

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,46 @@ async def a_file_among_the_arguments_does_not_stand_in_for_a_pinned_program() ->
                 error = await failing(connection.__aenter__())
                 assert isinstance(error, Refused) and error.code == "X0386", error
                 assert error.evidence.path == str(program) and not spawned, error
+
+
+# Ways to start the file `app/__main__.py`. The first word of each is not the code.
+INDIRECT = (
+    "/usr/bin/python3 -S -E -m app",
+    "/usr/bin/python3 -S -E app",
+    "/usr/bin/timeout 600 /usr/bin/python3 -S -E app/__main__.py",
+    "/usr/bin/env -C app /usr/bin/python3 -S -E __main__.py",
+    "/usr/bin/nice -n 1 /usr/bin/stdbuf -oL /usr/bin/python3 -S -E -m app",
+    "/usr/bin/setsid -w /usr/bin/python3 -S -E -m app.__main__",
+)
+
+
+@trial
+async def changed_code_does_not_run_under_a_pin_however_it_is_started() -> None:
+    none: dict[str, Any] = {}
+    for command in INDIRECT:
+        for settings in (none, {"permissions": none}):
+            with shared_folder() as place:
+                await changed_code_does_not_run(command.split(), place, settings)
+
+
+async def changed_code_does_not_run(words: list[str], place: Path, settings: Any) -> None:
+    (place / "app").mkdir(mode=0o755)
+    code = system_explorer(place / "app" / "__main__.py")
+    (place / "app" / "__init__.py").touch()
+    bus, spawned = Bus(), list[Spawned]()
+    connect: Any = partial(exthost.connect, words, dialect="morphir", cwd=str(place), **settings)
+    async with connect() as ext:
+        pin = ext.digests["program"]
+    async with connect(sha256=pin) as ext:
+        assert ext.state == "ready", ext.cause
+    code.write_text(code.read_text() + "# another program\n")
+    bus.subscribe(Spawned, spawned.append)
+    error = await failing(connect(sha256=pin, events=bus).__aenter__())
+    assert isinstance(error, Refused) and error.code == "X0386" and not spawned, (words, error)
+    for text in (["/bin/sh", "-c", " ".join(words)], ["/usr/bin/npx", "-y", "app"]):
+        unknown = exthost.connect(text, dialect="morphir", cwd=str(place), sha256=pin, events=bus)
+        error = await failing(unknown.__aenter__())
+        assert isinstance(error, Refused) and error.code == "X0341" and not spawned, error
 
 
 @trial

@@ -39,6 +39,7 @@ OBEYED = (
     *(".g\u200cit/config", ".\u017f\u017fh/config", "git~1/config", ".git./x", ".bashrc "),
     *(".claude/settings.json", ".cursor/mcp.json", "exthost.toml", ".vim/plugin/x.vim"),
     *(".gitlab-ci.yml", "Jenkinsfile", ".zed/settings.json", ".bash_aliases", "x/plugin.toml"),
+    *("AGENTS.md", "CLAUDE.md", "conftest.py", "package.json", "x.pth", "justfile", "pip.conf"),
 )
 
 
@@ -52,7 +53,7 @@ async def files_that_other_programs_obey_are_not_written() -> None:
             try:
                 write_files(fragments, place)
             except Refused as refused:
-                assert "--write-protected" in refused.message, refused
+                assert "--write-protected" in refused.help, refused
             else:
                 raise AssertionError(f"{path} was written")
         assert {one.name for one in place.iterdir()} == {".git", "docs"}

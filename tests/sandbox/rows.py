@@ -117,6 +117,13 @@ ROWS: Mapping[str, Row] = {
         (
             "a_file_among_the_arguments_does_not_stand_in_for_a_pinned_program",
             "a_changed_module_of_a_pinned_package_is_not_run",
+            "changed_code_does_not_run_under_a_pin_however_it_is_started",
+            *_tests(
+                "tests/launch/test_code_pins.py",
+                "test_changed_code_is_refused_however_it_is_started",
+                "test_a_pin_of_code_that_is_not_known_is_refused",
+                "test_compiled_code_of_a_pinned_module_is_part_of_the_pin",
+            ),
             *_tests(
                 "tests/launch/test_integrity.py",
                 "test_a_file_among_the_arguments_does_not_stand_in_for_the_program",

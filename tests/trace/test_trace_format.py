@@ -1,13 +1,17 @@
 """The file format of a trace, the buffer of one, and which values are hidden in it."""
 
 import asyncio
+import base64
 import json
 import os
 import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import exthost
 from exthost.errors import UsageError
@@ -120,6 +124,50 @@ def test_a_secret_is_hidden_as_json_writes_it() -> None:
         assert hide.text("noise " + json.dumps({"a": secret}, ensure_ascii=ascii)) == (
             'noise {"a": "***"}'
         )
+
+
+SECRETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=6, max_size=40).filter(
+    lambda text: len(text.strip()) >= 6
+)
+
+
+@given(SECRETS, st.binary(max_size=9), st.binary(max_size=9))
+def test_the_base64_of_a_secret_is_hidden_whatever_is_around_it(
+    secret: str, before: bytes, after: bytes
+) -> None:
+    hide = SecretFilter([secret])
+    data = secret.encode()
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        assert hide.text(encode(data).decode()) == "***"
+        assert hide.text(f"x {encode(data).decode().rstrip('=')}.") == "x ***."
+        encoded = encode(before + data + after).decode()
+        hidden = hide.text(f"Basic {encoded}")
+        # What is left are the digits of the other bytes, one at either end that both share, and
+        # padding.
+        assert "***" in hidden
+        assert len(hidden) - len("Basic ***") <= len(encode(before)) + len(encode(after)) + 4
+
+
+@given(SECRETS)
+def test_a_secret_is_hidden_in_a_url_and_as_digits(secret: str) -> None:
+    hide = SecretFilter([secret])
+    data = secret.encode()
+    for form in (quote(secret), quote(secret, safe=""), quote_plus(secret), data.hex()):
+        assert hide.text(f"<{form}>") == "<***>"
+    assert hide.text(data.hex().upper()) == "***"
+
+
+def test_the_codes_of_a_url_have_small_letters_as_well() -> None:
+    hide = SecretFilter(["key/with+signs="])
+    for text in ("key%2Fwith%2Bsigns%3D", "key%2fwith%2bsigns%3d", "key/with%2Bsigns%3D"):
+        assert hide.text(f"?token={text}&a=b") == "?token=***&a=b"
+
+
+def test_a_secret_that_is_not_text_is_hidden_as_it_is() -> None:
+    assert SecretFilter(["bytes-\udcff"]).text("x bytes-\udcff") == "x ***"
+    assert SecretFilter(["lone-\ud800-surrogate"]).text("lone-\ud800-surrogate") == "***"
+    encoded = base64.b64encode(b"bytes-\xff").decode()
+    assert SecretFilter(["bytes-\udcff"]).text(encoded) == "***"
 
 
 def test_a_number_whose_text_is_a_secret_is_hidden() -> None:

@@ -168,6 +168,16 @@ def parse_time_limit(text: str) -> float:
     return limit_seconds
 
 
+def parse_size_limit(text: str) -> int:
+    """Return the bytes in a size such as 500MB or 2GB. Raises ArgumentTypeError."""
+    from exthost.config import UnitError, parse_size
+
+    try:
+        return parse_size(int(text) if text.isascii() and text.isdecimal() else text)
+    except UnitError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def parse_count(text: str) -> int:
     """Return the number in an argument such as 20; 0 is allowed, and a number that is too large for
     the system means the largest one. Raises ArgumentTypeError."""

@@ -1,6 +1,6 @@
 """Install an extension's folder in the first search path of the config, as a copy or as a link.
 
-  exthost install FOLDER [--link] [--enable] [--update] [--dry-run]
+  exthost install FOLDER [--link | --update] [--enable] [--max-size SIZE] [--dry-run]
 
 Its manifest is checked first, and nothing is started. A linked extension runs from its original
 folder.
@@ -10,15 +10,23 @@ import argparse
 import shlex
 from pathlib import Path
 
-from exthost.cli.common import Args, add_config_option, refuse_command, say, show_json, show_result
+from exthost.cli.common import (
+    Args,
+    add_config_option,
+    parse_size_limit,
+    refuse_command,
+    say,
+    show_json,
+    show_result,
+)
 from exthost.cli.config_edit import suggest_reload
-from exthost.cli.folder_copy import check_copy
+from exthost.cli.folder_copy import MAX_COPY_BYTES, check_copy
 from exthost.cli.package_folders import install_copy, install_link, install_path, read_package
 from exthost.cli.target_specs import read_extensions
 from exthost.cli.toggle_verbs import set_enabled
 from exthost.discovery.configfile import ConfiguredExtensions
 from exthost.discovery.untrusted_files import is_inside
-from exthost.errors import Evidence, UsageError
+from exthost.errors import Evidence, NotFound, UsageError
 
 
 class InstallArgs(Args):
@@ -27,7 +35,8 @@ class InstallArgs(Args):
     folder   the folder to install
     link     whether a symlink is made instead of a copy
     enable   whether the extension is removed from the list `disabled`
-    update   whether an installed version is replaced
+    update   whether an installed version is replaced; there must be one
+    max_size the largest folder that is copied, in bytes
     dry_run  whether nothing is changed
     """
 
@@ -35,6 +44,7 @@ class InstallArgs(Args):
     link: bool
     enable: bool
     update: bool
+    max_size: int
     dry_run: bool
 
 
@@ -42,24 +52,37 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="FOLDER", help="the folder of an extension")
     parser.add_argument("--link", action="store_true", help="link to the folder; copy nothing")
     parser.add_argument("--enable", action="store_true", help="take it off the list `disabled`")
-    parser.add_argument("--update", action="store_true", help="replace an installed version")
+    parser.add_argument("--update", action="store_true", help="replace the installed version")
+    parser.add_argument(
+        "--max-size",
+        metavar="SIZE",
+        type=parse_size_limit,
+        default=MAX_COPY_BYTES,
+        help="the largest folder that is copied (default: 1GiB)",
+    )
     parser.add_argument("--dry-run", action="store_true", help="only print what would be done")
     add_config_option(parser)
 
 
 def run(args: InstallArgs) -> int:
     refuse_command(args)
+    if args.link and args.update:
+        raise UsageError(
+            "X1316",
+            "--update replaces a copy, and --link makes no copy",
+            help="to link to the folder instead, first uninstall the copy: exthost uninstall ID",
+        )
     configured = read_extensions(args)
     package = read_package(Path(args.folder))
     folder = Path(package.home)
     target = install_path(configured.config, package.id)
     _check_target(configured, package.id, folder, target, update=args.update)
-    size_text = "" if args.link else check_copy(folder, target)
+    size_text = "" if args.link else check_copy(folder, target, args.max_size)
     if not args.dry_run:
         if args.link:
             install_link(folder, target)
         else:
-            install_copy(folder, target)
+            install_copy(folder, target, args.max_size)
     enabled = args.enable and not args.dry_run and set_enabled(args, package.id, True)
     row = {
         "id": package.id,
@@ -87,7 +110,7 @@ def _check_target(
     configured: ConfiguredExtensions, id: str, folder: Path, target: Path, *, update: bool
 ) -> None:
     """Raise UsageError if the folder is already in the search path, if another extension has this
-    id, or if the target exists. With `update`, the target may exist."""
+    id, or if the target exists. With `update`, raise NotFound unless the target exists."""
     if is_inside(str(folder), str(target.parent)):
         raise UsageError(
             "X1396",
@@ -103,8 +126,16 @@ def _check_target(
         if not is_inside(candidate.path, str(target))
     }
     target_exists = target.is_symlink() or target.exists()
-    if id not in paths_by_id and (update or not target_exists):
+    if id not in paths_by_id and update == target_exists:
         return
+    if id not in paths_by_id and update:
+        raise NotFound(
+            "X1206",
+            f"there is no {target} to update: {id!r} is not installed",
+            extension=id,
+            help="leave out --update to install it",
+            evidence=Evidence(path=str(target)),
+        )
     raise UsageError(
         "X1312",
         f"there is an extension {id!r} already: {paths_by_id.get(id, target)}",

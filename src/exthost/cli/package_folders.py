@@ -95,10 +95,11 @@ def read_package(source: Path) -> Candidate:
     )
 
 
-def install_copy(folder: Path, target: Path) -> None:
-    """Copy an extension's folder to the target, replacing a folder or symlink at that path."""
+def install_copy(folder: Path, target: Path, max_bytes: int) -> None:
+    """Copy an extension's folder to the target, replacing a folder or symlink at that path. Raises
+    UsageError if the folder is larger than `max_bytes`."""
     with _staging_folder(target.parent) as staging:
-        copy_folder(folder, staging / "new")
+        copy_folder(folder, staging / "new", max_bytes)
         _replace_target(staging, target)
     _record_link(target, None)
 

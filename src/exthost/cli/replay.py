@@ -12,9 +12,19 @@ call` and `exthost inspect`.
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from exthost.cli.common import Args, add_timeout_option, escape_controls, plural, say, show_json
+from exthost.cli.common import (
+    Args,
+    add_timeout_option,
+    escape_controls,
+    parse_size_limit,
+    plural,
+    say,
+    show_json,
+)
 from exthost.errors import Evidence, UsageError
 from exthost.replay.pipe_replay import play_extension, play_host
 from exthost.replay.script import Script, find_script
@@ -22,6 +32,9 @@ from exthost.trace.trace_format import read_recording
 
 # The exit code if there is a difference.
 DIFFERS = 1
+
+# The largest recording that is read by default. It takes several times as much memory.
+MAX_RECORDING_BYTES = 128 * 2**20
 
 # The default time limit for each message. A recorded extension may have taken as long.
 WAIT_SECONDS = 30.0
@@ -48,6 +61,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="a member that may differ, wherever it is, or params, result or error as a whole; "
         "may be repeated",
     )
+    parser.add_argument(
+        "--max-size",
+        metavar="SIZE",
+        type=parse_size_limit,
+        default=MAX_RECORDING_BYTES,
+        help="the largest recording that is read (default: 128MiB)",
+    )
     add_timeout_option(parser)
 
 
@@ -56,7 +76,8 @@ def run(args: Args) -> int:
     return _replay_host(args, script) if args.command else _replay_extension(args, script)
 
 
-def _read_lines(args: Args) -> list[bytes]:
+def _read_lines(args: Args) -> Iterator[bytes]:
+    """Yield the lines of the recording. Raises UsageError if it cannot be read, or is too large."""
     if args.file == "-":
         if not args.command:
             raise UsageError(
@@ -64,9 +85,11 @@ def _read_lines(args: Args) -> list[bytes]:
                 "the recording cannot be read from stdin: the host writes there",
                 help="name a file, or give a command after --",
             )
-        return sys.stdin.buffer.readlines()
+        yield from _limit_size(sys.stdin.buffer, args)
+        return
     try:
-        return Path(args.file).read_bytes().splitlines(keepends=True)
+        with Path(args.file).open("rb") as file:
+            yield from _limit_size(file, args)
     except OSError as error:
         raise UsageError(
             "X1389",
@@ -74,6 +97,21 @@ def _read_lines(args: Args) -> list[bytes]:
             help="record one with exthost trace --save FILE",
             evidence=Evidence(path=args.file),
         ) from None
+
+
+def _limit_size(file: BinaryIO, args: Args) -> Iterator[bytes]:
+    """Yield the lines of a file. A line may be as long as the whole recording."""
+    remaining_bytes = args.max_size
+    while line := file.readline(remaining_bytes + 1):
+        remaining_bytes -= len(line)
+        if remaining_bytes < 0:
+            raise UsageError(
+                "X1389",
+                f"the recording has more than {args.max_size:,} bytes",
+                help="--max-size SIZE reads more, such as 1GiB; or record less at a time",
+                evidence=Evidence(path=args.file),
+            )
+        yield line
 
 
 def _replay_extension(args: Args, script: Script) -> int:

@@ -17,7 +17,7 @@ from exthost._version import __version__
 from exthost.cluster.folders import fetch_folder, replace_root
 from exthost.cluster.messages import Order, StateFolder
 from exthost.errors import Evidence, ExthostError, Refused, SpawnFailed
-from exthost.launch.integrity import check_pinned_files, check_pinned_package
+from exthost.launch.integrity import check_pinned_files, check_pinned_folders
 from exthost.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process.private_folders import make_folder
 
@@ -39,7 +39,7 @@ def prepare_on_node(order: Order, connect: Callable[[str], socket.socket]) -> Or
             manifest = copy + manifest.removeprefix(root)
         root = copy
     plan = _use_local_paths(plan, order.extension)
-    check_pinned_package(order.pins.package, root, os.environ, order.extension)
+    check_pinned_folders(order.pins, plan, root, os.environ, order.extension)
     check_pinned_files(order.pins, plan, manifest, order.extension)
     return order._replace(plan=plan, root=root, manifest=manifest)
 

@@ -260,8 +260,8 @@ _DIGEST = '"' + "0123456789abcdef" * 4 + '"'
 _SHA256_TYPE = ValueType(_read_sha256, "SHA-256 in hexadecimal", _DIGEST_SCHEMA)
 
 PINS: Mapping[str, Key] = {
-    "program": Key(_SHA256_TYPE, "The digest of the program's file.", _DIGEST),
-    "interpreter": Key(_SHA256_TYPE, "The digest of the interpreter that runs it.", _DIGEST),
+    "program": Key(_SHA256_TYPE, "The digest of the code that its command runs.", _DIGEST),
+    "interpreter": Key(_SHA256_TYPE, "The digest of the interpreter that reads the code.", _DIGEST),
     "package": Key(_SHA256_TYPE, "The digest of all files of its folder.", _DIGEST),
     "manifest": Key(_SHA256_TYPE, "The digest of the manifest.", _DIGEST),
     "tools": Key(_SHA256_TYPE, "The digest of the tools that it offers.", _DIGEST),
@@ -347,7 +347,7 @@ SETTING_KEYS: Mapping[str, Key] = {
             {"anyOf": [_DIGEST_SCHEMA, _PINS_SCHEMA]},
             keys=PINS,
         ),
-        "The digest that its program must have, or several digests.",
+        "The digest that the code of its program must have, or several digests.",
         _DIGEST,
         "(not checked)",
     ),

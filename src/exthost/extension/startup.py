@@ -27,7 +27,7 @@ from exthost.launch.advice import (
     suggest_variable,
 )
 from exthost.launch.grant_advice import suggest_grant
-from exthost.launch.integrity import check_files, check_package, check_tools, has_package_pin
+from exthost.launch.integrity import check_files, check_folders, check_tools, has_code_pin
 from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.launch.wasm import Compilation, is_module
@@ -361,8 +361,9 @@ class Start:
         if not is_machine_probed(starter.spec):
             await asyncio.to_thread(probe_machine, starter.spec)
         is_local = starter.spec.pool.engine is None  # the files of a remote process are elsewhere
-        if is_local and has_package_pin(starter.spec):
-            await asyncio.to_thread(check_package, starter.spec, starter.environ())
+        if is_local and has_code_pin(starter.spec):
+            plan = starter.prepared().plan
+            await asyncio.to_thread(check_folders, starter.spec, plan, starter.environ())
         if is_module(starter.spec):
             await self._compile_module()
         async with spawn_turn(queue.loop):  # the block must not wait for anything

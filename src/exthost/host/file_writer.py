@@ -14,15 +14,16 @@ leaves every file unchanged.
 import errno
 import os
 import secrets
+import shlex
 import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from exthost.dialects.calls import FileFragment
-from exthost.errors import CallFailed, Evidence, UsageError
+from exthost.errors import CallFailed, Evidence, Refused, UsageError
 from exthost.host.file_merge import merge_fragments, path_refused_error
-from exthost.host.protected_files import is_at_or_below, is_protected
+from exthost.host.protected_files import is_at_or_below, why_protected
 
 __all__ = ["write_files"]
 
@@ -41,9 +42,9 @@ def write_files(
     the written paths, relative to `folder`.
 
     `allowed_paths` are protected paths that may be written, because the user named them.
-    `protected_paths` are real paths that are protected beside those that `is_protected` recognises,
-    and everything below them. One that contains `folder` does not count, because the user named a
-    folder inside of it. Raises Refused, CallFailed or UsageError.
+    `protected_paths` are further protected paths, which are real paths, with everything below them.
+    One that contains `folder` does not count, because the user named a folder inside of it. Raises
+    Refused, CallFailed or UsageError.
     """
     normalised_paths = {os.path.normpath(path) for path in allowed_paths}
     root = os.path.realpath(folder)
@@ -58,11 +59,11 @@ def write_files(
         for path in files:
             real_path = _resolve(root, path)
             full_path = os.path.join(root, real_path)  # noqa: PTH118 - the root may be "/"
-            is_refused = is_protected(real_path) or any(
-                is_at_or_below(full_path, protected) for protected in inner_paths
-            )
-            if is_refused and real_path not in normalised_paths:
-                raise path_refused_error(path, _WHY_PROTECTED)
+            why = why_protected(real_path)
+            if any(is_at_or_below(full_path, protected) for protected in inner_paths):
+                why = why or "the config uses it"
+            if why and real_path not in normalised_paths:
+                raise _protected_error(path, real_path, why)
             if real_path in real_paths.values():
                 raise CallFailed(
                     "X0721",
@@ -83,7 +84,14 @@ def write_files(
     return tuple(files)
 
 
-_WHY_PROTECTED = "other programs run or obey it; --write-protected PATH allows it"
+def _protected_error(path: str, real_path: str, why: str) -> Refused:
+    return Refused(
+        "X0342",
+        f"the file {path!r} is refused: {why}",
+        help=f"nothing was written; if you want this file, add --write-protected "
+        f"{shlex.quote(real_path)}",
+        evidence=Evidence(path=path),
+    )
 
 
 def _resolve(root: str, path: str) -> str:

@@ -1,80 +1,54 @@
 """Recognises files that other programs execute or obey without asking the user, by their paths.
 
-An extension that could write such a file could run code outside its sandbox. The files are those of
-version control, shells, editors, agents, CI systems and package managers, the config of exthost,
-and whatever discovery takes for an extension. The lists cannot be complete. The names of manifests
-come from the installed dialects. No file is read.
+An extension that could write such a file could run code outside its sandbox. `protected_files.toml`
+lists them: files of version control, shells, editors, agents, CI systems, build tools and package
+managers, and the config of exthost. The names of manifests come from the installed dialects. No
+list of such files is complete. Only names are compared, and the files themselves are not read.
 """
 
+import tomllib
 import unicodedata
+from fnmatch import fnmatchcase
 from functools import cache
+from importlib import resources
+from typing import NamedTuple
 
 from exthost.dialects.find import load_manifest_formats
 
-__all__ = ["is_at_or_below", "is_protected"]
+__all__ = ["is_at_or_below", "is_protected", "why_protected"]
 
-# All names are in lower case: `_fold_name` makes names comparable.
-_FOLDERS = frozenset(
-    (
-        *(".git", ".hg", ".svn", ".husky", ".ssh", ".gnupg", ".config", ".local", ".cargo"),
-        *(".direnv", ".mise", ".yarn", ".bashrc.d", ".profile.d", ".oh-my-zsh", ".devcontainer"),
-        # Editors and agents.
-        *(".vscode", ".idea", ".vim", ".nvim", ".emacs.d", ".zed", ".fleet", ".vs", ".claude"),
-        *(".codex", ".cursor", ".gemini", ".windsurf", ".codeium", ".continue", ".roo", ".kiro"),
-        *(".opencode", ".amazonq"),
-        # CI systems.
-        *(".github", ".gitlab", ".gitea", ".forgejo", ".circleci", ".buildkite", ".woodpecker"),
-        *(".drone", ".semaphore", ".teamcity", ".azure-pipelines"),
-    )
-)
-_FILES = frozenset(
-    (
-        # Shells and sessions.
-        *(".envrc", ".env", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile"),
-        *(".bash_aliases", ".bash_functions", ".aliases", ".inputrc", ".zshrc", ".zshenv"),
-        *(".zprofile", ".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".login", ".logout", ".kshrc"),
-        *(".mkshrc", ".shrc", ".tmux.conf", ".screenrc", ".xprofile", ".xinitrc", ".xsession"),
-        *(".xsessionrc", ".xserverrc", ".xresources", ".pam_environment"),
-        # Version control, package managers and other tools.
-        *(".gitmodules", ".gitattributes", ".gitconfig", ".npmrc", ".yarnrc", ".yarnrc.yml"),
-        *(".pnpmfile.cjs", ".pnp.cjs", ".pypirc", ".mise.toml", "mise.toml", ".tool-versions"),
-        *(".pre-commit-config.yaml", ".pre-commit-config.yml", ".pre-commit-hooks.yaml"),
-        *("lefthook.yml", ".lefthook.yml", "sitecustomize.py", "usercustomize.py", ".netrc"),
-        *(".gdbinit", ".lldbinit", ".pdbrc", ".irbrc", ".pryrc", ".rprofile", ".psqlrc"),
-        *(".sqliterc", ".curlrc", ".wgetrc", ".bazelrc", ".bazeliskrc"),
-        # Editors and agents.
-        *(".vimrc", ".gvimrc", ".exrc", ".nvimrc", ".nvim.lua", ".lvimrc", ".lazy.lua", ".emacs"),
-        *(".dir-locals.el", ".editorconfig", ".devcontainer.json", ".gitpod.yml", ".cursorrules"),
-        *(".windsurfrules", ".aider.conf.yml", "opencode.json", "opencode.jsonc", ".mcp.json"),
-        *("mcp.json", "claude_desktop_config.json"),
-        # CI systems.
-        *(".gitlab-ci.yml", ".gitlab-ci.yaml", ".travis.yml", ".travis.yaml", "jenkinsfile"),
-        *("azure-pipelines.yml", "azure-pipelines.yaml", "bitbucket-pipelines.yml", ".drone.yml"),
-        *(".drone.yaml", ".drone.jsonnet", ".drone.star", ".woodpecker.yml", ".woodpecker.yaml"),
-        *("appveyor.yml", ".appveyor.yml", ".cirrus.yml", ".cirrus.star", "cloudbuild.yaml"),
-        *("cloudbuild.yml", "buildspec.yml", "buildspec.yaml", "wercker.yml", "bitrise.yml"),
-        *("codemagic.yaml",),
-        "exthost.toml",
-        # A folder that contains HEAD and `config` is a git repository, and git runs commands that
-        # its settings name.
-        "head",
-    )
-)
-_SUFFIXES = (".code-workspace", ".sublime-project")
+_WHY_MANIFEST = "exthost takes it for an extension, or for a part of one"
+
+
+class _Group(NamedTuple):
+    """Protected names with one reason: of files, and of folders with everything in them. A name may
+    contain *. All are folded by `_fold_name`."""
+
+    why: str
+    files: tuple[str, ...]
+    folders: tuple[str, ...]
 
 
 def is_protected(path: str) -> bool:
     """Return whether other programs execute the file at this path, or read their settings from
     it."""
+    return bool(why_protected(path))
+
+
+def why_protected(path: str) -> str:
+    """Return what other programs do with the file at this path, as a clause for an error; "" if
+    the file is not protected."""
     *folders, name = map(_fold_name, path.split("/"))
-    manifests, manifest_prefixes, manifest_folders = _manifest_names()
-    return (
-        name in _FILES
-        or name in manifests
-        or name.startswith(manifest_prefixes)
-        or name.endswith(_SUFFIXES)
-        or not (_FOLDERS | manifest_folders).isdisjoint((*folders, name))
-    )
+    for group in _load_groups():
+        if _matches(name, group.files) or any(
+            _matches(folder, group.folders) for folder in (*folders, name)
+        ):
+            return group.why
+    return ""
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def is_at_or_below(path: str, folder: str) -> bool:
@@ -85,23 +59,31 @@ def is_at_or_below(path: str, folder: str) -> bool:
 
 
 @cache
-def _manifest_names() -> tuple[frozenset[str], tuple[str, ...], frozenset[str]]:
-    """Return the file names of the manifests of all dialects, the beginnings of such names, and the
+def _load_groups() -> tuple[_Group, ...]:
+    text = resources.files("exthost.host").joinpath("protected_files.toml").read_text("utf-8")
+    listed = tuple(
+        _Group(
+            group["why"],
+            (*group.get("files", ()), *group.get("patterns", ())),
+            tuple(group.get("folders", ())),
+        )
+        for group in tomllib.loads(text)["group"]
+    )
+    return (_manifest_group(), *listed)
+
+
+def _manifest_group() -> _Group:
+    """Return the file names of the manifests of all dialects, some of which contain *, and the
     folders that contain manifests."""
     names: set[str] = set()
-    prefixes: set[str] = set()
     folders: set[str] = set()
     for format in load_manifest_formats():
-        for name in map(_fold_name, format.names):
-            if name.endswith("*"):
-                prefixes.add(name[:-1])
-            else:
-                names.add(name)
+        names.update(map(_fold_name, format.names))
         if format.parent:
             folders.add(_fold_name(format.parent))
         # The first folder of "~/.synaps-cli/plugins" is the one that belongs to the dialect.
         folders.update(_fold_path(home.removeprefix("~"))[0] for home in format.homes)
-    return frozenset(names), tuple(prefixes), frozenset(folders)
+    return _Group(_WHY_MANIFEST, tuple(names), tuple(folders))
 
 
 def _fold_path(path: str) -> list[str]:

@@ -7,8 +7,9 @@ In reading order:
     listener       creates sockets; the names that the Host header may have
     token          finds or creates the bearer token; checks whether a token is valid
     access         checks the Host and Origin headers and the token of a request
-    server         runs uvicorn with limits, and without its signal handlers
     metrics        counts calls, and produces the text of `/metrics`
     trace_context  reads the W3C Trace Context of a request, to pass it on to the extension
     probes         answers `/healthz` and `/metrics`
+    repeated_headers  refuses a request with two headers of a kind that decides about access
+    server         runs uvicorn with limits, and without its signal handlers
 """

@@ -16,6 +16,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from exthost.http_server.repeated_headers import refuse_repeated_headers
+
 # How long open responses may continue after the server was stopped.
 GRACE_SECONDS = 1
 
@@ -103,7 +105,7 @@ async def serve_app(app: Any, listener: socket.socket, *, has_lifespan: bool = F
     `has_lifespan`: the application has startup and shutdown code, as ASGI lifespan events.
     """
     config = uvicorn.Config(
-        app,
+        refuse_repeated_headers(app),
         log_config=None,
         access_log=False,
         lifespan="on" if has_lifespan else "off",

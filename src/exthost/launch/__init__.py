@@ -7,7 +7,12 @@ This package starts no processes. In reading order:
                    `prepare`, the plan of each start
     prerequisites  required programs and variables, unique names, values of the settings
     limits         which limits apply: from the config, the dialect or the defaults
-    program_files  finds the files of a program: the executable, and the script that it runs
+    known_programs the options of wrappers, interpreters and runners, as data
+    command_options splits the arguments of such a program into options and the rest
+    python_modules finds the file or folder of a module as `python -m` does
+    package_runners finds the installed package that npx or uvx runs
+    command_code   `find_code`, which code a command runs, and how certain that is
+    program_files  the paths of a program: the executable, its script, the folder of its modules
     package_tree   one digest of all files of a package, and which files differ from a pinned state
     integrity      compares program, package, manifest and tools with digests from the config
     variables      which of the host's environment variables an extension gets

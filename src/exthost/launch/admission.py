@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
 from exthost.launch import wasm
+from exthost.launch.command_code import find_code
 from exthost.launch.extension_user import with_extension_user
-from exthost.launch.integrity import file_digest
+from exthost.launch.integrity import find_program_digest
 from exthost.launch.machine_check import can_enforce, enforced_policy
 from exthost.launch.program_files import program_files
 from exthost.launch.shared_folders import refuse_state_folder
@@ -175,11 +176,14 @@ def _check_not_writable(spec: Spec, plan: LaunchPlan, view: View) -> None:
         folder = next((writable for writable in view.writable if is_below(path, writable)), "")
         if folder:
             table = f"[overrides.{toml_key(spec.id)}] " if spec.package is not None else ""
+            code = find_code(plan.argv, _working_folder(spec), plan.env)
+            digest = find_program_digest(code)
+            pin = f'pin it: {table}sha256 = "{digest}"; or ' if digest else ""
             raise Refused(
                 "X0391",
                 f"its program {path} lies in {folder}, which it may write",
                 extension=spec.id,
-                help=f'pin it: {table}sha256 = "{file_digest(files[-1])}"; or move it elsewhere',
+                help=f"{pin}move it elsewhere",
                 evidence=Evidence(path=path, key="permissions.filesystem"),
             )
 

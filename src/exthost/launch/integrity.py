@@ -2,33 +2,38 @@
 
 `sha256` in the config is either the digest of the program, or a table of digests:
 
-    program      the file with the extension's code: the executable, or the script if an interpreter
-                 runs one (`program_files`); other files among the arguments are not compared
-    interpreter  the program that runs the script, with all symlinks resolved
+    program      the code that the command runs (`command_code`): the script of an interpreter, the
+                 folder or module that it runs, an installed package of npx or uvx, or the program
+                 itself; other files among the arguments are not compared
+    interpreter  the program that reads the code, with all symlinks resolved
     package      all files of the extension's folder (`package_tree`)
     manifest     the manifest
     tools        the names, descriptions and schemas of the tools
 
-Files are checked before every start. The tools are checked after the handshake: against the pinned
-digest or, if only files are pinned, against the tools of the first start. A tool whose description
-changes after a restart is a known attack.
+If it is not known which code a command runs, a pin of its program is refused. Files are checked
+before every start. The tools are checked after the handshake: against the pinned digest or, if only
+files are pinned, against the tools of the first start. A tool whose description changes after a
+restart is a known attack.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
+from exthost.launch.command_code import CodeKind, ProgramCode, find_code
 from exthost.launch.package_tree import (
+    PackageTree,
     UnusableTree,
     file_digest,
     first_difference,
     read_digest,
+    read_module,
     read_tree,
 )
-from exthost.launch.program_files import interpreter_of, program_files
 from exthost.launch_plan import LaunchPlan
 from exthost.offer import Tool
 from exthost.process.state_dirs import state_root
@@ -36,15 +41,16 @@ from exthost.spec import Pins, Spec
 
 __all__ = [
     "check_files",
-    "check_package",
+    "check_folders",
     "check_pinned_files",
-    "check_pinned_package",
+    "check_pinned_folders",
     "check_tools",
     "compute_digests",
     "file_digest",
-    "has_package_pin",
-    "package_root",
+    "find_program_digest",
     "get_pins",
+    "has_code_pin",
+    "package_root",
     "tools_digest",
 ]
 
@@ -80,10 +86,13 @@ def tools_digest(tools: Iterable[Tool]) -> str:
 
 def compute_digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict[str, str]:
     """Return the current digests under the keys of the config table. A key is missing if the
-    extension has no such file, or if its package cannot be pinned."""
-    digests = {"program": file_digest(_program_path(plan)), "tools": tools_digest(tools)}
-    if interpreter := _interpreter_path(plan):
-        digests["interpreter"] = file_digest(interpreter)
+    extension has no such file, or if its program or package cannot be pinned."""
+    code = _code_of(plan)
+    digests = {"tools": tools_digest(tools)}
+    if program := find_program_digest(code):
+        digests["program"] = program
+    if code.interpreter:
+        digests["interpreter"] = file_digest(code.interpreter)
     if spec.manifest_file:
         digests["manifest"] = file_digest(spec.manifest_file)
     if root := package_root(spec):
@@ -92,6 +101,31 @@ def compute_digests(spec: Spec, plan: LaunchPlan, tools: Iterable[Tool]) -> dict
         except UnusableTree:
             pass  # it has no digest: a pin of this package could not be checked
     return digests
+
+
+def find_program_digest(code: ProgramCode) -> str:
+    """Return the digest that `sha256.program` compares; "" if the code is not known or cannot be
+    read."""
+    if not code.is_certain:
+        return ""
+    if code.kind is CodeKind.FILE:
+        return file_digest(code.path)
+    try:
+        return _read_code(code).digest
+    except UnusableTree:
+        return ""
+
+
+def _code_of(plan: LaunchPlan) -> ProgramCode:
+    return find_code(plan.argv, plan.cwd, plan.env)
+
+
+def _read_code(code: ProgramCode) -> PackageTree:
+    """Read the files of a folder, module or package. Raises UnusableTree."""
+    try:
+        return read_tree(code.path) if os.path.isdir(code.path) else read_module(code.path)  # noqa: PTH112
+    except OSError as error:
+        raise UnusableTree(code.path, f"it cannot be read: {error.strerror}") from None
 
 
 def package_root(spec: Spec) -> str:
@@ -105,18 +139,23 @@ def package_root(spec: Spec) -> str:
 
 
 def check_files(spec: Spec, plan: LaunchPlan) -> None:
-    """Raise Refused unless the program, its interpreter and the manifest match their pins."""
+    """Raise Refused unless the program, its interpreter and the manifest match their pins, as far
+    as each is one file."""
     check_pinned_files(get_pins(spec), plan, spec.manifest_file, spec.id)
 
 
 def check_pinned_files(pins: Pins, plan: LaunchPlan, manifest: str, extension: str) -> None:
     """The same as `check_files`, for a caller without a Spec. `manifest` is a path, `extension` an
     id."""
-    for part, path, pinned in (
-        ("program", _program_path(plan) if pins.program else "", pins.program),
-        ("interpreter", _interpreter_path(plan) if pins.interpreter else "", pins.interpreter),
-        ("manifest", manifest, pins.manifest),
-    ):
+    files = [("manifest", manifest, pins.manifest)]
+    if pins.program or pins.interpreter:
+        code = _code_of(plan)
+        if pins.program and not code.is_certain:
+            raise _unknown_code_error(extension, code)
+        if code.kind is CodeKind.FILE:
+            files.insert(0, ("program", code.path, pins.program))
+        files.insert(1, ("interpreter", code.interpreter, pins.interpreter))
+    for part, path, pinned in files:
         current = _digest_of_executed(path, plan) if pinned and path else ""
         if pinned and current != pinned:
             raise _mismatch_error(extension, _Mismatch(part, path, pinned, current))
@@ -138,52 +177,84 @@ def _digest_of_executed(path: str, plan: LaunchPlan) -> str:
     return file.digest
 
 
-def has_package_pin(spec: Spec) -> bool:
-    """Return whether `check_package` has anything to check."""
-    return bool(get_pins(spec).package)
+def has_code_pin(spec: Spec) -> bool:
+    """Return whether `check_folders` may have anything to check."""
+    pins = get_pins(spec)
+    return bool(pins.package or pins.program)
 
 
-def check_package(spec: Spec, environ: Mapping[str, str]) -> None:
-    """Raise Refused unless the files of the package match their pin. `environ` are the host's
-    environment variables, which name its state folder. Reads all files: call it in a thread."""
-    check_pinned_package(get_pins(spec).package, package_root(spec), environ, spec.id)
+def check_folders(spec: Spec, plan: LaunchPlan, environ: Mapping[str, str]) -> None:
+    """Raise Refused unless the files of the package match their pin, and those of the program if it
+    is a folder, a module or an installed package. `environ` are the host's environment variables,
+    which name its state folder. Reads all files: call it in a thread."""
+    check_pinned_folders(get_pins(spec), plan, package_root(spec), environ, spec.id)
 
 
-def check_pinned_package(
-    pinned: str, root: str, environ: Mapping[str, str], extension: str
+def check_pinned_folders(
+    pins: Pins, plan: LaunchPlan, root: str, environ: Mapping[str, str], extension: str
 ) -> None:
-    """The same as `check_package`, for a caller without a Spec. `pinned` is a digest, `root` the
-    folder of the package, `extension` an id."""
-    if not pinned:
-        return
-    try:
-        if not root:
-            raise UnusableTree("", "it has no folder of its own: set cwd")
-        tree = read_tree(root)
-    except UnusableTree as unusable:
-        raise Refused(
-            "X0393",
-            f"its package cannot be compared with its pin: {unusable.path or 'sha256'}: {unusable}",
-            extension=extension,
-            help="remove what is in the way, or remove sha256.package",
-            evidence=Evidence(path=unusable.path, key="sha256.package"),
-        ) from None
+    """The same as `check_folders`, for a caller without a Spec. `root` is the folder of the
+    package, `extension` an id."""
     listings = os.path.join(state_root(environ), "pins")  # noqa: PTH118
-    if tree.digest == pinned:
-        tree.keep(listings)
-        return
-    difference = first_difference(pinned, tree, listings)
-    if difference is None:
-        raise _mismatch_error(extension, _Mismatch("package", root, pinned, tree.digest))
-    path = os.path.normpath(os.path.join(root, difference[0]))  # noqa: PTH118
-    raise Refused(
-        "X0386",
-        f"its package is not the one that was pinned: {path} {difference[1]} "
-        f"(pinned {pinned}, found {tree.digest})",
-        extension=extension,
-        help="if you trust the change, pin the new digest; else put the file back",
-        evidence=Evidence(path=path, key="sha256.package"),
-    )
+    if pins.program:
+        code = _code_of(plan)
+        if code.is_certain and code.kind is not CodeKind.FILE:
+            check = _TreeCheck("program", pins.program, code.path, listings, extension)
+            check.run(lambda: _read_code(code))
+    if pins.package:
+        check = _TreeCheck("package", pins.package, root, listings, extension)
+        check.run(lambda: read_tree(root))
+
+
+class _TreeCheck(NamedTuple):
+    """The comparison of a folder or module with its pin.
+
+    part       the key of the config table, such as "package"
+    pinned     the digest in the config
+    root       the folder, or the file of a module; "" if the extension does not have it
+    listings   the folder with the listings of trees that matched
+    extension  the id of the extension
+    """
+
+    part: str
+    pinned: str
+    root: str
+    listings: str
+    extension: str
+
+    def run(self, read: Callable[[], PackageTree]) -> None:
+        """Raise Refused unless the files that `read` returns have the pinned digest."""
+        try:
+            if not self.root:
+                raise UnusableTree("", "it has no folder of its own: set cwd")
+            tree = read()
+        except UnusableTree as unusable:
+            raise Refused(
+                "X0393",
+                f"its {self.part} cannot be compared with its pin: "
+                f"{unusable.path or 'sha256'}: {unusable}",
+                extension=self.extension,
+                help=f"remove what is in the way, or remove sha256.{self.part}",
+                evidence=Evidence(path=unusable.path, key=f"sha256.{self.part}"),
+            ) from None
+        if tree.digest == self.pinned:
+            tree.keep(self.listings)
+            return
+        difference = first_difference(self.pinned, tree, self.listings)
+        if difference is None:
+            mismatch = _Mismatch(self.part, self.root, self.pinned, tree.digest)
+            raise _mismatch_error(self.extension, mismatch)
+        is_folder = os.path.isdir(self.root)  # noqa: PTH112
+        folder = self.root if is_folder else os.path.dirname(self.root)  # noqa: PTH120
+        path = os.path.normpath(os.path.join(folder, difference[0]))  # noqa: PTH118
+        raise Refused(
+            "X0386",
+            f"its {self.part} is not the one that was pinned: {path} {difference[1]} "
+            f"(pinned {self.pinned}, found {tree.digest})",
+            extension=self.extension,
+            help="if you trust the change, pin the new digest; else put the file back",
+            evidence=Evidence(path=path, key=f"sha256.{self.part}"),
+        )
 
 
 def check_tools(spec: Spec, tools: Iterable[Tool], first: str) -> str:
@@ -207,6 +278,16 @@ def check_tools(spec: Spec, tools: Iterable[Tool], first: str) -> str:
     return expected or current
 
 
+def _unknown_code_error(extension: str, code: ProgramCode) -> Refused:
+    return Refused(
+        "X0341",
+        f"its program is pinned, and which code it runs is not known: {code.reason}",
+        extension=extension,
+        help=code.advice,
+        evidence=Evidence(key="sha256.program"),
+    )
+
+
 def _mismatch_error(extension: str, mismatch: _Mismatch) -> Refused:
     current = mismatch.current or "unreadable"
     return Refused(
@@ -223,12 +304,3 @@ def get_pins(spec: Spec) -> Pins:
     """Return the pinned digests of an extension; a digest is "" if that part is not pinned."""
     pins = spec.sha256
     return pins if isinstance(pins, Pins) else Pins(program=pins or "")
-
-
-def _program_path(plan: LaunchPlan) -> str:
-    """Return the file that contains the extension's code."""
-    return program_files(plan.argv, plan.cwd)[-1]
-
-
-def _interpreter_path(plan: LaunchPlan) -> str:
-    return interpreter_of(plan.argv, plan.cwd, plan.env.get("PATH", os.defpath))

@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ __all__ = [
     "file_digest",
     "first_difference",
     "read_digest",
+    "read_module",
     "read_tree",
 ]
 
@@ -41,6 +42,9 @@ _MAX_FILES = 50_000
 _MAX_BYTES = 1 << 30
 
 _IGNORED_FOLDER = ".git"
+
+# The files of a Python module.
+_MODULE_SUFFIXES = (".py", ".pyc", ".so")
 
 
 class UnusableTree(Exception):
@@ -102,9 +106,27 @@ def first_difference(digest: str, now: PackageTree, folder: str) -> tuple[str, s
 
 def read_tree(root: str) -> PackageTree:
     """Read a folder, or a single file. Raises UnusableTree."""
+    return _read_paths(_paths(root), root)
+
+
+def read_module(path: str) -> PackageTree:
+    """Read a Python module of one file, with its compiled forms: Python runs whichever of them it
+    prefers. Raises UnusableTree."""
+    folder, file = os.path.split(path)
+    prefix = f"{file.partition('.')[0]}."
+    paths = [
+        os.path.join(place, name)  # noqa: PTH118
+        for place in (folder, os.path.join(folder, "__pycache__"))  # noqa: PTH118
+        for name in (os.listdir(place) if os.path.isdir(place) else ())  # noqa: PTH112, PTH208
+        if name.startswith(prefix) and name.endswith(_MODULE_SUFFIXES)
+    ]
+    return _read_paths(paths, folder)
+
+
+def _read_paths(paths: Iterable[str], root: str) -> PackageTree:
     files: list[tuple[str, str]] = []
     remaining_bytes = _MAX_BYTES
-    for path in _paths(root):
+    for path in paths:
         relative = os.path.relpath(path, root)
         content, size = _content(path, root)
         files.append((relative, content))
@@ -194,7 +216,7 @@ def read_digest(path: str) -> DigestedFile:
     with open(fd, "rb") as file:  # noqa: PTH123
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(0, "it is no regular file")
+            raise OSError(0, "it is not a regular file")
         if status.st_size > _MAX_BYTES:
             raise OSError(0, f"it has more than {_MAX_BYTES >> 20} MiB")
         while (data := file.read(_CHUNK_BYTES)) and size <= _MAX_BYTES:

@@ -24,7 +24,7 @@ from exthost.errors import ConfigError, Evidence, Refused
 from exthost.launch import wasm
 from exthost.launch.admission import NOT_SANDBOXED, Admission, decide
 from exthost.launch.containment import contain
-from exthost.launch.integrity import check_files, has_package_pin
+from exthost.launch.integrity import check_files, has_code_pin
 from exthost.launch.limits import resolve_limits
 from exthost.launch.machine_check import describe_weaknesses, enforced_policy
 from exthost.launch.prerequisites import find_missing_requirements, resolve_config
@@ -163,7 +163,7 @@ def _command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> _Comma
     folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
     facts = {"extension": spec.id, "host_version": host_version(spec), "state_folder": folder}
     host_set = {name: facts[fact] for name, fact in traits.env_vars.items()}
-    if has_package_pin(spec):  # otherwise Python would write .pyc files into the pinned package
+    if has_code_pin(spec):  # otherwise Python would write .pyc files into the pinned folder
         host_set["PYTHONDONTWRITEBYTECODE"] = "1"
     configured = _resolve_references(spec, environ)
     environment = build_environment(spec, dialect, environ, {**host_set, **configured})

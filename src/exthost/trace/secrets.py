@@ -2,17 +2,21 @@
 
 There are two rules. The value of an environment variable that looks like a secret, or that is
 configured as a secret of the extension, is replaced wherever it occurs in a text: as it is, as JSON
-writes it, or one of its lines. A number whose text is a secret is replaced, too. The whole text,
+writes it, one of its lines, or encoded as base64, as hexadecimal digits or for a URL. Base64 is
+recognised also if other bytes are encoded together with the secret, such as a user name, unless it
+is broken into lines. A number whose text is a secret is replaced, too. The whole text,
 or each text of a list, under a JSON field such as `authorization`, `api_key` or `password` is
 replaced. A secret that the extension itself creates, in a field whose name does not look like that
 of a secret, is not recognised.
 """
 
+import base64
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
+from urllib.parse import quote_from_bytes
 
 from exthost.process.environment import looks_secret
 
@@ -98,12 +102,57 @@ class SecretFilter:
 
 def _find_forms(value: str) -> Iterator[str]:
     """Yield the forms in which a secret appears in output: as it is, line by line (each line of
-    stderr has a record of its own), and inside a JSON string."""
+    stderr has a record of its own), inside a JSON string, and encoded."""
     yield value
     for line in value.splitlines():
         yield line.strip()
     for is_ascii in (True, False):
         yield json.dumps(value, ensure_ascii=is_ascii)[1:-1]
+    # A lone surrogate is a byte of a variable that is not text. Any other cannot be encoded.
+    data = value.encode("utf-8", "surrogateescape") if _can_encode(value) else b""
+    if len(data) >= _MIN_SECRET_CHARACTERS:
+        yield data.hex()
+        yield data.hex().upper()
+        yield from _find_url_forms(data)
+        for form in _find_base64_forms(data):
+            yield form
+            yield form.translate(_URL_SAFE_BASE64)
+
+
+def _can_encode(value: str) -> bool:
+    return not any("\ud800" <= char < "\udc80" or "\udcff" < char < "\ue000" for char in value)
+
+
+# From the alphabet of base64 to the one that is used in URLs.
+_URL_SAFE_BASE64 = str.maketrans("+/", "-_")
+
+
+def _find_base64_forms(data: bytes) -> Iterator[str]:
+    """Yield the base64 of these bytes, with and without padding, and the digits that it has in the
+    base64 of a longer text. Three bytes are four digits, so these depend on the number of bytes
+    before the secret, and the digits at both ends depend on other bytes, too."""
+    whole = base64.b64encode(data).decode()
+    yield whole
+    yield whole.rstrip("=")
+    for bytes_before in range(3):
+        digits = base64.b64encode(bytes(bytes_before) + data).decode()
+        first = (bytes_before * 8 + 5) // 6
+        yield digits[first : (bytes_before + len(data)) * 8 // 6]
+
+
+def _find_url_forms(data: bytes) -> Iterator[str]:
+    """Yield these bytes with percent-encoding, as the usual functions of URL libraries write it."""
+    for form in (
+        quote_from_bytes(data, safe=""),
+        quote_from_bytes(data, safe="/"),
+        quote_from_bytes(data, safe="!*'()"),  # encodeURIComponent of JavaScript
+        quote_from_bytes(data, safe="").replace("%20", "+"),  # the body of a form
+    ):
+        yield form
+        yield _PERCENT_CODE.sub(lambda code: code[0].lower(), form)
+
+
+_PERCENT_CODE = re.compile("%[0-9A-F]{2}")
 
 
 def find_secrets(

@@ -1,0 +1,266 @@
+"""Which code a command runs: what is named, what is searched, and what is not known."""
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from exthost.launch.command_code import Certainty, CodeKind, ProgramCode, find_code
+
+FILES = (
+    *("run.py", "run.rb", "run.pl", "run.php", "run.lua", "run.sh", "main.js", "main.ts", "a.jar"),
+    *("Main.java", "app.dll", "data.txt", "sub/run.py", "sub/main.ts", "tool", "x", "app/index.js"),
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("uv", "timeout", "nice", "chrt", "docker", "time"):
+        (programs / name).touch()
+        (programs / name).chmod(0o755)
+    return tmp_path
+
+
+def code_of(command: str, place: Path, **variables: str) -> ProgramCode:
+    return find_code(shlex.split(command), str(place), {"PATH": f"{place}/bin:/bin", **variables})
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("python3 -- run.py", "run.py"),
+        ("python3.13t -X dev -Wignore run.py data.txt", "run.py"),
+        ("pypy3 run.py", "run.py"),
+        ("ruby -w -Ilib run.rb", "run.rb"),
+        ("ruby -C sub run.py", "sub/run.py"),
+        ("perl -w -Ilib run.pl", "run.pl"),
+        ("php -d a=b -f run.php", "run.php"),
+        ("php run.php", "run.php"),
+        ("lua run.lua", "run.lua"),
+        ("bash -eu -o pipefail run.sh", "run.sh"),
+        ("bash --norc +o history run.sh", "run.sh"),
+        ("node --title data.txt --max-old-space-size=99 main.js", "main.js"),
+        ("node -- main.js", "main.js"),
+        ("nodejs app", "app"),
+        ("tsx main.ts", "main.ts"),
+        ("deno run -A --allow-net=x main.ts", "main.ts"),
+        ("deno main.ts", "main.ts"),
+        ("bun run main.ts", "main.ts"),
+        ("bun --cwd sub main.ts", "sub/main.ts"),
+        ("java -Xmx1g -jar a.jar x", "a.jar"),
+        ("java -jar -Dx=y a.jar", "a.jar"),
+        ("java -cp a.jar com.example.Main", "a.jar"),
+        ("java Main.java", "Main.java"),
+        ("dotnet app.dll", "app.dll"),
+        ("uv run run.py", "run.py"),
+        ("uv --directory sub run --with x run.py", "sub/run.py"),
+        ("uv run --directory=sub python -u run.py", "sub/run.py"),
+        ("timeout 5 nice -n 5 chrt -f 10 ./tool", "tool"),
+        ("nice -5 ./tool", "tool"),
+        ("timeout -s KILL -- 5 ./tool", "tool"),
+        ("env -i A=b -- ./tool", "tool"),
+        ("env - ./tool", "tool"),
+        ("env -S './tool x' y", "tool"),
+        ("env -S '-i A=b ./tool x' y", "tool"),
+        ("./time x", "time"),
+    ],
+)
+def test_named_code(command: str, path: str, place: Path) -> None:
+    if path == "time":
+        (place / "time").touch()
+    code = code_of(command, place)
+    assert code.certainty is Certainty.NAMED and not code.reason, code
+    assert Path(code.path) == place / path
+    assert code.kind is (CodeKind.FOLDER if path == "app" else CodeKind.FILE)
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("python3", "stdin"),
+        ("python3 -i run.py", "stdin"),
+        ("python3 --unknown run.py", "--unknown"),
+        ("python3 -W", "no value"),
+        ("python3 -m ../x", "not the name of a module"),
+        ("pypy3 -m x", "pypy"),
+        ("ruby -rjson run.rb", "further code"),
+        ("ruby -S rake", "text"),
+        ("perl -MEvil run.pl", "further code"),
+        ("perl -we 1", "text"),
+        ("lua -l x run.lua", "further code"),
+        ("php -r 1", "text"),
+        ("bash -s", "stdin"),
+        ("bash -i run.sh", "further code"),
+        ("sh -ec ./tool", "text"),
+        ("node -e 1", "text"),
+        ("node --experimental-loader ./main.js main.js", "further code"),
+        ("node --test", "text"),
+        ("node --env-file data.txt main.js", "further code"),
+        ("chrt -b ./tool ./x", "./tool"),
+        ("timeout soon ./tool", "soon"),
+        ("nice 5 ./tool", "PATH"),
+        ("tsx watch main.ts", "change"),
+        ("bun x", "command of bun"),
+        ("bun run x", "package.json"),
+        ("bun --hot main.ts", "change"),
+        ("deno run npm:some-server", "not a file"),
+        ("deno run https://example.org/x.ts", "not a file"),
+        ("deno task x", "command of deno"),
+        ("dotnet run", "command of dotnet"),
+        ("java Main", "class path"),
+        ("java -cp a.jar:app Main", "class path"),
+        ("java @arguments", "from a file"),
+        ("java -m x/y", "java"),
+        ("uv run tool", "uv"),
+        ("uv run -m x", "-m"),
+        ("uv sync", "uv"),
+        ("timeout --unknown 5 ./tool", "--unknown"),
+        ("timeout 5", "no command"),
+        ("timeout 5 no-such-program", "PATH"),
+        ("env -S '${X} y'", "special meaning"),
+        ('env -S "\'"', "cannot be read"),
+        ("flock -c ./tool data.txt", "text"),
+        ("docker run image", "docker"),
+        ("nice " * 9 + "./tool", "wrappers"),
+        ("./tool python3 run.py", "may run"),
+    ],
+)
+def test_code_that_is_not_known(command: str, reason: str, place: Path) -> None:
+    code = code_of(command, place)
+    assert code.certainty is Certainty.UNKNOWN and reason in code.reason, code
+    assert not code.path and code.advice and not code.is_certain
+
+
+@pytest.mark.parametrize(
+    ("command", "variable", "value"),
+    [
+        ("node main.js", "NODE_OPTIONS", "--require ./x.js"),
+        ("ruby run.rb", "RUBYOPT", "-rx"),
+        ("perl run.pl", "PERL5OPT", "-Mx"),
+        ("java -jar a.jar", "JAVA_TOOL_OPTIONS", "-javaagent:x.jar"),
+        ("bash run.sh", "BASH_ENV", "run.sh"),
+        ("lua run.lua", "LUA_INIT", "@x.lua"),
+        ("dotnet app.dll", "DOTNET_STARTUP_HOOKS", "x.dll"),
+    ],
+)
+def test_a_variable_that_loads_further_code(
+    command: str, variable: str, value: str, place: Path
+) -> None:
+    assert code_of(command, place).is_certain
+    assert not code_of(command, place, **{variable: value}).is_certain
+
+
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [("bun main.ts", "bunfig.toml"), ("bun --cwd sub main.ts", "sub/bunfig.toml"),
+     ("ts-node main.ts", "tsconfig.json"), ("Rscript run.rb", ".Rprofile")],
+)  # fmt: skip
+def test_a_file_of_settings_that_loads_further_code(command: str, file: str, place: Path) -> None:
+    assert code_of(command, place).is_certain
+    (place / file).touch()
+    code = code_of(command, place)
+    assert not code.is_certain and file in code.reason
+
+
+def test_a_wrapper_is_known_by_its_name_unless_it_is_the_extensions_own(place: Path) -> None:
+    (place / "sub" / "time").touch()
+    assert Path(code_of("./sub/time x", place).path) == place / "sub" / "time"
+    outside = find_code([f"{place}/sub/time", f"{place}/tool"], str(place / "app"), {})
+    assert outside.path == f"{place}/tool" and outside.wrappers == ("time",)
+
+
+def test_the_variables_of_env_count(place: Path) -> None:
+    (place / "sub" / "only.py").touch()
+    command = f"{sys.executable} -m only"
+    assert not code_of(command, place).is_certain
+    code = code_of(f"env PYTHONPATH=sub {command}", place)
+    assert Path(code.path) == place / "sub" / "only.py" and code.wrappers == ("env",)
+    assert not code_of(f"env -u PYTHONPATH {command}", place, PYTHONPATH="sub").is_certain
+    assert not code_of(f"env -i {command}", place, PYTHONPATH="sub").is_certain
+
+
+# -- modules ---------------------------------------------------------------------------------------
+
+LAYOUTS = {
+    "a file": ["mod.py"],
+    "a package": ["mod/__init__.py", "mod/__main__.py"],
+    "a package beside a file": ["mod.py", "mod/__init__.py", "mod/__main__.py"],
+    "a namespace": ["mod/__main__.py"],
+    "a file beside a namespace": ["mod/__main__.py", "mod.py"],
+    "a later file": ["later/mod.py", "mod/x.py"],
+    "byte code alone": ["mod.pyc"],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("options", [[], ["-P"], ["-E"], ["-I"], ["-s", "-S"]])
+def test_the_module_is_the_one_that_python_runs(
+    layout: str, options: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "later").mkdir()
+    for name in LAYOUTS[layout]:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        if name.endswith(".pyc"):
+            (tmp_path / "source.py").write_text("print('ran', __file__)\n")
+            compile_code = f"import py_compile; py_compile.compile('source.py', {name!r})"
+            subprocess.run([sys.executable, "-c", compile_code], cwd=tmp_path, check=True)
+        else:
+            path.write_text("" if name.endswith("__init__.py") else "print('ran', __file__)\n")
+    env = {"PYTHONPATH": "later", "PATH": "/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, *options, "-m", "mod"]
+    run = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
+    code = find_code(command, str(tmp_path), env)
+    if run.returncode:
+        assert not code.is_certain, (code, run.stdout)
+        return
+    ran = Path(tmp_path, run.stdout.split()[1])
+    assert code.kind is CodeKind.MODULE and code.certainty is Certainty.SEARCHED
+    assert ran.is_relative_to(code.path), (ran, code)
+
+
+def test_a_module_of_a_virtual_environment_is_found_there(tmp_path: Path) -> None:
+    environment = tmp_path / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    (site,) = environment.glob("lib/python3*/site-packages")
+    (site / "installed.py").write_text("print(__file__)\n")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "editable.py").write_text("print(__file__)\n")
+    (site / "editable.pth").write_text(f"import sys\n# a comment\n{tmp_path}/linked\n")
+    for module in ("installed", "editable"):
+        command = [str(environment / "bin" / "python"), "-m", module]
+        ran = subprocess.run(
+            command, cwd=tmp_path, env={}, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        assert find_code(command, str(tmp_path), {}).path == ran
+    # Another Python does not find it.
+    assert not find_code([sys.executable, "-m", "installed"], str(tmp_path), {}).is_certain
+
+
+def test_the_python_of_a_version_manager_is_not_known(tmp_path: Path) -> None:
+    shim = tmp_path / "python3"
+    shim.write_text("#!/bin/sh\nexec /usr/bin/python3\n")
+    shim.chmod(0o755)
+    (tmp_path / "mod.py").touch()
+    code = find_code([str(shim), "-m", "mod"], str(tmp_path), {})
+    assert not code.is_certain and "which Python" in code.reason
+    for variable in ("PYTHONHOME", "PYTHONPLATLIBDIR"):
+        command = [sys.executable, "-m", "mod"]
+        assert not find_code(command, str(tmp_path), {variable: "x"}).is_certain
+        isolated = [sys.executable, "-E", "-m", "mod"]
+        assert find_code(isolated, str(tmp_path), {variable: "x"}).is_certain
+
+
+def test_an_archive_in_the_search_path_is_not_looked_into(tmp_path: Path) -> None:
+    (tmp_path / "code.zip").touch()
+    (tmp_path / "mod.py").touch()
+    env = {"PYTHONPATH": "code.zip"}
+    command = [sys.executable, "-P", "-m", "mod"]
+    assert "archive" in find_code(command, str(tmp_path), env).reason
