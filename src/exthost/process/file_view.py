@@ -93,7 +93,6 @@ class ViewRequest:
     host     the environment variables of the host
     package  the package of the extension, which is not trusted; None if the operator wrote all
              settings of the extension
-    config   the config file of the host, which the extension must not write to; "" for none
     """
 
     extension: str
@@ -107,7 +106,6 @@ class ViewRequest:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     host: Mapping[str, str] = field(default_factory=dict, repr=False)
     package: Package | None = None
-    config: str = ""
 
     def is_from_package(self, argument: str) -> bool:
         """Return whether this argument (or the command itself) comes from the package."""
@@ -147,8 +145,6 @@ def compute_view(request: ViewRequest) -> View:
         _show_argument(visible, boundary, request, argument)
     _check_variables(boundary, request)
     _check_cwd(boundary, request)
-    if request.config and os.path.exists(request.config):  # noqa: PTH110
-        visible.protect(os.path.realpath(request.config))
     return replace(
         visible.view(),
         cwd=os.path.realpath(request.cwd),

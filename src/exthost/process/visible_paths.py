@@ -7,7 +7,7 @@ nothing of packages or programs. It reads the file system to resolve symlinks.
 import os
 from pathlib import Path
 
-from exthost.sandbox.strict import CONFIG_FILE, CONFIG_FOLDER, View, VisiblePath
+from exthost.sandbox.strict import View, VisiblePath
 
 __all__ = ["SYSTEM_FOLDERS", "PathCollection", "is_below", "is_too_wide"]
 
@@ -57,22 +57,6 @@ class PathCollection:
     def add(self, real_path: str, source: str) -> None:
         """Make a real path visible."""
         self._read_only.setdefault(real_path, source)
-
-    def protect(self, real_path: str) -> None:
-        """Protect the host's config file if it lies in a writable folder: the extension can then
-        neither write nor replace it. The file becomes read-only, and the folders above it become
-        mount points, which cannot be renamed."""
-        granted = [
-            path for path in self._writable if is_below(real_path, path) and real_path != path
-        ]
-        if not granted:
-            return
-        outermost = min(granted, key=len)
-        self._read_only[real_path] = CONFIG_FILE
-        for parent in Path(real_path).parents:
-            if str(parent) == outermost:
-                break
-            self._writable.setdefault(str(parent), CONFIG_FOLDER)
 
     def has(self, real_path: str) -> bool:
         """Return whether a real path is visible, by itself or in a folder."""
