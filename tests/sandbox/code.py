@@ -631,7 +631,7 @@ async def run_host(place: Project, python: Path, script: Path, planted: dict[Pat
     entries = place.entries({"source": {"command": "/bin/true"}})[:1]
     texts = {str(path): text for path, text in planted.items()}
     # By an argument: every Python extension would be shown the folders of PYTHONPATH.
-    packages = [os.path.abspath(path) for path in sys.path if path]
+    packages = [str(Path(path).absolute()) for path in sys.path if path]
     words = [json.dumps([{"extensions": entries}, texts, packages]), textwrap.dedent(ATTACK)]
     environ = host_environ(place)
     environ.pop("PYTHONPATH", None)
@@ -655,7 +655,7 @@ async def the_environment_of_the_host_itself_is_closed() -> None:
         environment = place.root / ".venv"
         shutil.rmtree(environment, ignore_errors=True)
         (environment / "bin").mkdir(parents=True)
-        version = "%d.%d" % sys.version_info[:2]
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         packages = environment / "lib" / f"python{version}" / "site-packages"
         packages.mkdir(parents=True)
         real = os.path.realpath(sys.executable)
@@ -718,6 +718,10 @@ async def its_own_program_in_a_granted_folder_is_closed() -> None:
             }
             done = await attack(ext, planted, (script, script.parent, environment))
             assert not done, done
+        data = place.file("data", "its own to change")
+        words = [PYTHON, str(script), str(data)]
+        async with exthost.connect(words, dialect="morphir", permissions=permissions) as ext:
+            assert ext.state == "ready", "an argument is not a program"
 
 
 @trial

@@ -494,7 +494,8 @@ class _Command:
         if target:
             self.add(target, "script", is_program=True)
         isolated = kind in _PYTHONS and self._variables.get("PYTHONSAFEPATH")
-        if not isolated and not target:
+        # What Java imports from is its class path.
+        if not isolated and not target and (script or kind != "java"):
             for folder in code_folders(argv, cwd):
                 self._add_import_folder(kind, arguments, folder, script, cwd)
         has_class_path = "CLASSPATH" in self._variables or any(
