@@ -185,6 +185,8 @@ def test_an_installed_package_is_described_by_its_own_file(place: Path) -> None:
         ("BASH_ENV", "{place}/lib", ("lib", "names")),
         ("GOMODCACHE", "{place}/lib", ("lib", "all")),
         ("HOME", "{place}/lib", ("lib", "names")),
+        ("LUA_PATH", "?.lua", (".", "names")),
+        ("LUA_CPATH_5_4", "./lib/?.so;;", ("lib", "names")),
         ("PYTHONPATH", "lib", ("lib", "names")),
         ("PYTHONPATH", "{place}/later", ("later", "missing")),
     ],
@@ -197,6 +199,29 @@ def test_variables_name_code(
     found = below(place, read("/bin/true", cwd=place, **{variable: text}))
     assert expected in found
     assert below(place, read("/bin/true", cwd=place)) == set()
+
+
+def test_words_that_are_no_paths_are_no_code(place: Path) -> None:
+    words = {"ENV": "production", "GOENV": "off", "LD_PRELOAD": "libx.so", "NODE_OPTIONS": "--a=1"}
+    assert below(place, read("/bin/true", cwd=place, **words)) == set()
+
+
+def test_arguments_of_the_program_are_no_code(place: Path) -> None:
+    (place / "bin").mkdir()
+    (place / "data").mkdir()
+    (place / "server.py").touch()
+    for tool in ("npx", "uvx", "python3"):
+        (place / "bin" / tool).touch(mode=0o755)
+    data = str(place / "data")
+    for argv in (
+        ("npx", "-y", "server", data),
+        ("uvx", "server", "--root", data),
+        ("python3", "-Im", "server", data),
+        ("python3", "-I", str(place / "server.py"), data),
+        ("/bin/true", data),
+    ):
+        found = read(*argv, cwd=Path("/"), PATH=f"{place}/bin")
+        assert not any(path == data for path, _ in found), argv
 
 
 def test_pth_files_and_editable_installs_lead_to_code(place: Path) -> None:

@@ -233,8 +233,8 @@ async def the_config_of_the_host_cannot_be_written_moved_or_replaced() -> None:
                     host["writer"], code, paths=[str(one) for one in above], place=str(place)
                 )
                 assert "done" not in tried.values() and len(tried) >= 4, tried
-                shown = {one["path"]: one for one in host["writer"].enforced["paths"]}
-                assert shown[str(config)]["source"] == "config", shown
+                closed = {one["path"]: one for one in host["writer"].enforced["closed"]}
+                assert closed[str(config)]["reason"] == "of the host: config", closed
                 # As an editor saves it: the extension starts again all the same.
                 new = config.with_suffix(".new")
                 new.write_text(text)

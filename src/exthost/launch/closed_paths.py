@@ -130,5 +130,5 @@ def _folders_between(path: str, folder: str) -> Iterable[str]:
 
 def _describe(item: OwnedCode) -> str:
     if not item.owner:
-        return "config" if item.code.reason == "config" else f"code of the host: {item.code.reason}"
+        return f"of the host: {item.code.reason}"
     return f"code of {item.owner}: {item.code.reason}"

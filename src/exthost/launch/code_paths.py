@@ -99,6 +99,18 @@ _PROJECT_TOOLS = frozenset(
     )
 )
 
+# Words after which such a tool expects the package or the script.
+_SUBCOMMANDS = frozenset(("run", "exec", "x", "dlx", "tool", "task", "start", "shell", "develop"))
+
+# Their options without a value: the next word may be the package or the script.
+_FLAGS = frozenset(
+    (
+        *("-y", "--yes", "-q", "--quiet", "-v", "--verbose", "-s", "--silent", "-A", "--allow-all"),
+        *("--offline", "--prefer-offline", "--no-install", "--isolated", "--no-cache", "--frozen"),
+        *("--locked", "--no-sync", "--no-project", "--release", "--bun", "--"),
+    )
+)
+
 # Tool → where it keeps what it runs: a variable, or else a folder below the home folder.
 _STORES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "uv": (
@@ -128,9 +140,17 @@ _PATH_VARIABLES = (
     *("R_PROFILE_USER", "R_ENVIRON", "R_ENVIRON_USER", "PHPRC", "PHP_INI_SCAN_DIR"),
     *("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "GCONV_PATH", "OPENSSL_CONF"),
     *("OPENSSL_MODULES", "OPENSSL_ENGINES", "GIO_EXTRA_MODULES", "QT_PLUGIN_PATH"),
-    *("BASH_ENV", "ENV", "ZDOTDIR", "XDG_CONFIG_HOME", "DOTNET_STARTUP_HOOKS"),
+    *("BASH_ENV", "ZDOTDIR", "XDG_CONFIG_HOME", "DOTNET_STARTUP_HOOKS"),
     *("npm_config_userconfig", "npm_config_globalconfig", "npm_config_script_shell"),
     *("UV_CONFIG_FILE", "UV_ENV_FILE", "UV_PROJECT", "PIP_CONFIG_FILE", "BUNDLE_APP_CONFIG"),
+)
+# Of these, those in which a name without a slash is a path, too. In the others it is the name of a
+# library, or a word such as "off".
+_RELATIVE_VARIABLES = frozenset(
+    (
+        *("PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB", "PERLLIB", "CLASSPATH"),
+        *("LD_LIBRARY_PATH", "PYTHONSTARTUP", "BASH_ENV"),
+    )
 )
 # Variables that name an installation: every file in it is code.
 _TREE_VARIABLES = (
@@ -373,7 +393,7 @@ class _Command:
         if Path(program).parent.name == "shims":
             self._add_project(cwd)
         if tools := names & _PROJECT_TOOLS:
-            self._read_project_tool(tools, arguments, cwd)
+            self._read_project_tool(tools, arguments, cwd, depth)
         if real and (first_line := first_words(real)):
             self.read((*first_line, program, *arguments), cwd, depth + 1)
             return
@@ -592,18 +612,27 @@ class _Command:
                 self.read(words[position:], cwd, depth + 1)
                 return
 
-    def _read_project_tool(self, tools: set[str], arguments: list[str], cwd: str) -> None:
+    def _read_project_tool(
+        self, tools: set[str], arguments: list[str], cwd: str, depth: int
+    ) -> None:
         """Add the settings and the stores of tools such as npx and uv."""
         self._add_project(cwd)
         for tool in sorted(tools):
             self._add_store(_STORE_NAMES.get(tool, tool))
+        previous = ""
         for argument in arguments:
             for path in _path_words(argument):
                 full = os.path.join(cwd, path)  # noqa: PTH118
                 if os.path.isdir(full):  # noqa: PTH112
                     self._add_project(full)
-                elif "/" in path and os.path.isfile(full):  # noqa: PTH113
+                elif os.path.isfile(full):  # noqa: PTH113
                     self._add_project(os.path.dirname(full))  # noqa: PTH120
+            # What follows the package or the script is for the program, as in `npx server /data`.
+            is_option = argument.startswith("-") or previous.startswith("-")
+            if not is_option and argument not in _SUBCOMMANDS:
+                break
+            previous = "" if argument in _FLAGS else argument
+        self._read_wrapped(arguments, cwd, depth)
 
     def _add_project(self, folder: str) -> None:
         fix = 'set another working folder: cwd = "/"; or name the program itself as the command'
@@ -657,7 +686,8 @@ def _read_variable(command: _Command, name: str, value: str) -> None:
         command.add_options(value, reason)
     elif name in _PATTERN_VARIABLES:
         for pattern in value.split(";"):
-            if folder := pattern.partition("?")[0]:
+            if pattern:
+                folder = pattern.partition("?")[0] or "."
                 command.add(folder, reason, scope=Scope.NAMES, fix=fix)
     elif name in _ENVIRONMENT_VARIABLES:
         command.add_prefix(value, reason, is_python=True)
@@ -669,7 +699,7 @@ def _read_variable(command: _Command, name: str, value: str) -> None:
     else:
         scope = Scope.ALL if name in _TREE_VARIABLES else Scope.NAMES
         for path in re.split("[: ]" if name == "LD_PRELOAD" else ":", value):
-            if path.strip():
+            if path.strip() and ("/" in path or name in _RELATIVE_VARIABLES):
                 command.add(path.strip().removesuffix("/*"), reason, scope=scope, fix=fix)
 
 

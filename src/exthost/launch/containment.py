@@ -37,6 +37,7 @@ from exthost.process import cgroups, sandbox_probe
 from exthost.process.procfs import send_buffer_bytes
 from exthost.process.runtimes import installation
 from exthost.process.user_ids import counts_processes
+from exthost.process.visible_paths import is_below
 from exthost.sandbox import cgroup, pid_namespace, strict
 from exthost.sandbox.initcode import INIT
 from exthost.sandbox.limits import (
@@ -202,6 +203,8 @@ def suggest_grant(wrapper: Wrapper | None, stderr: Iterable[str]) -> str:
                 needed = installation(path, os.path.expanduser("~")) or path  # noqa: PTH111
                 return f'its sandbox hides {path}: add "{needed}" to permissions.filesystem'
             if "read-only file system" in f"{previous} {line}".lower():
+                if closed := next((item for item in wrapper.closed if is_below(path, item)), ""):
+                    return f"{closed} is closed to it, because it is code: see exthost inspect"
                 folder = path if os.path.isdir(path) else str(Path(path).parent)  # noqa: PTH112
                 return f'it may only read {folder}: add "{folder}:rw" to permissions.filesystem'
     return ""
