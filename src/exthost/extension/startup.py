@@ -29,7 +29,7 @@ from exthost.launch.containment import suggest_grant
 from exthost.launch.integrity import check_files, check_package, check_tools, has_package_pin
 from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
-from exthost.launch.shared_folders import Neighbours
+from exthost.launch.shared_folders import Neighbours, is_writer
 from exthost.launch_plan import LaunchPlan
 from exthost.offer import NO_OFFER, Offer, Tool
 from exthost.process.child import Child
@@ -232,7 +232,8 @@ class Starter:
             self.environ(),
             frozenset(self.handlers),
             self.admission,
-            self._neighbours(),
+            # Their code is closed only to an extension that may write.
+            self._neighbours() if is_writer(self.spec) else Neighbours(),
         )
 
 

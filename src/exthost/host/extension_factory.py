@@ -7,6 +7,7 @@ protocol that an extension speaks) whose extensions need unique names, the hands
 another extension of the dialect reports the same name.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -19,7 +20,7 @@ from exthost.extension.startup import StartChecks
 from exthost.host.api.host_api import HostApi
 from exthost.host.reported_names import ReportedNames
 from exthost.launch.prerequisites import find_name_conflict
-from exthost.launch.shared_folders import Neighbours, find_open_code, is_writer
+from exthost.launch.shared_folders import CodeCache, Neighbours, find_open_code, is_writer
 from exthost.process.child import Child
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
@@ -66,6 +67,7 @@ class ExtensionFactory:
         self._on_change = on_change
         self._all_extensions = all_extensions
         self._running_extensions = running_extensions
+        self._cache: CodeCache | None = None
         # The extensions whose code a running process may write. The restart of that process closes
         # their code, also if they are no longer in the host because they could not be loaded.
         self._refused_specs: dict[str, Spec] = {}
@@ -126,7 +128,18 @@ class ExtensionFactory:
                 if extension.state != "refused":
                     not_refused.append(extension.spec)
             every[extension.id] = extension.spec
-        return Neighbours(earlier, not_refused, tuple(every.values()))
+        return Neighbours(earlier, not_refused, tuple(every.values()), self._code_cache())
+
+    def _code_cache(self) -> CodeCache:
+        """Return the code of the extensions, as it is while the loop runs nothing else: a host that
+        opens checks all its extensions in one step."""
+        if self._cache is None:
+            self._cache = CodeCache()
+            asyncio.get_running_loop().call_soon(self._drop_cache)
+        return self._cache
+
+    def _drop_cache(self) -> None:
+        self._cache = None
 
     def _find_open_code(self, spec: Spec) -> Refused | None:
         """Return the error if a running process may write code of this extension; otherwise

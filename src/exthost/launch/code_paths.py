@@ -194,6 +194,7 @@ class CodeReader:
         self._targets: dict[str, str | OSError | None] = {}
         self._search_paths: dict[tuple[str, str], tuple[CodePath, ...]] = {}
         self._variables: dict[tuple[str, ...], tuple[CodePath, ...]] = {}
+        self._installations: dict[tuple[str, ...], tuple[CodePath, ...]] = {}
 
     def read_extension(
         self,
@@ -287,6 +288,20 @@ class CodeReader:
         self._targets[path] = target
         return target
 
+    def installation_paths(
+        self, program: str, home: str, variables: Mapping[str, str]
+    ) -> tuple[CodePath, ...]:
+        """Return the virtual environment, or the installation, that a program belongs to. `home`
+        and `variables` are those of the extension."""
+        stores = (variables.get(name, "") for tool in ("uv", "conda") for name, _ in _STORES[tool])
+        key = (program, home, *stores)
+        if key not in self._installations:
+            self._installations[key] = ()  # an environment may name itself as its interpreter
+            found = _Command(self, "/", variables)
+            found.read_installations(program)
+            self._installations[key] = tuple(found.paths)
+        return self._installations[key]
+
     def search_path(self, value: str, cwd: str) -> tuple[CodePath, ...]:
         """Return the folders of a PATH. An empty entry is the working folder."""
         is_absolute = all(entry.startswith("/") for entry in value.split(os.pathsep))
@@ -330,7 +345,7 @@ class _Command:
         self._reader = reader
         self._variables = variables
         self._found: dict[tuple[str, Scope], CodePath] = {}
-        self._visited: set[str] = set()
+        self._visited: set[tuple[str, bool]] = set()
         self.cwd = cwd
         self.home = variables.get("HOME") or "/"
 
@@ -425,23 +440,25 @@ class _Command:
         """Add an executable, and the environment or installation that it belongs to. Return its
         real path."""
         real = self.add(program, reason, is_program=True, cwd=cwd)
-        if program in self._visited:
-            return real
-        self._visited.add(program)
-        _, links, _ = self._reader.walk(program)
+        for code in self._reader.installation_paths(program, self.home, self._variables):
+            self._keep(code)
+        return real
+
+    def read_installations(self, program: str) -> None:
+        """Add the environments and installations that a program belongs to."""
+        real, links, _ = self._reader.walk(program)
         for place in dict.fromkeys((program, *links, real)):
             folder = os.path.dirname(place)  # noqa: PTH120
             if os.path.basename(folder) in ("bin", "Scripts", "shims"):  # noqa: PTH119
                 prefix = os.path.dirname(folder)  # noqa: PTH120
                 self.add_prefix(prefix, "installation", is_python=_kind(place) in _PYTHONS)
-        return real
 
     def add_prefix(self, prefix: str, reason: str, *, is_python: bool) -> None:
         """Add a virtual environment, or the installation of an interpreter or a program."""
         real, _, _ = self._reader.walk(prefix)
-        if not real or real in self._visited:
+        if not real or (real, is_python) in self._visited:
             return
-        self._visited.add(real)
+        self._visited.add((real, is_python))
         settings = Path(real, "pyvenv.cfg")
         is_environment = settings.is_file()
         is_conda = Path(real, "conda-meta").is_dir()
@@ -450,6 +467,9 @@ class _Command:
         elif is_conda:
             reason = "conda environment"
         elif not installation(f"{real}/bin/program", self.home):
+            # It contains files of others, as /usr does.
+            if is_python:
+                self._read_site_packages(real)
             return
         if is_environment or is_conda or is_python:
             self.add(real, reason, scope=Scope.FENCE, is_program=True)
@@ -481,7 +501,8 @@ class _Command:
     def _read_site_packages(self, prefix: str) -> None:
         """Add the folders that .pth files name, and those in the modules that these import, as an
         editable install has them."""
-        for packages in sorted(Path(prefix).glob("lib*/python3*/*-packages")):
+        prefixes = (prefix, f"{self.home}/.local", *(("/usr/local",) if prefix == "/usr" else ()))
+        for packages in [path for root in prefixes for path in _site_packages(root)]:
             for pth_file in sorted(packages.glob("*.pth")):
                 for line in _read_lines(pth_file):
                     if match := re.match(r"import[ \t]+([A-Za-z_][\w]*)", line):
@@ -732,6 +753,10 @@ def _read_lines(path: Path) -> list[str]:
         return read_start(str(path), _SETTINGS_BYTES).decode("utf-8", "replace").splitlines()
     except OSError:
         return []
+
+
+def _site_packages(prefix: str) -> list[Path]:
+    return sorted(Path(prefix).glob("lib*/python3*/*-packages"))
 
 
 def _is_executable(path: str) -> bool:

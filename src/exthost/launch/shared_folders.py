@@ -35,6 +35,7 @@ from exthost.sandbox.strict import View
 from exthost.spec import Spec, WriteGrant
 
 __all__ = [
+    "CodeCache",
     "Neighbours",
     "close_view",
     "configured_neighbours",
@@ -46,17 +47,41 @@ __all__ = [
 ]
 
 
+class CodeCache:
+    """What the host and its extensions read as code, computed at the first use. It is right for the
+    moment in which it was made: drop it before anything else can run."""
+
+    def __init__(self) -> None:
+        self._reader = CodeReader()
+        self._by_spec: dict[int, tuple[Spec, list[OwnedCode]]] = {}
+        self._by_config: dict[str, list[OwnedCode]] = {}
+
+    def read_extension(self, spec: Spec, environ: Mapping[str, str]) -> list[OwnedCode]:
+        """Return what a start of an extension reads as code."""
+        if id(spec) not in self._by_spec:  # the spec is kept, so that no other one has its identity
+            self._by_spec[id(spec)] = spec, _read_code(self._reader, spec, environ)
+        return self._by_spec[id(spec)][1]
+
+    def read_host(self, config: str, environ: Mapping[str, str]) -> list[OwnedCode]:
+        """Return what a start of the host reads as code. `config` is its config file, or ""."""
+        if config not in self._by_config:
+            self._by_config[config] = _host_code(self._reader, config, environ)
+        return self._by_config[config]
+
+
 class Neighbours(NamedTuple):
     """The other extensions of a host, as seen from one of them.
 
     earlier      those that come before it; also refused ones, since they may have written before
     not_refused  those that come before it and are not refused
     every        all of them, in any order
+    cache        their code, if it was computed at this moment already
     """
 
     earlier: Sequence[Spec] = ()
     not_refused: Sequence[Spec] = ()
     every: Sequence[Spec] = ()
+    cache: CodeCache | None = None
 
 
 def configured_neighbours(spec: Spec) -> Neighbours:
@@ -79,7 +104,7 @@ def find_conflict(spec: Spec, neighbours: Neighbours, environ: Mapping[str, str]
     writers = [writer for writer in neighbours.earlier if is_writer(writer)]
     if not any(writer.id != spec.id for writer in writers):
         return None
-    code = _read_code(CodeReader(), spec, environ)
+    code = (neighbours.cache or CodeCache()).read_extension(spec, environ)
     for writer in writers:
         if writer.id != spec.id:
             for exposed in _exposed_code(_close_for(writer, code), (spec,)):
@@ -96,7 +121,7 @@ def find_open_code(
     writers = [item for item in running if item[0].id != spec.id and is_writer(item[0])]
     if not writers:
         return None
-    code = _read_code(CodeReader(), spec, environ)
+    code = CodeCache().read_extension(spec, environ)
     for writer, closed in writers:
         closure = _close_for(writer, code)
         for exposed in _exposed_code(closure, (spec,)):
@@ -122,12 +147,13 @@ def close_view(
     before it."""
     if view is None or not view.writable:
         return view
-    reader, host = CodeReader(), _host_code(spec, environ)
-    own = [item for item in _read_code(reader, spec, environ) if item.code.is_program]
+    cache = neighbours.cache or CodeCache()
+    host = cache.read_host(spec.config_file, environ)
+    own = [item for item in cache.read_extension(spec, environ) if item.code.is_program]
     others = list[OwnedCode]()
     for other in neighbours.every:
         if other.id != spec.id:
-            others += _read_code(reader, other, environ)
+            others += cache.read_extension(other, environ)
     read_only = [path for path, access, _ in view.visible_paths if access == "read"]
     closure = close_code(view.writable, (*host, *own, *others), read_only)
     by_id = {other.id: other for other in (*neighbours.not_refused, spec)}
@@ -206,11 +232,11 @@ def _read_code(reader: CodeReader, spec: Spec, environ: Mapping[str, str]) -> li
     return [OwnedCode(spec.id, code) for code in paths]
 
 
-def _host_code(spec: Spec, environ: Mapping[str, str]) -> list[OwnedCode]:
+def _host_code(reader: CodeReader, config: str, environ: Mapping[str, str]) -> list[OwnedCode]:
     support = sandbox_probe.find_sandbox_support()
     programs = (support.bwrap, support.setpriv, support.prlimit)
     variables = {**os.environ, **environ}
-    paths = CodeReader().read_host(variables, programs, spec.config_file)
+    paths = reader.read_host(variables, programs, config)
     return [OwnedCode("", code) for code in paths]
 
 
