@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import exthost
-from exthost.errors import Refused
+from exthost.errors import ExthostError, Refused
 from exthost.extension.extension import Extension
 from tests.extensions.driving import failing, until
 from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, system_explorer
@@ -722,6 +722,52 @@ async def its_own_program_in_a_granted_folder_is_closed() -> None:
         words = [PYTHON, str(script), str(data)]
         async with exthost.connect(words, dialect="morphir", permissions=permissions) as ext:
             assert ext.state == "ready", "an argument is not a program"
+
+
+@trial
+async def links_and_settings_in_its_grant_show_an_extension_nothing_more() -> None:
+    with project() as place, shared_folder() as secrets:
+        (secrets / "key").write_text("secret")
+        program = system_explorer(place.root / "app" / "bin" / "run")
+        other = system_explorer(place.outside / "tool" / "run")
+        argument, data = place.root / "argument", place.folder("work/data")
+        permissions: Any = {"filesystem": [f"{place.root}:rw"]}
+        code = """
+            import os
+            os.symlink(facts["secrets"] + "/key", facts["root"] + "/argument")
+            os.rename(facts["root"] + "/work", facts["root"] + "/work.away")
+            os.mkdir(facts["root"] + "/work")
+            os.symlink(facts["secrets"], facts["root"] + "/work/data")
+            os.symlink(facts["secrets"], facts["root"] + "/node_modules")
+            packages = facts["root"] + "/app/lib/python3.11/site-packages"
+            os.makedirs(packages)
+            with open(facts["root"] + "/app/pyvenv.cfg", "w") as file:
+                file.write("home = " + facts["secrets"])
+            with open(packages + "/x.pth", "w") as file:
+                file.write(facts["secrets"])
+            result = "planted"
+        """
+        for words in ([str(program), str(argument)], [str(other), str(argument)]):
+            settings: Any = {"permissions": permissions, "cwd": str(data)}
+            async with exthost.connect(words, dialect="morphir", **settings) as ext:
+                facts = {"root": str(place.root), "secrets": str(secrets)}
+                planted = await explore(ext, code, **facts)
+                assert planted == "planted", planted
+                error = None
+                try:
+                    await ext.restart()  # a requested one: what it sees is decided anew
+                except ExthostError as refused:
+                    error = refused
+                shown = [item["path"] for item in ext.enforced["paths"]]
+                assert not any(path.startswith(str(secrets)) for path in shown), shown
+                read = "import os; result = os.listdir(facts['secrets'])"
+                seen = await explore(ext, read, **facts)
+                assert "key" not in seen, (seen, error)
+            for name in ("argument", "work/data", "node_modules", "app/pyvenv.cfg"):
+                (place.root / name).unlink()
+            for name in ("app/lib", "work"):
+                shutil.rmtree(place.root / name)
+            (place.root / "work.away").rename(data.parent)
 
 
 @trial

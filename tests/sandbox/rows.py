@@ -75,6 +75,7 @@ ROWS: Mapping[str, Row] = {
             "the_environment_of_the_host_itself_is_closed",
             "a_folder_that_the_host_imports_from_is_not_granted",
             "the_program_that_makes_sandboxes_is_closed",
+            "links_and_settings_in_its_grant_show_an_extension_nothing_more",
             "code_that_comes_after_a_writer_waits_for_its_restart",
             "an_extension_that_is_started_alone_is_closed_to_the_code_of_its_config",
         ),

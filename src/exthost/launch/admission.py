@@ -16,7 +16,7 @@ from typing import NamedTuple
 from exthost.errors import Evidence, Refused
 from exthost.launch.extension_user import with_extension_user
 from exthost.launch.machine_check import can_enforce, enforced_policy
-from exthost.launch.shared_folders import refuse_state_folder
+from exthost.launch.shared_folders import own_closed_paths, refuse_state_folder
 from exthost.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process import sandbox_probe
 from exthost.process.file_view import ViewRequest, compute_view, system_view
@@ -76,6 +76,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
         env=plan.env,
         host=environ,
         package=spec.package,
+        closed=own_closed_paths(spec, environ),
     )
     # A wrong path in the permissions is reported even if this machine has no sandbox.
     view = compute_view(request)

@@ -28,7 +28,6 @@ from typing import NamedTuple
 from exthost.launch.program_files import code_folders, program_files
 from exthost.process.runtimes import installation
 from exthost.process.small_files import first_words, read_start
-from exthost.process.visible_paths import is_too_wide
 
 __all__ = ["CodePath", "CodeReader", "Scope"]
 
@@ -449,9 +448,12 @@ class _Command:
         real, links, _ = self._reader.walk(program)
         for place in dict.fromkeys((program, *links, real)):
             folder = os.path.dirname(place)  # noqa: PTH120
-            if os.path.basename(folder) in ("bin", "Scripts", "shims"):  # noqa: PTH119
+            is_python = _kind(place) in _PYTHONS
+            if is_python:  # it reads settings beside itself, and in the folder above
+                self.add(folder, "folder of the interpreter", scope=Scope.NAMES, is_program=True)
+            if is_python or os.path.basename(folder) == "bin":  # noqa: PTH119
                 prefix = os.path.dirname(folder)  # noqa: PTH120
-                self.add_prefix(prefix, "installation", is_python=_kind(place) in _PYTHONS)
+                self.add_prefix(prefix, "installation", is_python=is_python)
 
     def add_prefix(self, prefix: str, reason: str, *, is_python: bool) -> None:
         """Add a virtual environment, or the installation of an interpreter or a program."""
@@ -469,22 +471,27 @@ class _Command:
         elif not installation(f"{real}/bin/program", self.home):
             # It contains files of others, as /usr does.
             if is_python:
+                self._keep_missing_settings(real)
                 self._read_site_packages(real)
             return
         if is_environment or is_conda or is_python:
-            self.add(real, reason, scope=Scope.FENCE, is_program=True)
-            if not is_environment and not is_too_wide(real, self.home):
-                path = f"{real}/pyvenv.cfg"
-                self._keep(CodePath(path, Scope.MISSING, reason, is_program=True))
+            self.add(real, reason, scope=Scope.FENCE, is_program=is_python)
+        if is_python and not is_environment:
+            self._keep_missing_settings(real)
         for part in _PREFIX_PARTS:
             if os.path.lexists(f"{real}/{part}"):
-                self.add(f"{real}/{part}", reason, is_program=True)
+                self.add(f"{real}/{part}", reason, is_program=is_python)
         if is_environment:
             self._read_environment(settings)
         if is_conda:
             self._add_store("conda")
         if is_environment or is_conda or is_python:
             self._read_site_packages(real)
+
+    def _keep_missing_settings(self, prefix: str) -> None:
+        """Add the settings that would make a virtual environment of the folder of a Python."""
+        path = f"{prefix.rstrip('/')}/pyvenv.cfg"
+        self._keep(CodePath(path, Scope.MISSING, "virtual environment", is_program=True))
 
     def _read_environment(self, settings: Path) -> None:
         """Add what the settings of a virtual environment name: the interpreter that it was made

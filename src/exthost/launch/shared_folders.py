@@ -42,6 +42,7 @@ __all__ = [
     "find_conflict",
     "find_open_code",
     "is_writer",
+    "own_closed_paths",
     "refuse_code_in_grants",
     "refuse_state_folder",
 ]
@@ -168,6 +169,16 @@ def close_view(
         # Bubblewrap runs as this user. What the user cannot reach, it cannot write either.
         closed = tuple(item for item in closed if not find_closed_folder(item.path, view.uid))
     return replace(view, closed=closed)
+
+
+def own_closed_paths(spec: Spec, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the paths in the folders that an extension may write which are closed to it because
+    its own program is there."""
+    if not is_writer(spec):
+        return ()
+    code = CodeCache().read_extension(spec, environ)
+    closure = _close_for(spec, [item for item in code if item.code.is_program])
+    return tuple(path for path, access, _ in closure.closed if access == "read")
 
 
 def refuse_code_in_grants(spec: Spec) -> None:

@@ -93,6 +93,7 @@ class ViewRequest:
     host     the environment variables of the host
     package  the package of the extension, which is not trusted; None if the operator wrote all
              settings of the extension
+    closed   the paths in granted folders that the extension cannot write: the way to its program
     """
 
     extension: str
@@ -106,6 +107,7 @@ class ViewRequest:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     host: Mapping[str, str] = field(default_factory=dict, repr=False)
     package: Package | None = None
+    closed: tuple[str, ...] = ()
 
     def is_from_package(self, argument: str) -> bool:
         """Return whether this argument (or the command itself) comes from the package."""
@@ -128,7 +130,7 @@ class ViewRequest:
 def compute_view(request: ViewRequest) -> View:
     """Return the paths that the extension sees. Raises Refused for a grant that cannot be given,
     and for a path that only its package names."""
-    visible = PathCollection(system_view(request.network))
+    visible = PathCollection(system_view(request.network), request.closed)
     for entry in request.granted:
         path, may_write = _resolve_grant(entry, request)
         visible.grant(path, may_write)

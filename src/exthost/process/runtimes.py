@@ -167,6 +167,10 @@ class Runtimes:
         if folder.name == "shims" and not is_too_wide(str(outer), self._lookup.home):
             self._visible.show(str(outer), "runtime")
         settings = outer / "pyvenv.cfg"
+        # Only a Python reads these settings. Beside any other program, an extension that may write
+        # there could have put them.
+        if not Path(program).name.startswith(("python", "pypy")):
+            return
         if not settings.is_file() or is_too_wide(str(outer), self._lookup.home):
             return
         self._visible.show(str(outer), "virtual environment")
