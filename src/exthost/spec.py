@@ -237,6 +237,8 @@ class Spec:
     refusal        why it must not be started, for a discovered extension; None if it may
     write_grants   for a discovered extension, the folders that the config lets extensions write:
                    its own code must not come from there
+    neighbours     the extensions of its config, itself included, if one of them may write files;
+                   they have no neighbours themselves
     """
 
     id: str
@@ -282,3 +284,4 @@ class Spec:
     config_file: str = field(default="", compare=False)
     refusal: Refusal | None = None
     write_grants: tuple[WriteGrant, ...] = field(default=(), compare=False)
+    neighbours: tuple["Spec", ...] = field(default=(), compare=False, repr=False)

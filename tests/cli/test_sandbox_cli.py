@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.running import run_inside
+from tests.sandbox.confined import shared_folder
 
 EXPLORER = Path(__file__).parents[1] / "sandbox" / "explorer.py"
 COMMAND = [sys.executable, "-S", "-E", str(EXPLORER)]
@@ -64,6 +65,52 @@ def test_every_path_that_is_shown_is_told_with_its_source(config: Path) -> None:
     assert " paths\n" in ran.stdout and str(EXPLORER) not in ran.stdout
     ran = exthost("doctor", "--all", cwd=config.parent)
     assert f"read  {EXPLORER} (argument)" in ran.stdout
+
+
+def test_what_is_closed_in_a_granted_folder_is_told_with_its_reason() -> None:
+    with shared_folder() as place:  # every user can reach it, also that of the extension
+        project = place / "project"
+        (project / "tools").mkdir(parents=True)
+        for path in (project, project / "tools"):
+            path.chmod(0o777)
+        tool = project / "tools" / "tool.py"
+        tool.write_text(EXPLORER.read_text())
+        program = place / "writer"
+        program.write_text(f"#!/usr/bin/python3 -SE\n{EXPLORER.read_text()}")
+        program.chmod(0o755)
+        (place / "exthost.toml").write_text(
+            f'[[extensions]]\nname = "writer"\nsource = {{ command = "{program}" }}\n'
+            f'permissions = {{ filesystem = ["{project}:rw"] }}\n'
+            '[[extensions]]\nname = "tool"\n'
+            f'source = {{ command = "/usr/bin/python3", args = ["{tool}"] }}\n'
+        )
+        reason = "code of tool: folder of its script"
+        closed = {"path": str(project / "tools"), "reason": reason}
+        for verb in (("inspect", "writer"), ("info", "writer")):
+            ran = exthost(*verb, "--json", cwd=place)
+            assert ran.returncode == 0, ran.stderr
+            assert told(ran)["sandbox"]["closed"] == [closed]
+            ran = exthost(*verb, cwd=place)
+            assert f"{project}/tools ({reason})" in ran.stdout + ran.stderr
+        findings = told(exthost("doctor", "--json", cwd=place))
+        assert findings["closed"] == {"writer": [closed], "tool": []}
+        ran = exthost("doctor", cwd=place)
+        assert f"closed in what it may write: {project}/tools ({reason})" in ran.stdout
+
+
+def test_a_later_extension_that_cannot_be_closed_is_refused_in_listings(tmp_path: Path) -> None:
+    tool = tmp_path / "tool.py"
+    tool.touch()
+    source = f'source = {{ command = "/usr/bin/python3", args = ["{tool}"] }}\n'
+    grant = f'permissions = {{ filesystem = ["{tmp_path}:rw"] }}\n'
+    (tmp_path / "exthost.toml").write_text(
+        '[[extensions]]\nname = "writer"\nsource = { command = "/bin/true" }\n'
+        f'{grant}[[extensions]]\nname = "tool"\n{source}'
+    )
+    rows = {row["id"]: row for row in told(exthost("list", "--json", cwd=tmp_path))["extensions"]}
+    assert rows["tool"]["state"] == "refused" and "folder of its script" in rows["tool"]["reason"]
+    findings = told(exthost("doctor", "--json", cwd=tmp_path))["findings"]
+    assert any(one["code"] == "X0396" and "of its own" in one["fix"] for one in findings)
 
 
 def test_a_dialect_is_found_out_inside_the_sandbox_too() -> None:

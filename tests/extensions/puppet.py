@@ -24,6 +24,7 @@ class Puppet:
     """A child without a process: three pipes, and an exit, which the test controls."""
 
     argv: tuple[str, ...] = ("puppet",)
+    closed_paths: tuple[str, ...] = ()
     cwd = ""
     pid = 0
     spawn_seconds = 0.0

@@ -185,8 +185,7 @@ def test_a_module_is_refused_what_the_engine_cannot_give(tmp_path: Path) -> None
     error = grant_error(tmp_path, filesystem=[str(tmp_path / "file")])
     assert error.code == "X0337" and "folders only" in error.message
     (tmp_path / "state").mkdir(exist_ok=True)
-    error = grant_error(tmp_path, filesystem=[f"{tmp_path}:rw"])
-    assert error.code == "X0337" and "state folder" in error.message
+    assert grant_error(tmp_path, filesystem=[f"{tmp_path}:rw"]).code == "X0397"
     (tmp_path / "link").symlink_to("/usr")
     assert grant_error(tmp_path, filesystem=[str(tmp_path / "link")]).code == "X0383"
 
@@ -202,7 +201,23 @@ async def test_a_module_cannot_write_the_config(tmp_path: Path) -> None:
     async with exthost.Host.from_config(folder / "exthost.toml") as host:
         with pytest.raises(Refused) as caught:
             await host["box"].call("get")
-    assert caught.value.code == "X0337" and "config" in caught.value.message
+    assert caught.value.code == "X0360" and "exthost.toml" in caught.value.message
+
+
+async def test_a_module_cannot_write_code_of_another_extension(tmp_path: Path) -> None:
+    # Other sandboxes mount such code read-only. The engine cannot do that.
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "other.py").write_text("")
+    module_path = write_module(tmp_path, morphir())
+    box = config(module_path, permissions={"filesystem": [f"{folder}:rw"]})["extensions"][0]
+    source = {"command": sys.executable, "args": [str(folder / "other.py")]}
+    other = {"name": "other", "source": source, "start": "lazy"}
+    for entries, refused in (([box, other], "other"), ([other, box], "box")):
+        async with exthost.Host.from_config({"extensions": entries}) as host:
+            with pytest.raises(Refused) as caught:
+                await host[refused].call("get")
+        assert caught.value.code == "X0396" and str(folder) in caught.value.message
 
 
 async def test_without_the_engine_the_error_names_the_extra(

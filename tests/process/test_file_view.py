@@ -614,3 +614,32 @@ def test_python_is_shown_the_users_packages_of_its_own_version(place: Path) -> N
     package = Package(root=str(place / "bin"), argv=("python3",), cwd=str(place / "bin"))
     found = view(str(place / "bin" / "python3"), command="python3", env=env, package=package)
     assert own not in more(found)
+
+
+def test_a_link_in_a_folder_that_it_may_write_shows_nothing_outside(place: Path) -> None:
+    granted, outside = place / "granted", place / "outside"
+    granted.mkdir()
+    outside.mkdir()
+    (outside / "key").write_text("secret")
+    (granted / "key").symlink_to(outside / "key")
+    (granted / "folder").symlink_to(outside)
+    rights = (f"{granted}:rw",)
+    words = ("/bin/cat", f"{granted}/key", f"{granted}/folder/key")
+    assert more(view(*words, granted=rights)) == set()
+    assert more(view(*words, granted=rights, folders=(f"{granted}/folder",))) == set()
+    # What it cannot write, the operator has put there.
+    assert more(view(*words, granted=rights, closed=(str(granted),))) == {f"{outside}/key"}
+    assert more(view(*words, granted=(str(granted),))) == {str(granted), f"{outside}/key"}
+
+
+def test_settings_beside_another_program_make_no_environment(place: Path) -> None:
+    tool = program(place / "app" / "bin" / "tool")
+    packages = place / "app" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    (place / "outside").mkdir()
+    (packages / "x.pth").write_text(f"{place}/outside\n")
+    (place / "app" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    assert f"{place}/outside" not in more(view(tool))
+    python = place / "app" / "bin" / "python3"
+    python.symlink_to("/usr/bin/python3")
+    assert f"{place}/outside" in more(view(str(python)))

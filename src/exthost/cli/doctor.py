@@ -26,6 +26,7 @@ from exthost.cli.extension_summary import (
     describe_sandbox,
     describe_secrets,
     fetch_running_states,
+    format_closed_paths,
     format_paths,
     missing_sandbox_warning,
 )
@@ -59,6 +60,9 @@ _FIXES_FOR_DROPPED = {
     "errors that name no request": "name the id of the request in each error; the log has the text",
     "messages over the size limit": "send less at a time, or raise limits.max_message",
 }
+
+# How many closed paths a finding names. `--all` lists the others.
+_MAX_CLOSED_PATHS = 4
 
 _LEVELS = ("error", "warning", "info")
 
@@ -216,6 +220,13 @@ def _admission_findings(
         message = f"its sandbox shows it {plural(len(lines), 'path')}"
         fix = "nothing is to be done, unless one of them should not be there; --all lists them"
         findings.append(Finding("info", spec.id, spec.origin, message, fix, details=tuple(lines)))
+    if closed := format_closed_paths(sandbox):
+        first = ", ".join(closed[:_MAX_CLOSED_PATHS])
+        others = len(closed) - _MAX_CLOSED_PATHS
+        message = f"closed in what it may write: {first}"
+        message += f", and {plural(others, 'other path')}" if others > 0 else ""
+        fix = "nothing is to be done: code is never writable; --all lists every path"
+        findings.append(Finding("info", spec.id, spec.origin, message, fix, details=tuple(closed)))
     if warning := missing_sandbox_warning(sandbox):
         fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
         findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
@@ -369,7 +380,9 @@ def _show(
         ]
         output = {"ok": healthy, "extensions": [spec.id for spec in specs], "findings": rows}
         output["sandbox"] = probe_machine()
-        output["paths"] = {spec.id: describe_sandbox(spec).get("paths", []) for spec in specs}
+        sandboxes = {spec.id: describe_sandbox(spec) for spec in specs}
+        for name in ("paths", "closed"):
+            output[name] = {id: sandbox.get(name, []) for id, sandbox in sandboxes.items()}
         show_json(output | ({"runtime": runtime} if args.runtime else {}))
         return
     for finding in findings:

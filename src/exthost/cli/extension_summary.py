@@ -118,6 +118,12 @@ def format_paths(sandbox: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def format_closed_paths(sandbox: Mapping[str, Any]) -> list[str]:
+    """Return a line for each path in a writable folder that is closed to the extension: path and
+    reason."""
+    return [f"{path['path']} ({path['reason']})" for path in sandbox.get("closed", ())]
+
+
 def state_before_start(spec: Spec, admitted: Sequence[Spec] = ()) -> tuple[str, str]:
     """Return the state of an extension that is not started, and the reason if it is not admitted
     (did not pass the checks before a start). `admitted` are the specs that were admitted earlier,

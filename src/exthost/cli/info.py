@@ -20,6 +20,7 @@ from exthost.cli.extension_summary import (
     describe_limits,
     describe_sandbox,
     fetch_running_states,
+    format_closed_paths,
     format_paths,
     state_before_start,
 )
@@ -157,6 +158,8 @@ def _show(description: dict[str, Any]) -> None:
             print(f"{key:<12} {one_line(str(value))}")
     for line in format_paths(description["sandbox"]):
         print(f"{'shown':<12} {one_line(line)}")
+    for line in format_closed_paths(description["sandbox"]):
+        print(f"{'closed':<12} {one_line(line)}")
 
 
 def _short_text(value: Any) -> str:

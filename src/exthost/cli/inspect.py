@@ -23,7 +23,12 @@ from exthost.cli.common import (
     show_table,
 )
 from exthost.cli.dialect_options import add_dialect_options, apply_dialect_options
-from exthost.cli.extension_summary import describe_limits, format_paths, missing_sandbox_warning
+from exthost.cli.extension_summary import (
+    describe_limits,
+    format_closed_paths,
+    format_paths,
+    missing_sandbox_warning,
+)
 from exthost.cli.running_host import add_standalone_option, is_path_unknown_to_host, running_host
 from exthost.cli.started_extension import start_extension
 from exthost.cli.target_specs import find_spec
@@ -116,6 +121,10 @@ def _print_text(report: dict[str, Any]) -> None:
         say(f"  limits: {limits}")
     for line in format_paths(report["sandbox"]):
         say(escape_controls(f"    {line}"))
+    if closed := format_closed_paths(report["sandbox"]):
+        say("  closed in what it may write:")
+        for line in closed:
+            say(escape_controls(f"    {line}"))
     if warning := missing_sandbox_warning(report["sandbox"]):
         say(f"  {warning}")
     for warning in report["warnings"]:

@@ -46,6 +46,8 @@ class RemoteChild:
     connection if the node process can run another process, None if it cannot.
     """
 
+    closed_paths: tuple[str, ...] = ()
+
     def __init__(
         self,
         *,

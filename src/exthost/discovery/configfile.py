@@ -176,15 +176,28 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
     disabled = {spec.id for candidate in report.disabled_candidates for spec in candidate.all_specs}
     unused = sorted(config.overrides.keys() - specs.keys() - disabled)
     diagnostics += [_unused_override_diagnostic(id, config.origin) for id in unused]
+    judged = [
+        replace(spec, config_file=config.origin) for spec in refuse_untrusted(config, report, specs)
+    ]
     return ConfiguredExtensions(
         config=config,
-        specs=tuple(
-            replace(spec, config_file=config.origin)
-            for spec in refuse_untrusted(config, report, specs)
-        ),
+        specs=_with_neighbours(judged),
         diagnostics=tuple(diagnostics),
         report=report,
     )
+
+
+def _with_neighbours(specs: list[Spec]) -> tuple[Spec, ...]:
+    """Return these extensions. If one of them may write files, each knows the others, whose code
+    the writer must not be able to change."""
+    if not any(
+        spec.permissions is not None
+        and any(path.endswith(":rw") for path in spec.permissions.filesystem)
+        for spec in specs
+    ):
+        return tuple(specs)
+    neighbours = tuple(spec for spec in specs if spec.enabled)
+    return tuple(replace(spec, neighbours=neighbours) for spec in specs)
 
 
 def read_named_manifest(spec: Spec) -> Spec:

@@ -18,13 +18,13 @@ from exthost.dialects.calls import HookAnswer
 from exthost.dialects.facet_attributes import FacetAttributes
 from exthost.dialects.meanings import OnProgress
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.errors import CallTimeout, ExthostError, Refused
+from exthost.errors import CallTimeout, ExthostError
 from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
 from exthost.extension.facets import attach_facets, find_facet
 from exthost.extension.lifecycle import Health, State, health_in, lists_tools
 from exthost.extension.misuse import check_loop, check_may_start, check_name, check_timeout
-from exthost.extension.startup import Spawn, Starter
+from exthost.extension.startup import NO_CHECKS, Spawn, StartChecks, Starter
 from exthost.extension.stats import Counts, Stats, Totals, build_stats
 from exthost.extension.status import Status
 from exthost.extension.stream_calls import make_stream
@@ -60,7 +60,7 @@ class Extension(FacetAttributes):
         handlers: Mapping[str, Handler] = MappingProxyType({}),
         environ: Mapping[str, str] | None = None,
         on_change: Callable[[], None] | None = None,
-        find_refusal: Callable[[], Refused | None] | None = None,
+        checks: StartChecks = NO_CHECKS,
         check_offer: Callable[[Offer], None] | None = None,
         session_handlers: Callable[[Session], Mapping[str, Handler]] | None = None,
         spawn: Spawn = Child,
@@ -73,8 +73,7 @@ class Extension(FacetAttributes):
         handlers          answer requests of the extension to the host, by method
         environ           the host's environment variables; None means those of this process
         on_change         called when the state or the tools have changed
-        find_refusal      returns why the host must not start the extension, or None; called each
-                          time the requirements are checked (`admit`)
+        checks            the checks before a start that concern other extensions of the host
         check_offer       raises if the offer of a new process conflicts with another extension
         session_handlers  returns further handlers for a new session; `handlers` take precedence
         spawn             executes a launch plan; tests pass a substitute for a process
@@ -97,7 +96,7 @@ class Extension(FacetAttributes):
             handlers=handlers,
             environ=environ,
             check_offer=check_offer,
-            find_refusal=find_refusal,
+            checks=checks,
             session_handlers=session_handlers,
             spawn=spawn,
             traffic=traffic,
@@ -355,6 +354,13 @@ class Extension(FacetAttributes):
     def environment(self) -> Environment:
         """The variables that the process gets, and the names of those that are withheld."""
         return self._starter.prepared().environment
+
+    @property
+    def closed_paths(self) -> list[tuple[str, ...]]:
+        """For each process on this machine, the paths in its writable folders that it cannot
+        write."""
+        children = [session.lifetime.child for session in self._supervisor.processes.sessions]
+        return [child.closed_paths for child in children if not child.node]
 
     @property
     def enforced(self) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ left. A start knows neither the restart policy nor other processes of the same e
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from exthost.dialects.base import Dialect
@@ -30,6 +30,7 @@ from exthost.launch.grant_advice import suggest_grant
 from exthost.launch.integrity import check_files, check_folders, check_tools, has_code_pin
 from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
+from exthost.launch.shared_folders import Neighbours, is_writer
 from exthost.launch.wasm import Compilation, is_module
 from exthost.launch_plan import LaunchPlan
 from exthost.offer import NO_OFFER, Offer, Tool
@@ -54,6 +55,26 @@ _ASSUMED_DIALECT_HELP = (
 Spawn = Callable[[LaunchPlan, str], ChildProcess | Awaitable[ChildProcess]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartChecks:
+    """The checks before a start that concern the other extensions of a host.
+
+    find_refusal    returns why the host must not start the extension, or None; called each time the
+                    requirements are checked (`admit`)
+    find_open_code  returns the error if a running process may write code of the extension, or None;
+                    called before every start
+    neighbours      returns the other extensions of the host; None for those of the config
+    """
+
+    find_refusal: Callable[[], Refused | None] | None = None
+    find_open_code: Callable[[], Refused | None] | None = None
+    neighbours: Callable[[], Neighbours] | None = None
+
+
+NO_CHECKS = StartChecks()
+"""The checks of an extension without a host."""
+
+
 class Starter:
     """The settings and functions that all starts of one extension share.
 
@@ -72,8 +93,8 @@ class Starter:
     """
 
     __slots__ = (
+        "_checks",
         "_environ",
-        "_find_refusal",
         "_traffic",
         "_weaknesses",
         "admission",
@@ -103,7 +124,7 @@ class Starter:
         handlers: Mapping[str, Handler],
         environ: Mapping[str, str] | None,
         check_offer: Callable[[Offer], None] | None,
-        find_refusal: Callable[[], Refused | None] | None = None,
+        checks: StartChecks = NO_CHECKS,
         session_handlers: Callable[[Session], Mapping[str, Handler]] | None = None,
         spawn: Spawn = Child,
         traffic: Traffic | None = None,
@@ -127,7 +148,7 @@ class Starter:
         self.on_tools_listed: Callable[[tuple[Tool, ...]], None] = lambda _: None
         self.on_new_process: tuple[Callable[[], Exchanges], ...] = ()
         self._environ = environ
-        self._find_refusal = find_refusal
+        self._checks = checks
         self._weaknesses: tuple[tuple[str, str], ...] = ()
 
     def environ(self) -> Mapping[str, str]:
@@ -136,11 +157,13 @@ class Starter:
 
     def admit(self) -> None:
         """Run the checks before a start. Raises Refused if a check fails or cannot be run."""
-        refusal = self._find_refusal() if self._find_refusal is not None else None
+        find_refusal = self._checks.find_refusal
+        refusal = find_refusal() if find_refusal is not None else None
         if refusal is not None:
             raise refusal
         try:
-            self.admission = admit(self.spec, self.dialect, self.environ())
+            environ, neighbours = self.environ(), self._neighbours()
+            self.admission = admit(self.spec, self.dialect, environ, neighbours)
         except ExthostError:
             raise
         except Exception as error:  # a folder that disappears during the check, or a bug in exthost
@@ -151,6 +174,16 @@ class Starter:
                 extension=self.spec.id,
                 help="restart it; if that does not help, this is a bug here: report it",
             ) from error
+
+    def _neighbours(self) -> Neighbours | None:
+        find_neighbours = self._checks.neighbours
+        return find_neighbours() if find_neighbours is not None else None
+
+    def check_code(self) -> None:
+        """Raise Refused if a running process may write the code that this start reads."""
+        find_open_code = self._checks.find_open_code
+        if find_open_code is not None and (refused := find_open_code()) is not None:
+            raise refused
 
     def report_weaker(self, weaknesses: tuple[tuple[str, str], ...]) -> None:
         """Log and publish the aspects in which the containment is weaker than usual or than
@@ -195,8 +228,15 @@ class Starter:
 
     def prepared(self) -> Launch:
         """Return the launch plan of the next start, with its environment and its sandbox."""
-        handled_methods = frozenset(self.handlers)
-        return prepare(self.spec, self.dialect, self.environ(), handled_methods, self.admission)
+        return prepare(
+            self.spec,
+            self.dialect,
+            self.environ(),
+            frozenset(self.handlers),
+            self.admission,
+            # Their code is closed only to an extension that may write.
+            self._neighbours() if is_writer(self.spec) else Neighbours(),
+        )
 
 
 class Start:
@@ -367,6 +407,7 @@ class Start:
         if is_module(starter.spec):
             await self._compile_module()
         async with spawn_turn(queue.loop):  # the block must not wait for anything
+            starter.check_code()
             launch = self._launch = make_state_folder(starter.prepared())
             starter.report_weaker(launch.weaker)
             if is_local:

@@ -1,12 +1,13 @@
 """Creates extensions from their specs, and connects them with the parts of the host that they use.
 
-The factory also compares an extension with the other extensions of the host. An extension is
-refused if an earlier extension already has a name or a resource that only one extension may have,
-or if one of the two may write files that the other executes. In a dialect (the protocol that an
-extension speaks) whose extensions need unique names, the handshake fails if another extension of
-the dialect reports the same name.
+The factory also tells each extension about the others of the host. An extension is refused if an
+earlier extension already has a name or a resource that only one extension may have, and its code
+must be out of reach of those that may write files (`launch.shared_folders`). In a dialect (the
+protocol that an extension speaks) whose extensions need unique names, the handshake fails if
+another extension of the dialect reports the same name.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -15,10 +16,11 @@ from exthost.dialects import find
 from exthost.errors import Refused
 from exthost.events import Bus
 from exthost.extension.extension import Extension
+from exthost.extension.startup import StartChecks
 from exthost.host.api.host_api import HostApi
 from exthost.host.reported_names import ReportedNames
 from exthost.launch.prerequisites import find_name_conflict
-from exthost.launch.shared_folders import find_conflict
+from exthost.launch.shared_folders import CodeCache, Neighbours, find_open_code, is_writer
 from exthost.process.child import Child
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
@@ -38,6 +40,7 @@ class ExtensionFactory:
     on_change       called when the offer (tools, hooks, capabilities) or the state of an extension
                     changes
     all_extensions  returns the extensions of the host, in their order
+    running_extensions  returns those that may have processes, also ones that were removed
     traffic         records the messages of the extensions
     engines         start the processes of extensions that run on other machines
     """
@@ -52,6 +55,7 @@ class ExtensionFactory:
         shared: bool,
         on_change: Callable[[], None],
         all_extensions: Callable[[], Iterable[Extension]],
+        running_extensions: Callable[[], Iterable[Extension]],
         traffic: Traffic,
         engines: Engines,
     ) -> None:
@@ -62,6 +66,11 @@ class ExtensionFactory:
         self._shared = shared
         self._on_change = on_change
         self._all_extensions = all_extensions
+        self._running_extensions = running_extensions
+        self._cache: CodeCache | None = None
+        # The extensions whose code a running process may write. The restart of that process closes
+        # their code, also if they are no longer in the host because they could not be loaded.
+        self._refused_specs: dict[str, Spec] = {}
         self._names = ReportedNames(all_extensions)
         self._traffic = traffic
         self._engines = engines
@@ -82,7 +91,11 @@ class ExtensionFactory:
             handlers=self._merge_handlers(spec),
             environ=self._environ,
             on_change=self._on_change,
-            find_refusal=lambda: self._find_conflict(spec),
+            checks=StartChecks(
+                find_refusal=lambda: self._find_name_conflict(spec),
+                find_open_code=lambda: self._find_open_code(spec),
+                neighbours=lambda: self._find_neighbours(spec),
+            ),
             session_handlers=self._api.handlers_for(spec, dialect),
             check_offer=partial(self._names.accept, spec) if dialect.traits.unique_name else None,
             shared=self._shared,
@@ -96,14 +109,48 @@ class ExtensionFactory:
             return self._handlers
         return {**self.handlers_for(spec), **self._handlers}
 
-    def _find_conflict(self, spec: Spec) -> Refused | None:
+    def _find_name_conflict(self, spec: Spec) -> Refused | None:
         """Return the error if an earlier extension has a name or a resource that only one extension
-        may have, or if one of the two may write files that the other executes; otherwise None."""
+        may have; otherwise None."""
+        return find_name_conflict(spec, self._find_neighbours(spec).not_refused)
+
+    def _find_neighbours(self, spec: Spec) -> Neighbours:
+        """Return the other extensions of the host, and those that its config lists and that are not
+        loaded yet."""
         earlier, not_refused = [], []
+        every = {other.id: other for other in spec.neighbours} | self._refused_specs
+        is_earlier = True
         for extension in self._all_extensions():
             if extension.spec is spec:
-                break
-            earlier.append(extension.spec)
-            if extension.state != "refused":
-                not_refused.append(extension.spec)
-        return find_name_conflict(spec, not_refused) or find_conflict(spec, earlier, not_refused)
+                is_earlier = False
+            if is_earlier:
+                earlier.append(extension.spec)
+                if extension.state != "refused":
+                    not_refused.append(extension.spec)
+            every[extension.id] = extension.spec
+        return Neighbours(earlier, not_refused, tuple(every.values()), self._code_cache())
+
+    def _code_cache(self) -> CodeCache:
+        """Return the code of the extensions, as it is while the loop runs nothing else: a host that
+        opens checks all its extensions in one step."""
+        if self._cache is None:
+            self._cache = CodeCache()
+            asyncio.get_running_loop().call_soon(self._drop_cache)
+        return self._cache
+
+    def _drop_cache(self) -> None:
+        self._cache = None
+
+    def _find_open_code(self, spec: Spec) -> Refused | None:
+        """Return the error if a running process may write code of this extension; otherwise
+        None."""
+        running = [
+            (extension.spec, closed)
+            for extension in self._running_extensions()
+            if is_writer(extension.spec)
+            for closed in extension.closed_paths
+        ]
+        refused = find_open_code(spec, running, self._environ) if running else None
+        if refused is not None:
+            self._refused_specs[spec.id] = spec
+        return refused

@@ -101,6 +101,7 @@ class Host:
             shared=shared,
             on_change=self.registry.mark_stale,
             all_extensions=self._by_id.values,
+            running_extensions=lambda: (*self._extensions, *self._extensions.leaving),
             traffic=self.traffic,
             engines=self._engines,
         )

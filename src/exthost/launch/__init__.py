@@ -19,7 +19,10 @@ This package starts no processes. In reading order:
     wasm_runner    runs a WebAssembly module, in a process of its own
     wasm           the command that runs a module, its permissions, its compilation
     machine_check  whether this machine can enforce the sandbox that an extension is configured for
-    shared_folders refuses an extension that may write files which another extension runs
+    command        the program, arguments and variables of an extension, before a sandbox is added
+    code_paths     what a start reads as code, for an extension and for the host
+    closed_paths   which code is mounted read-only in the folders that an extension may write
+    shared_folders closes the code of others to an extension that may write, or refuses one of them
     admission      decides which files a sandboxed extension sees, for all starts until the next one
                    that is requested
     extension_user the user that a root host runs a sandboxed extension as

@@ -15,19 +15,15 @@ from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
 from exthost.launch import wasm
-from exthost.launch.command_code import find_code
 from exthost.launch.extension_user import with_extension_user
-from exthost.launch.integrity import find_program_digest
 from exthost.launch.machine_check import can_enforce, enforced_policy
-from exthost.launch.program_files import program_files
-from exthost.launch.shared_folders import refuse_state_folder
+from exthost.launch.shared_folders import own_closed_paths, refuse_state_folder
 from exthost.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process import sandbox_probe
-from exthost.process.file_view import ViewRequest, compute_view, system_view, toml_key
-from exthost.process.visible_paths import is_below
+from exthost.process.file_view import ViewRequest, compute_view, system_view
 from exthost.process.working_folder import deleted_working_folder
 from exthost.sandbox.strict import View
-from exthost.spec import Pins, Spec
+from exthost.spec import Spec
 
 __all__ = ["Admission", "NOT_SANDBOXED", "check_unchanged", "decide", "visible_files"]
 
@@ -67,7 +63,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
     `state` is its state folder, which it may write; "" for none. `environ` are the host's
     environment variables. Raises Refused if its permissions cannot be enforced."""
     if wasm.is_module(spec):  # its engine is the sandbox
-        wasm.check_module_permissions(spec, environ)
+        refuse_state_folder(spec, wasm.check_module_permissions(spec), environ)
         return NOT_SANDBOXED
     policy = enforced_policy(spec)
     if policy is None:
@@ -85,13 +81,12 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
         host=environ,
         package=spec.package,
         is_operators=spec.manifest is None,
-        config=spec.config_file,
+        closed=own_closed_paths(spec, environ),
     )
     # A wrong path in the permissions is reported even if this machine has no sandbox.
     view = compute_view(request)
     if not can_enforce(spec):
         return NOT_SANDBOXED
-    _check_not_writable(spec, plan, view)
     refuse_state_folder(spec, view.writable, environ)
     support = sandbox_probe.find_sandbox_support()
     if support.uid == 0:
@@ -102,13 +97,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
         # result is not needed, since each start asks again (`contain`).
         can_enforce(spec, as_host=True)
     system = {mount.path for mount in system_view(network=True).visible_paths}
-    # Paths that are mounted only to protect the host's config are left out: the operator may
-    # replace the config at any time.
-    visible = (
-        mount.path
-        for mount in view.visible_paths
-        if mount.path not in system and not mount.only_protects_config
-    )
+    visible = (mount.path for mount in view.visible_paths if mount.path not in system)
     paths = dict.fromkeys((*_command_paths(spec, plan), *visible))
     return Admission(view=view, files=tuple(map(_record_file, paths)))
 
@@ -162,30 +151,6 @@ def _record_file(path: str) -> RecordedFile:
     finally:
         os.close(fd)
     return RecordedFile(path, real_path, status.st_dev, status.st_ino)
-
-
-def _check_not_writable(spec: Spec, plan: LaunchPlan, view: View) -> None:
-    """Raise Refused if the extension could replace its own program before the next start, and no
-    pin (a digest in the config) would detect that."""
-    pins = spec.sha256
-    if pins.program if isinstance(pins, Pins) else pins:
-        return
-    files = program_files(plan.argv, _working_folder(spec))
-    # With write access to a symlink or to its target the extension can change what is executed.
-    for path in (*files, *map(os.path.realpath, files)):
-        folder = next((writable for writable in view.writable if is_below(path, writable)), "")
-        if folder:
-            table = f"[overrides.{toml_key(spec.id)}] " if spec.package is not None else ""
-            code = find_code(plan.argv, _working_folder(spec), plan.env)
-            digest = find_program_digest(code)
-            pin = f'pin it: {table}sha256 = "{digest}"; or ' if digest else ""
-            raise Refused(
-                "X0391",
-                f"its program {path} lies in {folder}, which it may write",
-                extension=spec.id,
-                help=f"{pin}move it elsewhere",
-                evidence=Evidence(path=path, key="permissions.filesystem"),
-            )
 
 
 def _working_folder(spec: Spec) -> str:

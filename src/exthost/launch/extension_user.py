@@ -51,16 +51,7 @@ def with_extension_user(extension: str, view: View, support: SandboxSupport) -> 
             why, fix = "the container of this host has no user for it", "map 65536 or more users"
         return _as_root(extension, view, why, fix)
     system = {mount.path for mount in system_view(network=True).visible_paths}
-    # The host's config needs no protection where this user cannot reach it.
-    reachable = [
-        mount
-        for mount in view.visible_paths
-        if not mount.only_protects_config or not find_closed_folder(mount.path, uid)
-    ]
-    view = replace(view, visible_paths=tuple(reachable))
     for mount in view.visible_paths:
-        if mount.only_protects_config:
-            continue
         if mount.path not in system and (closed := find_closed_path(mount.path, uid)):
             if mount.access == "write":
                 raise _not_writable_error(extension, mount.path, closed, uid)

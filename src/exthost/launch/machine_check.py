@@ -28,8 +28,8 @@ __all__ = [
 
 def enforced_policy(spec: Spec) -> Permissions | None:
     """Return the permissions to enforce on an extension; None if the config has no permissions for
-    it, or turns the sandbox off."""
-    return None if spec.sandbox == "off" else spec.permissions
+    it, or turns the sandbox off. The engine of a WebAssembly module cannot be turned off."""
+    return None if spec.sandbox == "off" and spec.source != "wasm" else spec.permissions
 
 
 def is_machine_probed(spec: Spec) -> bool:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from exthost import semver
-from exthost._version import __version__
 from exthost.dialects.base import Dialect
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.options import find_option_problem
@@ -23,23 +22,27 @@ from exthost.empty_mapping import empty_mapping
 from exthost.errors import ConfigError, Evidence, Refused
 from exthost.launch import wasm
 from exthost.launch.admission import NOT_SANDBOXED, Admission, decide
+from exthost.launch.command import host_version, make_command
 from exthost.launch.containment import contain
-from exthost.launch.integrity import check_files, has_code_pin
+from exthost.launch.integrity import check_files
 from exthost.launch.limits import resolve_limits
 from exthost.launch.machine_check import describe_weaknesses, enforced_policy
 from exthost.launch.prerequisites import find_missing_requirements, resolve_config
-from exthost.launch.shared_folders import refuse_code_in_grants
+from exthost.launch.shared_folders import (
+    Neighbours,
+    close_view,
+    configured_neighbours,
+    find_conflict,
+    refuse_code_in_grants,
+)
 from exthost.launch.variables import (
-    build_environment,
     grant_line,
     variables_for_settings,
     withheld_variables,
 )
 from exthost.launch_plan import LaunchPlan
-from exthost.process.child import find_program
 from exthost.process.environment import Environment, Variables
 from exthost.process.private_folders import make_folder
-from exthost.process.state_dirs import state_folder
 from exthost.spec import HostEnvRef, Spec
 
 _log = logging.getLogger("exthost.launch")
@@ -68,11 +71,22 @@ class Launch:
     weaker: tuple[tuple[str, str], ...] = ()
 
 
-def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission:
+def admit(
+    spec: Spec,
+    dialect: Dialect,
+    environ: Mapping[str, str],
+    neighbours: Neighbours | None = None,
+) -> Admission:
     """Run the checks. Raise Refused unless all requirements are met and the permissions can be
     enforced. Return what the checks decided, which `prepare` uses for every start until the checks
-    run again. `environ` are the host's environment variables."""
+    run again.
+
+    environ     the host's environment variables
+    neighbours  the other extensions of the host; None for those of the config"""
+    neighbours = configured_neighbours(spec) if neighbours is None else neighbours
     refuse_code_in_grants(spec)
+    if (conflict := find_conflict(spec, neighbours, environ)) is not None:
+        raise conflict
     if spec.refusal is not None:
         code, message, help = spec.refusal
         raise Refused(code, message, extension=spec.id, help=help)
@@ -101,17 +115,18 @@ def admit(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Admission
         _check_required_variables(spec, dialect, environ)
     admission = NOT_SANDBOXED
     if spec.argv and (wasm.is_module(spec) or enforced_policy(spec) is not None):
-        command = _command(spec, dialect, environ)
+        command = make_command(spec, dialect, environ)
         admission = decide(spec, command.plan, command.state, environ)
+        close_view(spec, admission.view, neighbours, environ)
     if spec.sha256 is not None and spec.argv and spec.pool.engine is None:
-        check_files(spec, _command(spec, dialect, environ).plan)
+        check_files(spec, make_command(spec, dialect, environ).plan)
     return admission
 
 
 def _check_required_variables(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> None:
     """Raise Refused if a variable that the extension requires is set where the host was started,
     and is not passed on to the extension: it would start, and fail when it needs the variable."""
-    given = _command(spec, dialect, environ).environment.variables
+    given = make_command(spec, dialect, environ).environment.variables
     lacking = [name for name in dict.fromkeys(spec.requires.env) if not given.get(name)]
     if lacking:
         verb = "is" if len(lacking) == 1 else "are"
@@ -136,63 +151,23 @@ def check_host_version(spec: Spec) -> None:
         )
 
 
-def host_version(spec: Spec) -> str:
-    """Return the host version that the handshake sends to this extension."""
-    return str(spec.options.get("host_version", __version__))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Command:
-    """A program with its arguments and environment variables, before a sandbox is added."""
-
-    plan: LaunchPlan
-    environment: Environment
-    state_folder: str
-    state_variables: tuple[str, ...]
-
-    @property
-    def state(self) -> str:
-        """The state folder; "" if no variable of the program names it, since the program then does
-        not know the folder."""
-        return self.state_folder if self.state_variables else ""
-
-
-def _command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> _Command:
-    # `traits.env_vars` maps variables that the dialect defines to the names of these facts.
-    traits = dialect.traits
-    folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
-    facts = {"extension": spec.id, "host_version": host_version(spec), "state_folder": folder}
-    host_set = {name: facts[fact] for name, fact in traits.env_vars.items()}
-    if has_code_pin(spec):  # otherwise Python would write .pyc files into the pinned folder
-        host_set["PYTHONDONTWRITEBYTECODE"] = "1"
-    configured = _resolve_references(spec, environ)
-    environment = build_environment(spec, dialect, environ, {**host_set, **configured})
-    if wasm.is_module(spec):
-        argv = wasm.runner_command(spec, environ)
-    else:
-        path = environment.variables.get("PATH", os.defpath)
-        argv = (find_program(spec.argv[0], spec.cwd, path), *spec.argv[1:])
-    state_names = [name for name, fact in traits.env_vars.items() if fact == "state_folder"]
-    return _Command(
-        plan=LaunchPlan(argv=argv, cwd=spec.cwd, env=environment.variables),
-        environment=environment,
-        state_folder=folder,
-        state_variables=tuple(name for name in state_names if name not in spec.env),
-    )
-
-
 def prepare(
     spec: Spec,
     dialect: Dialect,
     environ: Mapping[str, str],
     handles: frozenset[str] = frozenset(),
     admission: Admission | None = None,
+    neighbours: Neighbours | None = None,
 ) -> Launch:
-    """Return what the next start executes, with which variables and in which sandbox. `handles` are
-    the methods that the host answers for the extension. `admission` is the result of `admit`; None
-    if the extension has not been admitted, as in a dry run, and the view is then decided here.
-    Raises ConfigError for an option with a wrong value or a misspelt name, Refused if a restriction
-    cannot be enforced."""
+    """Return what the next start executes, with which variables and in which sandbox. Raises
+    ConfigError for an option with a wrong value or a misspelt name, Refused if a restriction cannot
+    be enforced.
+
+    handles     the methods that the host answers for the extension
+    admission   the result of `admit`; None if the extension has not been admitted, as in a dry run,
+                and the view is then decided here
+    neighbours  the other extensions of the host; None for those of the config. Their code is closed
+                in the folders that this extension may write."""
     if wrong := find_option_problem(spec.options, dialect.options):
         raise ConfigError(
             "X0111",
@@ -201,7 +176,7 @@ def prepare(
             help=f"the options of {dialect.name} are: {', '.join(sorted(dialect.options))}",
             evidence=Evidence(path=spec.origin, key="options"),
         )
-    command = _command(spec, dialect, environ)
+    command = make_command(spec, dialect, environ)
     context = HandshakeContext(
         extension=spec.id,
         config=_settings(spec, environ),
@@ -217,6 +192,8 @@ def prepare(
     )
     if admission is None:
         admission = decide(spec, command.plan, command.state, environ)
+    neighbours = configured_neighbours(spec) if neighbours is None else neighbours
+    admission = replace(admission, view=close_view(spec, admission.view, neighbours, environ))
     plan, enforced = contain(
         spec, plan=command.plan, limits=resolve_limits(spec, dialect), admission=admission
     )
@@ -241,24 +218,6 @@ def _settings(spec: Spec, environ: Mapping[str, str]) -> Any:
         if names := withheld_variables(spec, environ):
             refused.help = f"if you trust it with its secrets: {grant_line(spec, names)}"
         raise
-
-
-def _resolve_references(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the configured variables, with references to the host's variables resolved. Raises
-    Refused if the host does not have such a variable."""
-    resolved = {}
-    for name, value in spec.env.items():
-        if isinstance(value, HostEnvRef):
-            if value not in environ:
-                raise Refused(
-                    "X0388",
-                    f"its variable {name} comes from the host's {value}, which is not set",
-                    extension=spec.id,
-                    help=f"set {value} where the host is started, or remove env.{name}",
-                )
-            value = environ[value]
-        resolved[name] = value
-    return resolved
 
 
 def make_state_folder(launch: Launch) -> Launch:

@@ -1,52 +1,191 @@
-"""Refuses an extension that may write files which another extension, or the host, depends on.
+"""Keeps the code of the host and of every extension out of reach of an extension that may write.
 
-A grant with `:rw` lets a sandboxed extension (the writer) write everything in a folder. If that
-folder contains the program or the manifest of another extension, the writer could replace them, and
-the writer's code would run with the rights of the other extension, which may have no sandbox. The
-same holds for a folder from which an interpreter imports code: a new `json.py` beside a Python
-script runs in place of Python's own module. Therefore two such extensions cannot run in one host,
-unless the files of the other extension are pinned (their digests are in the config). For the same
-reason no extension may write to the host's state folder.
+A grant with `:rw` lets a sandboxed extension (the writer) write everything in a folder. If code of
+another extension is in there, or of the host, the writer's code would run with their rights at the
+next start, which may be outside any sandbox. Therefore `close_view` closes that code in the
+sandbox of the writer: it is mounted read-only (`closed_paths`). `code_paths` computes what is code.
 
-The module reads the file system only to resolve symlinks.
+Where code cannot be closed, the later of the two extensions is refused, unless what is exposed is
+pinned (its digest is in the config). So is an extension whose code would have to be closed in a
+writer that runs already. A discovered package in a granted folder is always refused: the writer may
+have put it there. No extension may write to the host's state folder.
+
+The module reads the file system only to find code.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from exthost.errors import Evidence, Refused
+from exthost.dialects.find import find_dialect
+from exthost.errors import Evidence, ExthostError, Refused
+from exthost.launch.closed_paths import Closure, ExposedPath, OwnedCode, close_code, expose_code
+from exthost.launch.code_paths import CodePath, CodeReader, Scope
+from exthost.launch.command import make_command
+from exthost.launch.integrity import file_digest, get_pins, package_root
 from exthost.launch.machine_check import enforced_policy
 from exthost.launch.program_files import code_folders, program_files
+from exthost.process import sandbox_probe
+from exthost.process.file_view import toml_key
 from exthost.process.state_dirs import state_root
+from exthost.process.user_ids import find_closed_folder
 from exthost.process.visible_paths import is_below
-from exthost.spec import Pins, Spec, WriteGrant
+from exthost.sandbox.strict import View
+from exthost.spec import Spec, WriteGrant
 
-__all__ = ["find_conflict", "refuse_code_in_grants", "refuse_state_folder"]
+__all__ = [
+    "CodeCache",
+    "Neighbours",
+    "close_view",
+    "configured_neighbours",
+    "find_conflict",
+    "find_open_code",
+    "is_writer",
+    "own_closed_paths",
+    "refuse_code_in_grants",
+    "refuse_state_folder",
+]
 
 
-def find_conflict(spec: Spec, writers: Iterable[Spec], others: Iterable[Spec]) -> Refused | None:
-    """Return the error if one of `writers` may write files that this extension runs, or if this
-    extension may write files that one of `others` runs; None if there is no conflict. A writer
-    counts even if it is refused now: it may have written before."""
-    grants = [
-        WriteGrant(writer.id, folder)
-        for writer in writers
-        if writer.id != spec.id
-        for folder in _writable_folders(writer)
-    ]
-    if (refused := _find_code_in_grants(spec, grants)) is not None:
-        return refused
-    own_folders = [*_writable_folders(spec)]
-    for other in others:
-        if other.id != spec.id and (shared := _find_code(other, own_folders)):
-            return _conflict_error(
-                spec,
-                f"it may write {shared[1]}, and the code of {other.id!r} comes from there, from "
-                f"{shared[0]}",
-                f"grant less, or pin the package of {other.id!r} (sha256 = {{ package = … }})",
-                shared[0],
+class CodeCache:
+    """What the host and its extensions read as code, computed at the first use. It is right for the
+    moment in which it was made: drop it before anything else can run."""
+
+    def __init__(self) -> None:
+        self._reader = CodeReader()
+        self._by_spec: dict[int, tuple[Spec, list[OwnedCode]]] = {}
+        self._by_config: dict[str, list[OwnedCode]] = {}
+
+    def read_extension(self, spec: Spec, environ: Mapping[str, str]) -> list[OwnedCode]:
+        """Return what a start of an extension reads as code."""
+        if id(spec) not in self._by_spec:  # the spec is kept, so that no other one has its identity
+            self._by_spec[id(spec)] = spec, _read_code(self._reader, spec, environ)
+        return self._by_spec[id(spec)][1]
+
+    def read_host(self, config: str, environ: Mapping[str, str]) -> list[OwnedCode]:
+        """Return what a start of the host reads as code. `config` is its config file, or ""."""
+        if config not in self._by_config:
+            self._by_config[config] = _host_code(self._reader, config, environ)
+        return self._by_config[config]
+
+
+class Neighbours(NamedTuple):
+    """The other extensions of a host, as seen from one of them.
+
+    earlier      those that come before it; also refused ones, since they may have written before
+    not_refused  those that come before it and are not refused
+    every        all of them, in any order
+    cache        their code, if it was computed at this moment already
+    """
+
+    earlier: Sequence[Spec] = ()
+    not_refused: Sequence[Spec] = ()
+    every: Sequence[Spec] = ()
+    cache: CodeCache | None = None
+
+
+def configured_neighbours(spec: Spec) -> Neighbours:
+    """Return the other extensions of the config of this one, in the order of the config."""
+    ids = [neighbour.id for neighbour in spec.neighbours]
+    earlier = spec.neighbours[: ids.index(spec.id)] if spec.id in ids else ()
+    others = [neighbour for neighbour in spec.neighbours if neighbour.id != spec.id]
+    return Neighbours(earlier=earlier, not_refused=earlier, every=others)
+
+
+def is_writer(spec: Spec) -> bool:
+    """Return whether an extension may write a path of the host."""
+    policy = enforced_policy(spec)
+    return policy is not None and any(entry.endswith(":rw") for entry in policy.filesystem)
+
+
+def find_conflict(spec: Spec, neighbours: Neighbours, environ: Mapping[str, str]) -> Refused | None:
+    """Return the error if code of this extension cannot be closed in a folder that an earlier one
+    may write; None if there is no such code. `environ` are the host's environment variables."""
+    writers = [writer for writer in neighbours.earlier if is_writer(writer)]
+    if not any(writer.id != spec.id for writer in writers):
+        return None
+    code = (neighbours.cache or CodeCache()).read_extension(spec, environ)
+    for writer in writers:
+        if writer.id != spec.id:
+            for exposed in _exposed_code(_close_for(writer, code), (spec,)):
+                return _victim_error(spec, writer, exposed)
+    return None
+
+
+def find_open_code(
+    spec: Spec, running: Iterable[tuple[Spec, Sequence[str]]], environ: Mapping[str, str]
+) -> Refused | None:
+    """Return the error if a running process may write code of this extension; None if none may.
+    `running` are the other running processes: the extension, and the paths that are closed in the
+    sandbox of the process."""
+    writers = [item for item in running if item[0].id != spec.id and is_writer(item[0])]
+    if not writers:
+        return None
+    code = CodeCache().read_extension(spec, environ)
+    for writer, closed in writers:
+        closure = _close_for(writer, code)
+        for exposed in _exposed_code(closure, (spec,)):
+            return _victim_error(spec, writer, exposed)
+        if path := closure.missing_in(closed):
+            return Refused(
+                "X0361",
+                f"{path}, where its code comes from, can be written by {writer.id!r}, which was "
+                "started before",
+                extension=spec.id,
+                help=f"restart {writer.id}, which closes that path to it: exthost restart "
+                f"{writer.id}; then start {spec.id} again",
+                evidence=Evidence(path=path, key="permissions.filesystem"),
             )
     return None
+
+
+def close_view(
+    spec: Spec, view: View | None, neighbours: Neighbours, environ: Mapping[str, str]
+) -> View | None:
+    """Return the view, in which the code of the host and of every extension is closed. Raises
+    Refused if that is not possible for the host, for this extension itself, or for one that comes
+    before it."""
+    writable = view.writable if view is not None else _module_grants(spec)
+    if not writable:
+        return view
+    cache = neighbours.cache or CodeCache()
+    host = cache.read_host(spec.config_file, environ)
+    own = [item for item in cache.read_extension(spec, environ) if item.code.is_program]
+    others = list[OwnedCode]()
+    for other in neighbours.every:
+        if other.id != spec.id:
+            others += cache.read_extension(other, environ)
+    code = (*host, *own, *others)
+    if view is None:
+        closure = _close_for(spec, code)
+    else:
+        read_only = [path for path, access, _ in view.visible_paths if access == "read"]
+        closure = close_code(writable, code, read_only)
+    by_id = {other.id: other for other in (*neighbours.not_refused, spec)}
+    for exposed in _exposed_code(closure, by_id.values()):
+        if not exposed.owner:
+            raise _host_error(spec, exposed)
+        if exposed.owner == spec.id:
+            raise _own_error(spec, exposed)
+        raise _writer_error(spec, exposed)
+    if view is None:
+        return None
+    closed = closure.closed
+    if view.uid is not None:
+        # Bubblewrap runs as this user. What the user cannot reach, it cannot write either.
+        closed = tuple(item for item in closed if not find_closed_folder(item.path, view.uid))
+    return replace(view, closed=closed)
+
+
+def own_closed_paths(spec: Spec, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the paths in the folders that an extension may write which are closed to it because
+    its own program is there."""
+    if not is_writer(spec):
+        return ()
+    code = CodeCache().read_extension(spec, environ)
+    closure = _close_for(spec, [item for item in code if item.code.is_program])
+    return tuple(path for path, access, _ in closure.closed if access == "read")
 
 
 def refuse_code_in_grants(spec: Spec) -> None:
@@ -59,22 +198,16 @@ def refuse_code_in_grants(spec: Spec) -> None:
         for grant in spec.write_grants
         if grant.extension not in owners
     ]
-    if (refused := _find_code_in_grants(spec, grants)) is not None:
-        raise refused
-
-
-def _find_code_in_grants(spec: Spec, grants: Iterable[WriteGrant]) -> Refused | None:
     for writer, folder in grants:
-        if shared := _find_code(spec, [folder]):
-            return _conflict_error(
-                spec,
-                f"{shared[0]}, where its code comes from, is in {folder}, which {writer!r} "
-                "may write",
-                f"move it elsewhere, pin its package (sha256 = {{ package = … }}), or grant "
+        if path := _find_package_code(spec, folder):
+            raise Refused(
+                "X0396",
+                f"{path}, where its code comes from, is in {folder}, which {writer!r} may write",
+                extension=spec.id,
+                help=f"move it elsewhere, pin its package (sha256 = {{ package = … }}), or grant "
                 f"{writer!r} less",
-                shared[0],
+                evidence=Evidence(path=path, key="permissions.filesystem"),
             )
-    return None
 
 
 def refuse_state_folder(spec: Spec, writable: Iterable[str], environ: Mapping[str, str]) -> None:
@@ -92,56 +225,156 @@ def refuse_state_folder(spec: Spec, writable: Iterable[str], environ: Mapping[st
             )
 
 
-def _find_code(spec: Spec, folders: list[str]) -> tuple[str, str] | None:
-    """Return a file that the extension runs and that is in one of these folders, and that folder;
-    None if there is no such file."""
-    if not folders or _has_pinned_package(spec):
-        return None
-    # The pin of a program alone says nothing about the modules that it imports.
-    files = () if _has_pinned_program(spec) else _code_files(spec)
-    for path in (*files, *_code_folders(spec)):
-        for folder in folders:
-            if is_below(path, folder):
-                return path, folder
-    return None
+# -- code ----------------------------------------------------------------------------------------
 
 
-def _writable_folders(spec: Spec) -> Iterator[str]:
+def _read_code(reader: CodeReader, spec: Spec, environ: Mapping[str, str]) -> list[OwnedCode]:
+    """Return what a start of an extension reads as code."""
+    argv: Sequence[str] = spec.argv
+    variables = environ
+    try:
+        if argv:
+            plan = make_command(spec, find_dialect(spec.dialect), environ).plan
+            # A bare name stays one: it is looked up again at the next start.
+            argv = (spec.argv[0], *plan.argv[1:]) if "/" not in spec.argv[0] else plan.argv
+            variables = plan.env
+    except ExthostError:
+        pass  # it cannot be started now; its files are the same
+    paths = reader.read_extension(
+        argv,
+        spec.cwd or ".",
+        variables,
+        manifest=spec.manifest_file,
+        package=spec.package.root if spec.package is not None else "",
+    )
+    return [OwnedCode(spec.id, code) for code in paths]
+
+
+def _host_code(reader: CodeReader, config: str, environ: Mapping[str, str]) -> list[OwnedCode]:
+    support = sandbox_probe.find_sandbox_support()
+    programs = (support.bwrap, support.setpriv, support.prlimit)
+    variables = {**os.environ, **environ}
+    paths = reader.read_host(variables, programs, config)
+    return [OwnedCode("", code) for code in paths]
+
+
+def _close_for(writer: Spec, code: Iterable[OwnedCode]) -> Closure:
+    granted = _granted(writer, may_write=True)
+    if writer.source == "wasm":
+        return expose_code(granted, code)
+    return close_code(granted, code, _granted(writer, may_write=False))
+
+
+def _module_grants(spec: Spec) -> tuple[str, ...]:
+    """Return the folders that a WebAssembly module may write; () for any other extension."""
+    return tuple(_granted(spec, may_write=True)) if spec.source == "wasm" else ()
+
+
+def _granted(spec: Spec, *, may_write: bool) -> list[str]:
     policy = enforced_policy(spec)
+    folders = []
     for entry in policy.filesystem if policy is not None else ():
-        if entry.endswith(":rw"):
-            yield os.path.realpath(_absolute(os.path.expanduser(entry[:-3]), spec))  # noqa: PTH111
+        if entry.endswith(":rw") is may_write:
+            path = os.path.expanduser(entry.removesuffix(":rw").removesuffix(":ro"))  # noqa: PTH111
+            folders.append(os.path.realpath(os.path.join(spec.cwd or "", path)))  # noqa: PTH118
+    return folders
 
 
-def _code_files(spec: Spec) -> Iterator[str]:
-    """Yield the files that decide what an extension does: its manifest, program and script."""
-    paths = [spec.manifest_file] if spec.manifest_file else []
-    if spec.argv:
-        paths += program_files(spec.argv, spec.cwd)
+def _exposed_code(closure: Closure, specs: Iterable[Spec]) -> Iterator[ExposedPath]:
+    """Yield what is exposed of the host and of these extensions, unless it is pinned."""
+    by_id = {spec.id: spec for spec in specs}
+    for exposed in closure.exposed:
+        owner = by_id.get(exposed.owner)
+        if not exposed.owner or (owner is not None and not _is_pinned(owner, exposed.code)):
+            yield exposed
+
+
+def _is_pinned(spec: Spec, code: CodePath) -> bool:
+    """Return whether a pin would detect a change of this code before the next start."""
+    if spec.sha256 is None:
+        return False
+    pins, root = get_pins(spec), package_root(spec)
+    if pins.package and root and is_below(code.path, root):
+        return True
+    return bool(pins.program) and code.is_program and code.reason in ("program", "script")
+
+
+def _find_package_code(spec: Spec, folder: str) -> str:
+    """Return a file or folder of a discovered extension's code that is in this folder; "" if there
+    is none, or if a pin would detect a change of it."""
+    pins = get_pins(spec)
+    if pins.package:
+        return ""
+    paths: list[str] = []
+    # The pin of a program alone says nothing about the modules that it imports.
+    if not pins.program:
+        paths += [spec.manifest_file] if spec.manifest_file else []
+        # A bare name is looked up on PATH, whose folders are closed.
+        paths += [path for path in program_files(spec.argv, spec.cwd) if "/" in path]
+    paths += code_folders(spec.argv, spec.cwd) if spec.argv else ()
     for path in paths:
-        if "/" in path:  # a bare name is looked up on PATH, and not checked here
-            yield os.path.realpath(_absolute(path, spec))
+        real = os.path.realpath(os.path.join(spec.cwd or "", path))  # noqa: PTH118
+        if is_below(real, folder):
+            return real
+    return ""
 
 
-def _code_folders(spec: Spec) -> Iterator[str]:
-    """Yield the folders from which the interpreter of an extension imports code."""
-    for path in code_folders(spec.argv, spec.cwd) if spec.argv else ():
-        yield os.path.realpath(_absolute(path, spec))
+# -- errors --------------------------------------------------------------------------------------
 
 
-def _absolute(path: str, spec: Spec) -> str:
-    return os.path.join(spec.cwd or "", path)  # noqa: PTH118
+def _victim_error(spec: Spec, writer: Spec, exposed: ExposedPath) -> Refused:
+    return Refused(
+        "X0396",
+        f"{_describe(exposed.code)}, and {writer.id!r} may write {exposed.granted}",
+        extension=spec.id,
+        help=_suggest(exposed, f"grant {writer.id!r} a folder in which no code is"),
+        evidence=Evidence(path=exposed.code.path, key="permissions.filesystem"),
+    )
 
 
-def _has_pinned_program(spec: Spec) -> bool:
-    pins = spec.sha256
-    return bool(pins.program if isinstance(pins, Pins) else pins)
+def _writer_error(spec: Spec, exposed: ExposedPath) -> Refused:
+    return Refused(
+        "X0396",
+        f"it may write {exposed.granted}, and of {exposed.owner!r}, {_describe(exposed.code)}",
+        extension=spec.id,
+        help=_suggest(exposed, "grant a folder in which no code is"),
+        evidence=Evidence(path=exposed.code.path, key="permissions.filesystem"),
+    )
 
 
-def _has_pinned_package(spec: Spec) -> bool:
-    return isinstance(spec.sha256, Pins) and bool(spec.sha256.package)
+def _host_error(spec: Spec, exposed: ExposedPath) -> Refused:
+    return Refused(
+        "X0360",
+        f"it may write {exposed.granted}, and of the host, {_describe(exposed.code)}",
+        extension=spec.id,
+        help=_suggest(exposed, "grant a folder in which no code of the host is"),
+        evidence=Evidence(path=exposed.code.path, key="permissions.filesystem"),
+    )
 
 
-def _conflict_error(spec: Spec, message: str, help: str, path: str) -> Refused:
-    evidence = Evidence(path=path, key="permissions.filesystem")
-    return Refused("X0396", message, extension=spec.id, help=help, evidence=evidence)
+def _own_error(spec: Spec, exposed: ExposedPath) -> Refused:
+    files = program_files(spec.argv, spec.cwd)
+    table = f"[overrides.{toml_key(spec.id)}] " if spec.package is not None else ""
+    digest = file_digest(os.path.join(spec.cwd or "", files[-1]))  # noqa: PTH118
+    pin = f'pin it: {table}sha256 = "{digest}"' if digest else "pin it with sha256"
+    return Refused(
+        "X0391",
+        f"{_describe(exposed.code)}, in {exposed.granted}, which it may write",
+        extension=spec.id,
+        help=_suggest(exposed, f"{pin}, or grant less"),
+        evidence=Evidence(path=exposed.code.path, key="permissions.filesystem"),
+    )
+
+
+def _describe(code: CodePath) -> str:
+    if code.scope is Scope.LINK:
+        return f"the link {code.path} leads to its {code.reason}"
+    if code.scope is Scope.MISSING:
+        return f"{code.path} would be its {code.reason} if it existed"
+    if code.scope is Scope.UPWARD:
+        return f"{code.path} and the folders above have the {code.reason}"
+    return f"{code.path} is its {code.reason}"
+
+
+def _suggest(exposed: ExposedPath, otherwise: str) -> str:
+    return f"{exposed.code.fix}; or {otherwise}" if exposed.code.fix else otherwise

@@ -26,7 +26,6 @@ from exthost.launch import wasm_runner
 from exthost.process.file_view import ViewRequest, resolve_grants
 from exthost.process.private_folders import make_folder
 from exthost.process.state_dirs import state_root
-from exthost.process.visible_paths import is_below
 from exthost.spec import Permissions, Pins, Spec
 
 __all__ = [
@@ -57,8 +56,9 @@ def is_module(spec: Spec) -> bool:
     return spec.source == "wasm"
 
 
-def check_module_permissions(spec: Spec, environ: Mapping[str, str]) -> None:
-    """Raise Refused if the engine is missing, or if a permission cannot be given to a module."""
+def check_module_permissions(spec: Spec) -> tuple[str, ...]:
+    """Raise Refused if the engine is missing, or if a permission cannot be given to a module.
+    Return the folders that the module may write."""
     if find_spec("wasmtime") is None:
         raise Refused(
             "X0336",
@@ -72,24 +72,15 @@ def check_module_permissions(spec: Spec, environ: Mapping[str, str]) -> None:
         )
     if spec.permissions is not None and spec.permissions.network:
         raise _permission_error(spec, "a WebAssembly module has no network", "permissions.network")
-    protected = {"the host's state folder": os.path.realpath(state_root(environ))}
-    if spec.config_file:
-        protected["the host's config"] = os.path.realpath(spec.config_file)
-    for folder, may_write in _granted_folders(spec):
+    grants = [*_granted_folders(spec)]
+    for folder, _ in grants:
         if not os.path.isdir(folder):  # noqa: PTH112
             raise _permission_error(
                 spec,
                 f"a WebAssembly module can be granted folders only, and {folder} is a file",
                 "permissions.filesystem",
             )
-        for what, path in protected.items() if may_write else ():
-            # Other sandboxes mount such a path read-only. The engine cannot do that.
-            if is_below(path, folder) or is_below(folder, path):
-                raise _permission_error(
-                    spec,
-                    f"it may write {folder}, and {what} is {path}",
-                    "permissions.filesystem",
-                )
+    return tuple(folder for folder, may_write in grants if may_write)
 
 
 def runner_command(spec: Spec, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ CLOSED = -1
 
 class Child:
     """A process with its pipes. `stdin`, `stdout` and `stderr` are the host's ends of the pipes, as
-    file descriptors."""
+    file descriptors. `closed_paths` are the paths in its writable folders that it cannot write."""
 
     __slots__ = (
         "__weakref__",
@@ -52,6 +52,7 @@ class Child:
         "_stop_watchdog",
         "_watch",
         "argv",
+        "closed_paths",
         "cwd",
         "pid",
         "spawn_seconds",
@@ -72,6 +73,7 @@ class Child:
         self._private_mounts = plan.wrapper.private_mounts if plan.wrapper is not None else ()
         self.argv = plan.argv  # not the whole plan: its variables may be secrets, and are many
         self.cwd = plan.cwd or ""
+        self.closed_paths = plan.wrapper.closed if plan.wrapper is not None else ()
         self.status: ExitStatus | None = None
         spawn_began = time.perf_counter()
         child_ends: list[int] = []

@@ -14,9 +14,11 @@ __all__ = ["ChildProcess"]
 
 class ChildProcess(Protocol):
     """A process, with the host's ends of the pipes to its stdin, stdout and stderr. `spawn_seconds`
-    is how long the spawn took."""
+    is how long the spawn took, `closed_paths` are the paths in its writable folders that it cannot
+    write."""
 
     argv: tuple[str, ...]
+    closed_paths: tuple[str, ...]
     cwd: str
     pid: int
     spawn_seconds: float

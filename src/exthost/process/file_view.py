@@ -113,7 +113,7 @@ class ViewRequest:
     package  the package of the extension, which is not trusted; None if the operator wrote all
              settings of the extension, or named its manifest
     is_operators  whether the operator wrote the command and its arguments, and no manifest did
-    config   the config file of the host, which the extension must not write to; "" for none
+    closed   the paths in granted folders that the extension cannot write: the way to its program
     """
 
     extension: str
@@ -128,7 +128,7 @@ class ViewRequest:
     host: Mapping[str, str] = field(default_factory=dict, repr=False)
     package: Package | None = None
     is_operators: bool = True
-    config: str = ""
+    closed: tuple[str, ...] = ()
 
     def is_from_package(self, argument: str) -> bool:
         """Return whether this argument (or the command itself) comes from the package."""
@@ -158,7 +158,7 @@ class ViewRequest:
 def compute_view(request: ViewRequest) -> View:
     """Return the paths that the extension sees. Raises Refused for a grant that cannot be given,
     and for a path that only its package names."""
-    visible = PathCollection(system_view(request.network))
+    visible = PathCollection(system_view(request.network), request.closed)
     for path, may_write in resolve_grants(request):
         visible.grant(path, may_write)
     boundary = _Boundary(request, visible)
@@ -177,8 +177,6 @@ def compute_view(request: ViewRequest) -> View:
         _show_argument(visible, boundary, request, argument)
     _check_variables(boundary, request)
     _check_cwd(boundary, request)
-    if request.config and os.path.exists(request.config):  # noqa: PTH110
-        visible.protect(os.path.realpath(request.config))
     return replace(
         visible.view(),
         cwd=os.path.realpath(request.cwd),

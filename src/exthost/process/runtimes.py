@@ -206,6 +206,10 @@ class Runtimes:
         if str(folder) in self._visited or not settings.is_file():
             return
         self._visited.add(str(folder))
+        # Only a Python reads these settings. Beside any other program, an extension that may write
+        # there could have put them.
+        if not Path(program).name.startswith(("python", "pypy")):
+            return
         if is_trusted:
             self._show_parts(outer, "virtual environment")
         self._show_pth_paths(outer, is_trusted)

@@ -7,7 +7,7 @@ nothing of packages or programs. It reads the file system to resolve symlinks.
 import os
 from pathlib import Path
 
-from exthost.sandbox.strict import CONFIG_FILE, CONFIG_FOLDER, View, VisiblePath
+from exthost.sandbox.strict import View, VisiblePath
 
 __all__ = ["SYSTEM_FOLDERS", "PathCollection", "is_below", "is_too_wide"]
 
@@ -36,7 +36,9 @@ class PathCollection:
     """Collects visible paths, each with a source: a label that says why the path is visible. If a
     path is added twice, the first source is kept; only a grant replaces it."""
 
-    def __init__(self, base: View = _NOTHING) -> None:
+    def __init__(self, base: View = _NOTHING, closed: tuple[str, ...] = ()) -> None:
+        """`closed` are paths in granted folders that the extension cannot write."""
+        self._closed = closed
         # The source of each path, and the target of each symlink.
         self._read_only = {visible.path: visible.source for visible in base.visible_paths}
         self._writable: dict[str, str] = {}
@@ -70,22 +72,6 @@ class PathCollection:
         if not self.has(real_path) and not is_granted:
             self._private.append(real_path)
 
-    def protect(self, real_path: str) -> None:
-        """Protect the host's config file if it lies in a writable folder: the extension can then
-        neither write nor replace it. The file becomes read-only, and the folders above it become
-        mount points, which cannot be renamed."""
-        granted = [
-            path for path in self._writable if is_below(real_path, path) and real_path != path
-        ]
-        if not granted:
-            return
-        outermost = min(granted, key=len)
-        self._read_only[real_path] = CONFIG_FILE
-        for parent in Path(real_path).parents:
-            if str(parent) == outermost:
-                break
-            self._writable.setdefault(str(parent), CONFIG_FOLDER)
-
     def has(self, real_path: str) -> bool:
         """Return whether a real path is visible, by itself or in a folder."""
         return any(is_below(real_path, visible) for visible in (*self._read_only, *self._writable))
@@ -96,7 +82,8 @@ class PathCollection:
 
     def walk(self, path: str) -> tuple[str, list[str]]:
         """Resolve an absolute path, and add each symlink in it to the view. Return the real path,
-        "" if it does not exist, and the symlinks."""
+        "" if it does not exist, and the symlinks. A symlink that the extension may have made itself
+        leads nowhere: otherwise it would decide what its next start sees."""
         remaining = [name for name in path.split("/") if name]
         folder, links = "", list[str]()
         while remaining:
@@ -114,7 +101,7 @@ class PathCollection:
             except OSError:  # not a symlink
                 folder = current
                 continue
-            if len(links) == _MAX_LINKS:
+            if len(links) == _MAX_LINKS or self._may_be_written(current):
                 return "", links
             links.append(current)
             self._links[current] = target
@@ -122,6 +109,13 @@ class PathCollection:
                 folder = ""
             remaining = [name for name in target.split("/") if name] + remaining
         return folder or "/", links
+
+    def _may_be_written(self, path: str) -> bool:
+        """Return whether the extension may write this path: it is in a granted folder, and not
+        closed there."""
+        return any(is_below(path, folder) for folder in self._writable) and not any(
+            is_below(path, closed) for closed in self._closed
+        )
 
     def view(self) -> View:
         """Return the collected view. Paths inside a visible folder are left out."""

@@ -26,9 +26,8 @@ from exthost.sandbox.initcode import INIT
 from exthost.sandbox.probe_result import SandboxSupport
 
 __all__ = [
-    "CONFIG_FILE",
-    "CONFIG_FOLDER",
     "NOBODY",
+    "ClosedPath",
     "VisiblePath",
     "View",
     "can_see",
@@ -54,11 +53,6 @@ _PRIVATE_FOLDER_BYTES = 512 * 2**20
 # the host and the path in the sandbox.
 _MOUNT_OPTIONS = frozenset({"--ro-bind", "--bind", "--bind-try"})
 
-# The `source` labels of mounts that only protect the host's config, if it lies in a folder that the
-# extension may write. The file is mounted read-only, so no process in the sandbox can write it. The
-# folders above it are mounted as well, since nobody can rename a mount point.
-CONFIG_FILE, CONFIG_FOLDER = "config", "folder of the config"
-
 # Files of /proc that root may write even without capabilities.
 _PROC_READ_ONLY = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 
@@ -76,11 +70,20 @@ class VisiblePath(NamedTuple):
     access: Literal["read", "write"]
     source: str
 
-    @property
-    def only_protects_config(self) -> bool:
-        """Whether the path is mounted only to keep the extension from replacing the host's
-        config."""
-        return self.source in (CONFIG_FILE, CONFIG_FOLDER)
+
+class ClosedPath(NamedTuple):
+    """A path in a granted folder that is mounted over itself, so that the extension can neither
+    write nor replace it.
+
+    path    an absolute path without symbolic links
+    access  "read" for what is closed; "write" for a folder above it, which stays writable: nobody
+            can rename a mount point
+    reason  why it is closed, such as "code of tool: virtual environment"; users see it in listings
+    """
+
+    path: str
+    access: Literal["read", "write"]
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +99,7 @@ class View:
     uid            the user that a root host runs the extension as; None for the host's own user
     private_folders  further folders that are private file systems in memory, as /tmp is: caches of
                    programs that download packages; a visible path may lie in one
+    closed         what is mounted over itself in the folders that were granted with `:rw`
     """
 
     visible_paths: tuple[VisiblePath, ...] = ()
@@ -104,15 +108,12 @@ class View:
     cwd: str = "/"
     state: str = ""
     uid: int | None = None
+    closed: tuple[ClosedPath, ...] = ()
 
     @property
     def writable(self) -> tuple[str, ...]:
         """The paths that were granted with `:rw`."""
-        return tuple(
-            visible.path
-            for visible in self.visible_paths
-            if visible.access == "write" and not visible.only_protects_config
-        )
+        return tuple(path for path, access, _ in self.visible_paths if access == "write")
 
 
 def plan_wrapper(
@@ -133,6 +134,7 @@ def plan_wrapper(
         limits=limits,
         filter=seccomp.program(support.machine, network=network),
         private_mounts=tuple(sizes),
+        closed=tuple(item.path for item in view.closed if item.access == "read"),
     )
 
 
@@ -143,7 +145,8 @@ def private_sizes(view: View, max_memory: int | None) -> dict[str, int]:
 
 
 def describe(support: SandboxSupport, view: View, *, network: bool) -> dict[str, Any]:
-    """Return what is enforced, as data for users. `paths` lists every visible path."""
+    """Return what is enforced, as data for users. `paths` lists every visible path, and `closed`
+    those in granted folders that cannot be written."""
     enforced: dict[str, Any] = {
         "network": "host's, filtered by seccomp" if network else "netns+seccomp",
         "filesystem": "mountns",
@@ -155,7 +158,11 @@ def describe(support: SandboxSupport, view: View, *, network: bool) -> dict[str,
     if support.uid == 0:
         enforced["uid"] = "0 without capabilities" if view.uid is None else str(view.uid)
     state = [VisiblePath(view.state, "write", "state")] if view.state else []
-    return enforced | {"paths": [visible._asdict() for visible in (*view.visible_paths, *state)]}
+    closed = [
+        {"path": path, "reason": reason} for path, access, reason in view.closed if access == "read"
+    ]
+    paths = [visible._asdict() for visible in (*view.visible_paths, *state)]
+    return enforced | {"paths": paths, "closed": closed}
 
 
 def can_see(wrapper: Wrapper, path: str) -> bool:
@@ -212,10 +219,10 @@ def _options(
     if support.uid == 0 and view.uid is None:  # the extension runs as root
         for path in _PROC_READ_ONLY:
             yield from ("--ro-bind-try", path, path)
-    # The number of slashes is the depth: outer folders come first.
-    for path, access, _ in sorted(
-        view.visible_paths, key=lambda item: (item.path.count("/"), item.path)
-    ):
+    # The number of slashes is the depth: outer folders come first. What is closed replaces what is
+    # visible at the same path.
+    mounts = {path: access for path, access, _ in (*view.visible_paths, *view.closed)}
+    for path, access in sorted(mounts.items(), key=lambda item: (item[0].count("/"), item[0])):
         yield from ("--bind" if access == "write" else "--ro-bind", path, path)
     if view.state:
         # bubblewrap ignores a state folder that does not exist: the host may be unable to create

@@ -1,0 +1,147 @@
+"""Decides what is closed in the folders that a sandboxed extension may write: mounted read-only
+there, because it is code of the host or of an extension.
+
+A mount point cannot be written, renamed or removed. Its parent folders can be renamed, so that
+another folder takes the place of the code; therefore every folder between the granted folder and
+the code becomes a mount point, too, which stays writable.
+
+Some code cannot be closed: the granted folder itself, a symlink (nothing can be mounted on it), and
+what does not exist yet. Such code is exposed, and one of the two extensions must be refused. The
+module does no I/O.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from exthost.launch.code_paths import CodePath, Scope
+from exthost.process.visible_paths import is_below
+from exthost.sandbox.strict import ClosedPath
+
+__all__ = ["Closure", "ExposedPath", "OwnedCode", "close_code", "expose_code"]
+
+_FOLDER = "folder of what is closed"
+
+
+class OwnedCode(NamedTuple):
+    """A path of code, and the extension that runs it: its id, "" for the host."""
+
+    owner: str
+    code: CodePath
+
+
+class ExposedPath(NamedTuple):
+    """Code that cannot be closed in a granted folder."""
+
+    granted: str
+    owner: str
+    code: CodePath
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closure:
+    """What is closed in the folders that an extension may write, and what cannot be."""
+
+    closed: tuple[ClosedPath, ...] = ()
+    exposed: tuple[ExposedPath, ...] = ()
+
+    def missing_in(self, closed_paths: Iterable[str]) -> str:
+        """Return a path that has to be closed and is not below one of these; "" if all are."""
+        known = tuple(closed_paths)
+        for needed in self.closed:
+            is_closed = any(is_below(needed.path, path) for path in known)
+            if needed.access == "read" and not is_closed:
+                return needed.path
+        return ""
+
+
+def close_code(
+    granted: Iterable[str], code: Iterable[OwnedCode], read_only: Iterable[str] = ()
+) -> Closure:
+    """Return what is closed for an extension that may write these folders (real paths).
+    `read_only` are the paths that it may only read: in a granted folder they are mounted read-only
+    in any case, and what is in them needs no mount of its own."""
+    folders, owned, shown = tuple(dict.fromkeys(granted)), tuple(code), tuple(read_only)
+    if not folders:
+        return Closure()
+    closed: dict[str, ClosedPath] = {}
+    exposed: list[ExposedPath] = []
+    for folder in folders:
+        shown_inside = [path for path in shown if path != folder and is_below(path, folder)]
+        inside, unsafe = _judge(folder, owned, shown_inside)
+        exposed += (ExposedPath(folder, item.owner, item.code) for item in unsafe)
+        for path, item in inside.items():
+            closed[path] = ClosedPath(path, "read", _describe(item))
+            for parent in _folders_between(path, folder):
+                closed.setdefault(parent, ClosedPath(parent, "write", _FOLDER))
+    return Closure(closed=tuple(sorted(closed.values())), exposed=tuple(exposed))
+
+
+def expose_code(granted: Iterable[str], code: Iterable[OwnedCode]) -> Closure:
+    """Return the same for a WebAssembly module, whose engine cannot make a part of a folder
+    read-only: nothing is closed, and all code in a granted folder is exposed."""
+    owned = tuple(code)
+    exposed = [
+        ExposedPath(folder, owner, path)
+        for folder in dict.fromkeys(granted)
+        for owner, path in owned
+        if is_below(path.path, folder) or (path.scope is Scope.ALL and is_below(folder, path.path))
+    ]
+    return Closure(exposed=tuple(exposed))
+
+
+def _judge(
+    folder: str, code: Iterable[OwnedCode], read_only: Iterable[str]
+) -> tuple[dict[str, OwnedCode], list[OwnedCode]]:
+    """Return the outermost paths that are closed in a granted folder, and what cannot be closed.
+    `read_only` are the paths in that folder which are read-only in any case."""
+    inside: dict[str, OwnedCode] = {}
+    later: list[OwnedCode] = []
+    exposed: list[OwnedCode] = []
+    for item in code:
+        path, scope = item.code.path, item.code.scope
+        if outer := next((shown for shown in read_only if is_below(path, shown)), ""):
+            inside.setdefault(outer, item)
+        elif scope in (Scope.LINK, Scope.MISSING):
+            if is_below(path, folder):
+                later.append(item)
+        elif scope is Scope.UPWARD:
+            if is_below(path, folder):
+                exposed.append(item)
+        elif path == folder:
+            if scope is not Scope.FENCE:
+                exposed.append(item)
+        elif is_below(path, folder):
+            inside.setdefault(path, item)
+        elif scope is Scope.ALL and is_below(folder, path) and not _is_cache(folder, path):
+            exposed.append(item)
+    outermost = {
+        path: item
+        for path, item in inside.items()
+        if not any(other != path and is_below(path, other) for other in inside)
+    }
+    exposed += (
+        item for item in later if not any(is_below(item.code.path, path) for path in outermost)
+    )
+    return outermost, exposed
+
+
+def _is_cache(folder: str, tree: str) -> bool:
+    """Return whether a granted folder is the cache in a tree of code, as node_modules/.cache:
+    bundlers write there, and no interpreter imports from there."""
+    return is_below(folder, f"{tree}/.cache")
+
+
+def _folders_between(path: str, folder: str) -> Iterable[str]:
+    """Return the folders above a path that are inside of the granted folder."""
+    for parent in PurePosixPath(path).parents:
+        if str(parent) == folder:
+            return
+        yield str(parent)
+
+
+def _describe(item: OwnedCode) -> str:
+    if not item.owner:
+        return f"of the host: {item.code.reason}"
+    return f"code of {item.owner}: {item.code.reason}"

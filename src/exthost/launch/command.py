@@ -1,0 +1,85 @@
+"""The command of an extension, before a sandbox is added: program, arguments and environment
+variables."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from exthost._version import __version__
+from exthost.dialects.base import Dialect
+from exthost.errors import Refused
+from exthost.launch import wasm
+from exthost.launch.integrity import has_code_pin
+from exthost.launch.variables import build_environment
+from exthost.launch_plan import LaunchPlan
+from exthost.process.child import find_program
+from exthost.process.environment import Environment
+from exthost.process.state_dirs import state_folder
+from exthost.spec import HostEnvRef, Spec
+
+__all__ = ["Command", "host_version", "make_command"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A program with its arguments and environment variables, before a sandbox is added."""
+
+    plan: LaunchPlan
+    environment: Environment
+    state_folder: str
+    state_variables: tuple[str, ...]
+
+    @property
+    def state(self) -> str:
+        """The state folder; "" if no variable of the program names it, since the program then does
+        not know the folder."""
+        return self.state_folder if self.state_variables else ""
+
+
+def make_command(spec: Spec, dialect: Dialect, environ: Mapping[str, str]) -> Command:
+    """Return the command of an extension. `environ` are the host's environment variables. Raises
+    Refused if the config refers to a variable that the host does not have."""
+    # `traits.env_vars` maps variables that the dialect defines to the names of these facts.
+    traits = dialect.traits
+    folder = os.path.abspath(state_folder(environ, spec.id))  # noqa: PTH100
+    facts = {"extension": spec.id, "host_version": host_version(spec), "state_folder": folder}
+    host_set = {name: facts[fact] for name, fact in traits.env_vars.items()}
+    if has_code_pin(spec):  # otherwise Python would write .pyc files into the pinned folder
+        host_set["PYTHONDONTWRITEBYTECODE"] = "1"
+    configured = _resolve_references(spec, environ)
+    environment = build_environment(spec, dialect, environ, {**host_set, **configured})
+    if wasm.is_module(spec):
+        argv = wasm.runner_command(spec, environ)
+    else:
+        path = environment.variables.get("PATH", os.defpath)
+        argv = (find_program(spec.argv[0], spec.cwd, path), *spec.argv[1:])
+    state_names = [name for name, fact in traits.env_vars.items() if fact == "state_folder"]
+    return Command(
+        plan=LaunchPlan(argv=argv, cwd=spec.cwd, env=environment.variables),
+        environment=environment,
+        state_folder=folder,
+        state_variables=tuple(name for name in state_names if name not in spec.env),
+    )
+
+
+def host_version(spec: Spec) -> str:
+    """Return the host version that the handshake sends to this extension."""
+    return str(spec.options.get("host_version", __version__))
+
+
+def _resolve_references(spec: Spec, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the configured variables, with references to the host's variables resolved. Raises
+    Refused if the host does not have such a variable."""
+    resolved = {}
+    for name, value in spec.env.items():
+        if isinstance(value, HostEnvRef):
+            if value not in environ:
+                raise Refused(
+                    "X0388",
+                    f"its variable {name} comes from the host's {value}, which is not set",
+                    extension=spec.id,
+                    help=f"set {value} where the host is started, or remove env.{name}",
+                )
+            value = environ[value]
+        resolved[name] = value
+    return resolved

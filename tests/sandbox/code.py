@@ -1,0 +1,832 @@
+"""Sandbox trials: code in a folder that another extension may write.
+
+In each trial a writer has a whole project granted with `:rw`, and a neighbour without any sandbox
+runs code from it. The writer tries to change that code; then the neighbour is started again. Code
+of the writer that runs there leaves a mark in a folder that was not granted.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import exthost
+from exthost.errors import ExthostError, Refused
+from exthost.extension.extension import Extension
+from tests.extensions.driving import failing, until
+from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, system_explorer
+from tests.sandbox.programs import needs
+from tests.sandbox.trials import trial
+
+PYTHON = "/usr/bin/python3"
+
+# It moves folders away, and then puts a file where the code was.
+ATTACK = """
+    import os
+    result = []
+    def attempt(work, *words):
+        try:
+            work(*words)
+            return True
+        except OSError:
+            return False
+    for path in facts["moved"]:
+        if attempt(os.rename, path, path + ".away"):
+            result.append("moved " + path)
+    for path, text in facts["planted"].items():
+        attempt(os.makedirs, os.path.dirname(path))
+        attempt(os.unlink, path)
+        try:
+            with open(path, "w") as file:
+                file.write(text)
+            os.chmod(path, 0o755)
+            result.append("wrote " + path)
+        except OSError:
+            pass
+"""
+
+
+class Project:
+    """A project that everybody can write, as far as modes go, and what lies outside of it.
+
+    root   the project, which the writer may write
+    mark   a file outside, which exists if code of the writer has run there
+    """
+
+    def __init__(self, root: Path, outside: Path) -> None:
+        self.root = root
+        self.outside = outside
+        self.mark = outside / "mark"
+        self.writer = system_explorer(outside / "writer" / "run")
+
+    def file(self, name: str, text: str = "", *, executable: bool = False) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o777 if executable else 0o666)
+        self.open_up()
+        return path
+
+    def folder(self, name: str) -> Path:
+        path = self.root / name
+        path.mkdir(parents=True, exist_ok=True)
+        self.open_up()
+        return path
+
+    def environment(self, name: str = ".venv") -> Path:
+        """Make a virtual environment as `python3 -m venv` does, without its programs."""
+        path = self.root / name
+        version = subprocess.run(
+            [PYTHON, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        ).stdout.strip()
+        (path / "bin").mkdir(parents=True)
+        for python in ("python", "python3"):
+            (path / "bin" / python).symlink_to(PYTHON)
+        (path / "lib" / f"python{version}" / "site-packages").mkdir(parents=True)
+        (path / "pyvenv.cfg").write_text("home = /usr/bin\nversion = 3\n")
+        self.open_up()
+        return path
+
+    def site_packages(self, environment: Path) -> Path:
+        return next(environment.glob("lib/python3*/site-packages"))
+
+    def open_up(self) -> None:
+        for path in (self.root, *self.root.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode | (0o777 if path.is_dir() else 0o666))
+
+    def python(self) -> str:
+        return f"open({str(self.mark)!r}, 'w').close()\n"
+
+    def shell(self) -> str:
+        return f'#!/bin/sh\ntouch {self.mark}\nexec {PYTHON} "$@"\n'
+
+    def javascript(self) -> str:
+        return f'require("fs").writeFileSync({json.dumps(str(self.mark))}, "");\n'
+
+    def entries(self, victim: dict[str, Any]) -> list[dict[str, Any]]:
+        usual = {"dialect": "morphir", "start": "eager", "restart": {"strategy": "never"}}
+        permissions = {"filesystem": [f"{self.root}:rw"]}
+        source = {"command": str(self.writer)}
+        cwd = str(self.outside)
+        writer = {"name": "writer", "source": source, "permissions": permissions, **usual}
+        return [{**writer, "cwd": cwd}, {"name": "victim", "cwd": cwd, **usual, **victim}]
+
+
+@contextmanager
+def project() -> Iterator[Project]:
+    with shared_folder() as root, shared_folder() as outside:
+        yield Project(root, outside)
+
+
+def host_environ(place: Project, **variables: str) -> dict[str, str]:
+    usual = {"HOME": str(place.outside), "EXTHOST_HOME": str(place.outside / "state")}
+    return {**os.environ, **usual, **variables}
+
+
+async def holds(
+    place: Project,
+    victim: dict[str, Any],
+    planted: dict[Path, str],
+    *,
+    moved: tuple[Path, ...] = (),
+    environ: dict[str, str] | None = None,
+) -> None:
+    """Check that both run, in either order, that the writer can write beside the code, and that
+    nothing of what it plants runs in the victim."""
+    variables = host_environ(place) if environ is None else environ
+    for order in (1, -1):
+        entries = place.entries(victim)[::order]
+        async with exthost.Host.from_config({"extensions": entries}, environ=variables) as host:
+            states = {ext.id: (ext.state, ext.cause) for ext in host.extensions}
+            assert all(state == "ready" for state, _ in states.values()), states
+            writer, neighbour = host["writer"], host["victim"]
+            assert await explore(writer, FREELY, place=str(place.root)) == "written"
+            done = await attack(writer, planted, moved)
+            await neighbour.restart()
+            assert neighbour.state == "ready" and not place.mark.exists(), done
+            assert not done, done
+            closed = [item["path"] for item in writer.enforced["closed"]]
+            assert closed, "what is closed is listed"
+
+
+FREELY = """
+    import os
+    path = facts["place"] + "/its own"
+    with open(path, "w") as file:
+        file.write("text")
+    os.rename(path, path + ".moved")
+    os.remove(path + ".moved")
+    result = "written"
+"""
+
+
+async def attack(
+    writer: Extension, planted: dict[Path, str], moved: tuple[Path, ...] = ()
+) -> list[str]:
+    texts = {str(path): text for path, text in planted.items()}
+    done = await explore(writer, ATTACK, planted=texts, moved=[str(path) for path in moved])
+    assert isinstance(done, list), done
+    return done
+
+
+async def refuses(
+    place: Project,
+    victim: dict[str, Any],
+    expected: str,
+    *,
+    environ: dict[str, str] | None = None,
+) -> None:
+    """Check that the later of the two is refused, whichever it is, and what the help says."""
+    variables = host_environ(place) if environ is None else environ
+    for order in (1, -1):
+        entries = place.entries(victim)[::order]
+        for entry in entries:
+            entry["start"] = "lazy"
+        async with exthost.Host.from_config({"extensions": entries}, environ=variables) as host:
+            first, last = (host[entry["name"]] for entry in entries)
+            assert first.state == "admitted", first.cause
+            assert last.state == "refused" and isinstance(last.cause, Refused), last.state
+            assert last.cause.code == "X0396", last.cause
+            assert expected in last.cause.help, last.cause.help
+
+
+# -- Python --------------------------------------------------------------------------------------
+
+
+@trial
+async def an_environment_in_a_project_is_closed_to_whoever_may_write_the_project() -> None:
+    with project() as place:
+        environment = place.environment()
+        script = place.outside / "server.py"
+        script.write_text(Path(EXPLORER[-1]).read_text())
+        packages = place.site_packages(environment)
+        planted = {
+            packages / "x.pth": f"import os; {place.python()}",
+            packages / "sitecustomize.py": place.python(),
+            environment / "pyvenv.cfg": f"home = {place.root}/bin\n",
+            environment / "bin" / "python": place.shell(),
+        }
+        moved = (environment, packages, packages.parent.parent)
+        command = str(environment / "bin" / "python")
+        await holds(
+            place, {"source": {"command": command, "args": [str(script)]}}, planted, moved=moved
+        )
+
+
+@trial
+async def a_module_of_a_closed_environment_runs_by_its_name() -> None:
+    with project() as place:
+        environment = place.environment("sub/deep/.venv")
+        packages = place.site_packages(environment)
+        (packages / "server.py").write_text(Path(EXPLORER[-1]).read_text())
+        place.open_up()
+        planted = {packages / "server.py": place.python(), packages / "json.py": place.python()}
+        # The parents of what is closed: another folder could take the place of the environment.
+        moved = (place.root / "sub", place.root / "sub" / "deep", environment)
+        source = {"command": str(environment / "bin" / "python"), "args": ["-m", "server"]}
+        await holds(place, {"source": source}, planted, moved=moved)
+
+
+@trial
+async def a_script_of_a_closed_environment_runs_by_its_first_line() -> None:
+    with project() as place:
+        environment = place.environment()
+        for path in (place.outside / "bin" / "server", environment / "bin" / "server"):
+            path.parent.mkdir(exist_ok=True)
+            text = Path(EXPLORER[-1]).read_text()
+            path.write_text(f"#!{environment}/bin/python3\n{text}")
+            path.chmod(0o777)
+            packages = place.site_packages(environment)
+            planted = {
+                packages / "x.pth": f"import os; {place.python()}",
+                environment / "bin" / "server": place.shell(),
+                environment / "bin" / "json.py": place.python(),
+            }
+            await holds(place, {"source": {"command": str(path)}}, planted)
+
+
+@trial
+async def a_program_that_path_leads_to_is_closed() -> None:
+    with project() as place:
+        environment = place.environment()
+        first = place.folder("tools")  # nothing is in it, and it comes before the environment
+        script = place.outside / "server.py"
+        script.write_text(Path(EXPLORER[-1]).read_text())
+        search = f"{first}:{environment}/bin:{os.environ['PATH']}"
+        planted = {
+            first / "python3": place.shell(),
+            environment / "bin" / "python3": place.shell(),
+            place.site_packages(environment) / "x.pth": f"import os; {place.python()}",
+        }
+        source = {"command": "python3", "args": [str(script)]}
+        for variables, settings in (
+            (host_environ(place, PATH=search), {}),
+            (host_environ(place), {"env": {"PATH": search}}),
+        ):
+            victim = {"source": source, **settings}
+            await holds(place, victim, planted, moved=(first, environment), environ=variables)
+
+
+@trial
+async def a_folder_of_path_that_does_not_exist_refuses_the_later_one() -> None:
+    with project() as place:
+        script = place.outside / "server.py"
+        script.write_text(Path(EXPLORER[-1]).read_text())
+        search = f"{place.root}/bin:/usr/bin:/bin"
+        victim = {"source": {"command": "python3", "args": [str(script)]}, "env": {"PATH": search}}
+        await refuses(place, victim, f"mkdir -p {place.root}/bin")
+        place.folder("bin")
+        await holds(place, victim, {place.root / "bin" / "python3": place.shell()})
+
+
+@trial
+async def folders_that_variables_name_are_closed() -> None:
+    with project() as place:
+        script = place.outside / "server.py"
+        script.write_text(Path(EXPLORER[-1]).read_text())
+        modules = place.folder("lib/modules")
+        planted = {modules / "json.py": place.python(), modules / "json" / "__init__.py": "1/0"}
+        victim = {
+            "source": {"command": PYTHON, "args": [str(script)]},
+            "env": {"PYTHONPATH": str(modules)},
+        }
+        await holds(place, victim, planted, moved=(modules, modules.parent))
+        victim["env"] = {"PYTHONPATH": str(place.root)}
+        await refuses(place, victim, "set PYTHONPATH to another folder")
+        victim["env"] = {"PYTHONPATH": f"{place.root}/later"}
+        await refuses(place, victim, f"mkdir -p {place.root}/later")
+
+
+@trial
+async def the_working_folder_of_a_module_is_not_granted() -> None:
+    with project() as place:
+        environment = place.environment()
+        packages = place.site_packages(environment)
+        (packages / "server.py").write_text(Path(EXPLORER[-1]).read_text())
+        place.open_up()
+        source: dict[str, Any] = {
+            "command": str(environment / "bin" / "python"),
+            "args": ["-m", "server"],
+        }
+        victim = {"source": source, "cwd": str(place.root)}
+        await refuses(place, victim, 'args = ["-P", "-m", "server", …]')
+        source["args"] = ["-P", "-m", "server"]
+        await holds(place, victim, {packages / "json.py": place.python()})
+
+
+@trial
+async def an_editable_install_is_closed_where_it_leads() -> None:
+    with project() as place:
+        environment = place.environment()
+        place.file("src/server/__init__.py")
+        place.file("src/server/__main__.py", Path(EXPLORER[-1]).read_text())
+        packages = place.site_packages(environment)
+        (packages / "server.pth").write_text(f"{place.root}/src\n")
+        (packages / "other.pth").write_text("import __editable___other_finder\n")
+        finder = f"MAPPING = {{'other': {str(place.root / 'other')!r}}}\n"
+        (packages / "__editable___other_finder.py").write_text(finder)
+        other = place.folder("other")
+        planted = {
+            place.root / "src" / "json.py": place.python(),
+            place.root / "src" / "server" / "__main__.py": place.python(),
+            other / "__init__.py": place.python(),
+        }
+        source = {"command": str(environment / "bin" / "python"), "args": ["-m", "server"]}
+        await holds(place, {"source": source}, planted, moved=(place.root / "src", other))
+
+
+@trial
+async def a_wrapped_command_is_followed_to_its_program() -> None:
+    with project() as place:
+        environment = place.environment()
+        script = place.outside / "server.py"
+        script.write_text(Path(EXPLORER[-1]).read_text())
+        planted = {place.site_packages(environment) / "x.pth": f"import os; {place.python()}"}
+        python = f"{environment}/bin/python"
+        for words in (
+            ["/usr/bin/env", python, str(script)],
+            ["timeout", "600", python, str(script)],
+            ["/bin/sh", "-c", f"cd / && exec {python} {script}"],
+            ["nice", "-n", "1", python, str(script)],
+        ):
+            source = {"command": words[0], "args": words[1:]}
+            await holds(place, {"source": source}, planted)
+
+
+# -- links ---------------------------------------------------------------------------------------
+
+
+@trial
+async def a_link_in_a_granted_folder_refuses_the_later_one() -> None:
+    with project() as place:
+        program = system_explorer(place.outside / "tools" / "run")
+        (place.root / "run").symlink_to(program)
+        victim = {"source": {"command": str(place.root / "run")}}
+        await refuses(place, victim, f"write {program} in place of {place.root}/run")
+        (place.root / "tools").symlink_to(program.parent)
+        victim = {"source": {"command": str(place.root / "tools" / "run")}}
+        await refuses(place, victim, f"write {program} in place of {place.root}/tools/run")
+
+
+@trial
+async def a_link_to_its_own_program_refuses_a_writer() -> None:
+    with project() as place:
+        (place.root / "run").symlink_to(place.writer)
+        permissions: Any = {"filesystem": [f"{place.root}:rw"]}
+        words = [str(place.root / "run")]
+        opening = exthost.connect(words, dialect="morphir", permissions=permissions)
+        error = await failing(opening.__aenter__())
+        assert isinstance(error, Refused) and error.code == "X0391", error
+        assert f"write {place.writer} in place of {place.root}/run" in error.help, error.help
+
+
+# -- Node, and other interpreters ----------------------------------------------------------------
+
+SERVER_JS = """
+try { require("helper"); } catch (error) { if (error.code !== "MODULE_NOT_FOUND") throw error; }
+require("readline").createInterface({ input: process.stdin }).on("line", (line) =>
+    console.log(JSON.stringify({ id: JSON.parse(line).id, result: [] })));
+"""
+
+
+@trial
+async def node_packages_of_a_project_are_closed() -> None:
+    node = needs("node")
+    with project() as place:
+        package = "node_modules/server"
+        place.file(f"{package}/package.json", '{"name": "server", "bin": "dist/index.js"}')
+        program = place.file(f"{package}/dist/index.js", f"#!{node}\n{SERVER_JS}", executable=True)
+        place.folder("node_modules/.bin")
+        start = place.root / "node_modules" / ".bin" / "server"
+        start.symlink_to("../server/dist/index.js")
+        modules = place.root / "node_modules"
+        planted = {
+            modules / "helper" / "index.js": place.javascript(),
+            modules / "server" / "node_modules" / "helper.js": place.javascript(),
+            modules / "server" / "package.json": "{",
+            program: place.javascript(),
+            start: place.shell(),
+        }
+        for source in (
+            {"command": str(start)},
+            {"command": node, "args": [str(program)]},
+            {"command": node, "args": [str(program).removesuffix(".js")]},
+        ):
+            await holds(place, {"source": source}, planted, moved=(modules,))
+
+
+@trial
+async def node_packages_that_do_not_exist_refuse_the_later_one() -> None:
+    node = needs("node")
+    with project() as place:
+        script = place.file("tools/server.js", SERVER_JS)
+        victim = {"source": {"command": node, "args": [str(script)]}}
+        await refuses(place, victim, f"mkdir -p {place.root}/node_modules")
+        place.folder("node_modules")
+        await refuses(place, victim, f"echo '{{}}' > {place.root}/package.json")
+        place.file("tools/package.json", "{}")
+        planted = {
+            place.root / "node_modules" / "helper.js": place.javascript(),
+            place.root / "tools" / "node_modules" / "helper.js": place.javascript(),
+            place.root / "tools" / "package.json": '{"name": "helper", "exports": "../x.js"}',
+            script: place.javascript(),
+        }
+        await holds(place, victim, planted, moved=(script.parent,))
+
+
+@trial
+async def variables_of_node_are_closed_where_they_lead() -> None:
+    node = needs("node")
+    with project() as place:
+        script = place.outside / "server.js"
+        script.write_text(SERVER_JS)
+        modules = place.folder("lib/packages")
+        hook = place.file("hooks/hook.js", "")
+        source = {"command": node, "args": [str(script)]}
+        victim = {"source": source, "env": {"NODE_PATH": str(modules)}}
+        await holds(place, victim, {modules / "helper.js": place.javascript()}, moved=(modules,))
+        victim["env"] = {"NODE_OPTIONS": f"--require={hook}"}
+        await holds(place, victim, {hook: place.javascript()}, moved=(hook, hook.parent))
+        victim = {"source": {"command": node, "args": ["--require", str(hook), str(script)]}}
+        await holds(place, victim, {hook: place.javascript()}, moved=(hook, hook.parent))
+
+
+ANSWER_PERL = r"""
+use My::Helper ();
+$| = 1;
+while (my $line = <STDIN>) {
+    my ($id) = $line =~ /"id":\s*(\d+)/;
+    print "{\"id\":$id,\"result\":[]}\n";
+}
+"""
+
+
+@trial
+async def variables_of_perl_are_closed_where_they_lead() -> None:
+    perl = needs("perl")
+    with project() as place:
+        script = place.outside / "server.pl"
+        script.write_text(ANSWER_PERL)
+        helper = place.file("lib/perl/My/Helper.pm", "package My::Helper; 1;\n")
+        evil = f'open(my $f, ">", "{place.mark}"); package My::Helper; 1;\n'
+        libraries = place.root / "lib" / "perl"
+        source = {"command": perl, "args": [str(script)]}
+        planted = {helper: evil, libraries / "strict.pm": evil}
+        for victim in (
+            {"source": source, "env": {"PERL5LIB": str(libraries)}},
+            {"source": {"command": perl, "args": [f"-I{libraries}", str(script)]}},
+        ):
+            await holds(place, victim, planted, moved=(helper.parent, libraries))
+
+
+JAVA = """
+public class Server {
+    public static void main(String[] words) throws Exception {
+        Helper.help();
+        var lines = new java.io.BufferedReader(new java.io.InputStreamReader(System.in));
+        for (String line; (line = lines.readLine()) != null;) {
+            var id = line.replaceAll(".*\\"id\\":\\\\s*(\\\\d+).*", "$1");
+            System.out.println("{\\"id\\":" + id + ",\\"result\\":[]}");
+        }
+    }
+}
+"""
+HELPER = "public class Helper { public static void help() throws Exception { %s } }"
+
+
+@trial
+async def class_paths_of_java_are_closed() -> None:
+    java, compiler = needs("java"), needs("javac")
+    with project() as place:
+        classes = place.folder("build/classes")
+        for folder_name, body in (
+            ("good", ""),
+            ("evil", f'new java.io.File("{place.mark}").createNewFile();'),
+        ):
+            sources = place.outside / folder_name
+            sources.mkdir()
+            (sources / "Server.java").write_text(JAVA)
+            (sources / "Helper.java").write_text(HELPER % body)
+            compiling = await asyncio.create_subprocess_exec(
+                *(compiler, "-d", str(sources), "Server.java", "Helper.java"), cwd=str(sources)
+            )
+            assert await compiling.wait() == 0
+        for file in (place.outside / "good").glob("*.class"):
+            shutil.copy(file, classes)
+        place.open_up()
+        evil = place.outside / "evil" / "Helper.class"
+        code = """
+            import shutil
+            try:
+                shutil.copyfile(facts["evil"], facts["classes"] + "/Helper.class")
+                result = "copied"
+            except OSError as error:
+                result = error.errno
+        """
+        for victim in (
+            {"source": {"command": java, "args": ["-cp", str(classes), "Server"]}},
+            {"source": {"command": java, "args": ["Server"]}, "env": {"CLASSPATH": str(classes)}},
+        ):
+            entries = place.entries(victim)
+            entries[0]["permissions"]["filesystem"].append(str(evil.parent))
+            environ = host_environ(place)
+            async with exthost.Host.from_config({"extensions": entries}, environ=environ) as host:
+                causes = [ext.cause for ext in host.extensions]
+                assert {ext.state for ext in host.extensions} == {"ready"}, causes
+                tried = await explore(host["writer"], code, evil=str(evil), classes=str(classes))
+                await host["victim"].restart()
+                assert tried != "copied" and not place.mark.exists(), tried
+
+
+# Variables of interpreters that need not be installed: only which paths are closed is compared.
+LAYOUTS: dict[str, tuple[str, str]] = {
+    "ruby: GEM_HOME": ("GEM_HOME", "vendor/gems"),
+    "ruby: GEM_PATH": ("GEM_PATH", "vendor/gems"),
+    "ruby: RUBYLIB": ("RUBYLIB", "lib/ruby"),
+    "ruby: BUNDLE_GEMFILE": ("BUNDLE_GEMFILE", "app/Gemfile"),
+    "lua: LUA_PATH": ("LUA_PATH", "lib/lua/?.lua"),
+    "go: GOMODCACHE": ("GOMODCACHE", "go/mod"),
+    "php: PHPRC": ("PHPRC", "php"),
+    "loader: LD_LIBRARY_PATH": ("LD_LIBRARY_PATH", "native/lib"),
+    "shell: BASH_ENV": ("BASH_ENV", "shell/rc"),
+    "java: JAVA_TOOL_OPTIONS": ("JAVA_TOOL_OPTIONS", "-javaagent:{root}/agents/a.jar"),
+}
+
+
+@trial
+async def variables_of_interpreters_that_are_not_here_are_closed_all_the_same() -> None:
+    for variable, value in LAYOUTS.values():
+        with project() as place:
+            name = value.rpartition("{root}/")[2].partition("/?")[0]
+            is_file = Path(name).suffix or name.endswith(("Gemfile", "rc"))
+            made = place.file(name) if is_file else place.folder(name)
+            text = value.format(root=place.root)
+            text = text if text.startswith("-") else f"{place.root}/{text}"
+            expected = made.parent if name.endswith("Gemfile") else made
+            entries = place.entries(
+                {"source": {"command": "/bin/sh", "args": ["-c", "exit 0"]}, "start": "lazy"}
+            )
+            entries[1]["env"] = {variable: text}
+            environ = host_environ(place)
+            async with exthost.Host.from_config({"extensions": entries}, environ=environ) as host:
+                assert host["writer"].state == "ready", host["writer"].cause
+                closed = [item["path"] for item in host["writer"].enforced.get("closed", [])]
+                assert str(expected) in closed, (variable, closed)
+                done = await attack(
+                    host["writer"],
+                    {(made if is_file else made / "planted"): "text"},
+                    (made, made.parent),
+                )
+                assert not done, (variable, done)
+
+
+@trial
+async def a_tool_that_reads_settings_in_a_granted_folder_refuses_the_later_one() -> None:
+    with project() as place:
+        place.folder("sub")
+        for tool in ("npx", "uvx", "uv", "bundle", "go", "cargo"):
+            path = place.outside / "bin" / tool
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("#!/bin/sh\nexit 0\n")
+            path.chmod(0o755)
+            for cwd in (place.root, place.root / "sub"):
+                victim = {"source": {"command": str(path), "args": ["server"]}, "cwd": str(cwd)}
+                await refuses(place, victim, 'cwd = "/"')
+
+
+# -- the host ------------------------------------------------------------------------------------
+
+# The code of a host that runs in the environment of the project.
+HOST_IN_PROJECT = """
+import json, sys
+config, planted, packages = json.loads(sys.argv[1])
+sys.path[1:1] = packages
+import asyncio, exthost
+async def main():
+    async with exthost.Host.from_config(config) as host:
+        writer = host["writer"]
+        if writer.state != "ready":
+            return [str(writer.cause), getattr(writer.cause, "code", "")]
+        facts = {"planted": planted, "moved": list(planted)}
+        done = await writer.call("explore", {"code": sys.argv[2], "facts": facts})
+        return [done, [item["path"] for item in writer.enforced.get("closed", [])]]
+print(json.dumps(asyncio.run(main())))
+"""
+
+
+async def run_host(place: Project, python: Path, script: Path, planted: dict[Path, str]) -> Any:
+    """Run a host with this Python; return what the script prints."""
+    entries = place.entries({"source": {"command": "/bin/true"}})[:1]
+    texts = {str(path): text for path, text in planted.items()}
+    # By an argument: every Python extension would be shown the folders of PYTHONPATH.
+    packages = [str(Path(path).absolute()) for path in sys.path if path]
+    words = [json.dumps([{"extensions": entries}, texts, packages]), textwrap.dedent(ATTACK)]
+    environ = host_environ(place)
+    environ.pop("PYTHONPATH", None)
+    process = await asyncio.create_subprocess_exec(
+        *(str(python), str(script), *words),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=str(place.outside),
+        env=environ,
+    )
+    async with asyncio.timeout(60):
+        out, err = await process.communicate()
+    assert process.returncode == 0, err.decode()
+    return json.loads(out)
+
+
+@trial
+async def the_environment_of_the_host_itself_is_closed() -> None:
+    with project() as place:
+        # Its packages are this run's: only the environment is the project's.
+        environment = place.root / ".venv"
+        shutil.rmtree(environment, ignore_errors=True)
+        (environment / "bin").mkdir(parents=True)
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        packages = environment / "lib" / f"python{version}" / "site-packages"
+        packages.mkdir(parents=True)
+        real = os.path.realpath(sys.executable)
+        (environment / "bin" / "python").symlink_to(real)
+        (environment / "pyvenv.cfg").write_text(f"home = {Path(real).parent}\n")
+        place.open_up()
+        script = place.outside / "host.py"
+        script.write_text(HOST_IN_PROJECT)
+        planted = {packages / "x.pth": f"import os; {place.python()}"}
+        for _ in range(2):
+            done, closed = await run_host(place, environment / "bin" / "python", script, planted)
+            assert done == [] and str(environment) in closed, (done, closed)
+        assert not place.mark.exists(), "it ran in the next start of the host"
+
+
+@trial
+async def a_folder_that_the_host_imports_from_is_not_granted() -> None:
+    with project() as place:
+        script = place.file("host.py", HOST_IN_PROJECT)
+        message, code = await run_host(place, Path(sys.executable), script, {})
+        assert code == "X0360" and str(place.root) in message, message
+        inner = place.file("app/host.py", HOST_IN_PROJECT)
+        planted = {place.root / "app" / "json.py": place.python()}
+        done, closed = await run_host(place, Path(sys.executable), inner, planted)
+        assert done == [] and str(inner.parent) in closed, (done, closed)
+
+
+@trial
+async def the_program_that_makes_sandboxes_is_closed() -> None:
+    bwrap = needs("bwrap")
+    with project() as place:
+        wrapper = place.file("tools/bwrap", f'#!/bin/sh\nexec {bwrap} "$@"\n', executable=True)
+        os.environ["EXTHOST_BWRAP"] = str(wrapper)
+        try:
+            script = place.outside / "server.py"
+            script.write_text(Path(EXPLORER[-1]).read_text())
+            victim = {"source": {"command": PYTHON, "args": [str(script)]}}
+            text = f'#!/bin/sh\ntouch {place.mark}\nexec {bwrap} "$@"\n'
+            await holds(place, victim, {wrapper: text}, moved=(wrapper, wrapper.parent))
+        finally:
+            del os.environ["EXTHOST_BWRAP"]
+
+
+# -- its own code, and code that comes later -----------------------------------------------------
+
+
+@trial
+async def its_own_program_in_a_granted_folder_is_closed() -> None:
+    with project() as place:
+        environment = place.environment()
+        script = place.file("tools/server.py", Path(EXPLORER[-1]).read_text())
+        permissions: Any = {"filesystem": [f"{place.root}:rw"]}
+        words = [str(environment / "bin" / "python"), str(script)]
+        async with exthost.connect(words, dialect="morphir", permissions=permissions) as ext:
+            assert await explore(ext, FREELY, place=str(place.root)) == "written"
+            planted = {
+                script: "text",
+                environment / "pyvenv.cfg": "text",
+                environment / "bin" / "python": place.shell(),
+            }
+            done = await attack(ext, planted, (script, script.parent, environment))
+            assert not done, done
+        data = place.file("data", "its own to change")
+        words = [PYTHON, str(script), str(data)]
+        async with exthost.connect(words, dialect="morphir", permissions=permissions) as ext:
+            assert ext.state == "ready", "an argument is not a program"
+
+
+@trial
+async def links_and_settings_in_its_grant_show_an_extension_nothing_more() -> None:
+    with project() as place, shared_folder() as secrets:
+        (secrets / "key").write_text("secret")
+        program = system_explorer(place.root / "app" / "bin" / "run")
+        other = system_explorer(place.outside / "tool" / "run")
+        argument, data = place.root / "argument", place.folder("work/data")
+        permissions: Any = {"filesystem": [f"{place.root}:rw"]}
+        code = """
+            import os
+            os.symlink(facts["secrets"] + "/key", facts["root"] + "/argument")
+            os.rename(facts["root"] + "/work", facts["root"] + "/work.away")
+            os.mkdir(facts["root"] + "/work")
+            os.symlink(facts["secrets"], facts["root"] + "/work/data")
+            os.symlink(facts["secrets"], facts["root"] + "/node_modules")
+            packages = facts["root"] + "/app/lib/python3.11/site-packages"
+            os.makedirs(packages)
+            with open(facts["root"] + "/app/pyvenv.cfg", "w") as file:
+                file.write("home = " + facts["secrets"])
+            with open(packages + "/x.pth", "w") as file:
+                file.write(facts["secrets"])
+            result = "planted"
+        """
+        for words in ([str(program), str(argument)], [str(other), str(argument)]):
+            settings: Any = {"permissions": permissions, "cwd": str(data)}
+            async with exthost.connect(words, dialect="morphir", **settings) as ext:
+                facts = {"root": str(place.root), "secrets": str(secrets)}
+                planted = await explore(ext, code, **facts)
+                assert planted == "planted", planted
+                error = None
+                try:
+                    await ext.restart()  # a requested one: what it sees is decided anew
+                except ExthostError as refused:
+                    error = refused
+                shown = [item["path"] for item in ext.enforced["paths"]]
+                assert not any(path.startswith(str(secrets)) for path in shown), shown
+                read = "import os; result = os.listdir(facts['secrets'])"
+                seen = await explore(ext, read, **facts)
+                assert "key" not in seen, (seen, error)
+            for name in ("argument", "work/data", "node_modules", "app/pyvenv.cfg"):
+                (place.root / name).unlink()
+            for name in ("app/lib", "work"):
+                shutil.rmtree(place.root / name)
+            (place.root / "work.away").rename(data.parent)
+
+
+@trial
+async def code_that_comes_after_a_writer_waits_for_its_restart() -> None:
+    with project() as place:
+        environment = place.environment()
+        script = place.outside / "server.py"
+        script.write_text(Path(EXPLORER[-1]).read_text())
+        python = str(environment / "bin" / "python")
+        writer, victim = place.entries({"source": {"command": python, "args": [str(script)]}})
+        environ = host_environ(place)
+        async with exthost.Host.from_config({"extensions": [writer]}, environ=environ) as host:
+            assert host["writer"].state == "ready", host["writer"].cause
+            error = await failing(host.load(victim))
+            assert isinstance(error, Refused) and error.code == "X0361", error
+            assert "exthost restart writer" in error.help, error.help
+            await host["writer"].restart()
+            await until(lambda: all(host["writer"].closed_paths))  # its old process has ended
+            await host.load(victim)
+            assert host["victim"].state == "ready", host["victim"].cause
+            packages = place.site_packages(environment)
+            planted = {packages / "x.pth": f"import os; {place.python()}"}
+            done = await attack(host["writer"], planted)
+            await host["victim"].restart()
+            assert not done and not place.mark.exists(), done
+
+
+@trial
+async def an_extension_that_is_started_alone_is_closed_to_the_code_of_its_config() -> None:
+    with project() as place, folder() as settings:
+        environment = place.environment()
+        script = place.outside / "server.py"
+        script.write_text(Path(EXPLORER[-1]).read_text())
+        packages = place.site_packages(environment)
+        config = settings / "exthost.toml"
+        config.write_text(
+            f"""
+            [[extensions]]
+            name = "writer"
+            source = {{ command = "{place.writer}" }}
+            permissions = {{ filesystem = ["{place.root}:rw"] }}
+            [[extensions]]
+            name = "victim"
+            source = {{ command = "{environment}/bin/python", args = ["{script}"] }}
+            """
+        )
+        code = textwrap.dedent(ATTACK)
+        facts = {"planted": {str(packages / "x.pth"): "text"}, "moved": [str(environment)]}
+        words = ("call", "--method", "writer", "explore", "--args", "-", "--config", str(config))
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "exthost", *words),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=str(settings),
+            env=host_environ(place),
+        )
+        sent = json.dumps({"code": code, "facts": facts}).encode()
+        async with asyncio.timeout(60):
+            out, err = await process.communicate(sent)
+        assert process.returncode == 0 and json.loads(out) == [], (out, err.decode())
+        assert not (packages / "x.pth").exists()
