@@ -61,6 +61,7 @@ def test_an_environment_is_code_with_its_settings_and_packages(place: Path) -> N
     assert below(place, found) == {
         (".venv", "fence"),
         (".venv/bin", "all"),
+        (".venv/bin", "names"),
         (".venv/lib", "all"),
         (".venv/pyvenv.cfg", "all"),
         (".venv/bin/python", "link"),
