@@ -397,6 +397,7 @@ class _Command:
             self._read_environment(settings)
         if is_conda:
             self._add_store("conda")
+            self._add_conda_packages(Path(real))
         if is_environment or is_conda or is_python:
             self._read_site_packages(real)
 
@@ -416,6 +417,13 @@ class _Command:
                         self.add_program(f"{value}/{name}", "interpreter")
             elif key == "uv":
                 self._add_store("uv")
+
+    def _add_conda_packages(self, prefix: Path) -> None:
+        """Add the packages of a conda installation: the files of its environments are hard links to
+        theirs."""
+        for root in (prefix, prefix.parent.parent):
+            if (root / "pkgs").is_dir():
+                self.add(str(root / "pkgs"), "store of conda")
 
     def _read_site_packages(self, prefix: str) -> None:
         """Add the folders that .pth files name, and those in the modules that these import, as an
@@ -591,8 +599,8 @@ class _Command:
         is_described = False
         for above in Path(real).parents:
             folder = str(above)
-            if above.name != "node_modules":
-                self.add(f"{folder}/node_modules", "node packages")
+            if above.name != "node_modules" and self.add(f"{folder}/node_modules", "node packages"):
+                self._add_pnpm_store(Path(folder, "node_modules", ".modules.yaml"))
             package = f"{folder}/package.json"
             if is_described or above.name == "node_modules":
                 is_described = True
@@ -605,6 +613,13 @@ class _Command:
             else:
                 fix = f"create it: echo '{{}}' > {shlex.quote(package)}"
                 self._keep(CodePath(package, Scope.MISSING, "package.json", fix))
+
+    def _add_pnpm_store(self, settings: Path) -> None:
+        """Add the store from which pnpm has installed packages: their files are hard links to those
+        of the store."""
+        for line in _read_lines(settings):
+            if match := re.search(r"""storeDir["']?: *["']?([^"'\n,]+)""", line):
+                self._add_existing("/", match[1].strip(), "store of pnpm")
 
     def _add_words(self, text: str, cwd: str, reason: str) -> None:
         """Add the paths in an option, such as --require=./hook.js or -cp lib/a.jar:lib/b.jar."""
