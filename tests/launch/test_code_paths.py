@@ -256,7 +256,7 @@ def test_the_stores_of_pnpm_and_conda_are_code_of_what_is_linked_from_them(place
     (place / "app" / "server.js").touch()
     (modules / ".modules.yaml").write_text(f"layoutVersion: 5\nstoreDir: {store}\n")
     found = below(place, read("/usr/bin/node", f"{place}/app/server.js", cwd=Path("/")))
-    assert ("store/v3", "names") in found
+    assert ("store/v3", "all") in found
     environment = place / "conda" / "envs" / "x"
     for name in ("bin", "lib", "conda-meta"):
         (environment / name).mkdir(parents=True)

@@ -619,7 +619,7 @@ class _Command:
         of the store."""
         for line in _read_lines(settings):
             if match := re.search(r"""storeDir["']?: *["']?([^"'\n,]+)""", line):
-                self._add_existing("/", match[1].strip(), "store of pnpm")
+                self.add(match[1].strip(), "store of pnpm", cwd="/")
 
     def _add_words(self, text: str, cwd: str, reason: str) -> None:
         """Add the paths in an option, such as --require=./hook.js or -cp lib/a.jar:lib/b.jar."""
