@@ -61,6 +61,7 @@ def test_an_environment_is_code_with_its_settings_and_packages(place: Path) -> N
     assert below(place, found) == {
         (".venv", "fence"),
         (".venv/bin", "all"),
+        (".venv/bin", "names"),
         (".venv/lib", "all"),
         (".venv/pyvenv.cfg", "all"),
         (".venv/bin/python", "link"),
@@ -245,6 +246,24 @@ def test_the_cache_of_uv_is_code_of_the_environments_that_it_made(place: Path) -
     words = (f"{environment}/bin/python", "-Ic", "1")
     found = read(*words, cwd=Path("/"), UV_CACHE_DIR=str(cache))
     assert (str(cache), Scope.ALL) in found, "files in both are hard links of each other"
+
+
+def test_the_stores_of_pnpm_and_conda_are_code_of_what_is_linked_from_them(place: Path) -> None:
+    store = place / "store" / "v3"
+    store.mkdir(parents=True)
+    modules = place / "app" / "node_modules"
+    modules.mkdir(parents=True)
+    (place / "app" / "server.js").touch()
+    (modules / ".modules.yaml").write_text(f"layoutVersion: 5\nstoreDir: {store}\n")
+    found = below(place, read("/usr/bin/node", f"{place}/app/server.js", cwd=Path("/")))
+    assert ("store/v3", "all") in found
+    environment = place / "conda" / "envs" / "x"
+    for name in ("bin", "lib", "conda-meta"):
+        (environment / name).mkdir(parents=True)
+    (environment / "bin" / "python").touch(mode=0o755)
+    (place / "conda" / "pkgs").mkdir()
+    found = below(place, read(f"{environment}/bin/python", "-Ic", "1", cwd=Path("/")))
+    assert {("conda/pkgs", "all"), ("conda/envs/x", "fence"), ("conda/envs/x/lib", "all")} <= found
 
 
 @pytest.mark.parametrize("tool", ["npx", "uvx", "bundle", "cargo", "go", "deno", "bun", "mvn"])

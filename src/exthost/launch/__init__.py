@@ -21,6 +21,7 @@ This package starts no processes. In reading order:
     machine_check  whether this machine can enforce the sandbox that an extension is configured for
     command        the program, arguments and variables of an extension, before a sandbox is added
     code_paths     what a start reads as code, for an extension and for the host
+    known_tools    what interpreters and package managers read as code, by their names
     closed_paths   which code is mounted read-only in the folders that an extension may write
     shared_folders closes the code of others to an extension that may write, or refuses one of them
     admission      decides which files a sandboxed extension sees, for all starts until the next one

@@ -25,6 +25,24 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from exthost.launch.known_tools import (
+    ALL_VARIABLES,
+    CWD_IMPORTERS,
+    ENVIRONMENT_VARIABLES,
+    FLAGS,
+    INTERPRETERS,
+    NODES,
+    OPTION_VARIABLES,
+    PATTERN_VARIABLES,
+    PROJECT_TOOLS,
+    PYTHONS,
+    RELATIVE_VARIABLES,
+    SHELLS,
+    STORE_NAMES,
+    STORES,
+    SUBCOMMANDS,
+    TREE_VARIABLES,
+)
 from exthost.launch.program_files import code_folders, program_files
 from exthost.process.runtimes import installation
 from exthost.process.small_files import first_words, read_start
@@ -78,102 +96,6 @@ _MAX_DEPTH = 6
 
 # How much of a settings file is read: pyvenv.cfg, .pth files and what these import.
 _SETTINGS_BYTES = 256 * 1024
-
-_SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash"))
-_NODES = frozenset(("node", "nodejs"))
-_PYTHONS = frozenset(("python", "pypy"))
-_INTERPRETERS = frozenset((*_SHELLS, *_NODES, *_PYTHONS, "ruby", "perl", "php", "lua", "java"))
-# These import from the working folder, whatever they run.
-_CWD_IMPORTERS = frozenset(("lua", "luajit"))
-
-# Tools that read settings in the working folder or above it, and run what those name.
-_PROJECT_TOOLS = frozenset(
-    (
-        *("npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "tsx", "ts-node", "volta"),
-        *("uv", "uvx", "poetry", "pipenv", "pdm", "hatch", "rye", "pixi", "pipx", "tox", "nox"),
-        *("conda", "mamba", "micromamba", "bundle", "bundler", "rake", "cargo", "go", "dotnet"),
-        *("mvn", "gradle", "sbt", "lein", "clojure", "clj", "mix", "rebar3", "stack", "cabal"),
-        *("swift", "zig", "make", "gmake", "just", "task", "rustup", "nix", "nix-shell", "devbox"),
-        *("mise", "asdf", "direnv", "composer", "foreman", "overmind", "docker-compose"),
-    )
-)
-
-# Words after which such a tool expects the package or the script.
-_SUBCOMMANDS = frozenset(("run", "exec", "x", "dlx", "tool", "task", "start", "shell", "develop"))
-
-# Their options without a value: the next word may be the package or the script.
-_FLAGS = frozenset(
-    (
-        *("-y", "--yes", "-q", "--quiet", "-v", "--verbose", "-s", "--silent", "-A", "--allow-all"),
-        *("--offline", "--prefer-offline", "--no-install", "--isolated", "--no-cache", "--frozen"),
-        *("--locked", "--no-sync", "--no-project", "--release", "--bun", "--"),
-    )
-)
-
-# Tool → where it keeps what it runs: a variable, or else a folder below the home folder.
-_STORES: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "uv": (
-        ("UV_CACHE_DIR", ".cache/uv"),
-        ("UV_TOOL_DIR", ".local/share/uv/tools"),
-        ("UV_PYTHON_INSTALL_DIR", ".local/share/uv/python"),
-    ),
-    "npm": (("npm_config_cache", ".npm"),),
-    "pnpm": (("PNPM_HOME", ".local/share/pnpm"),),
-    "yarn": (("YARN_GLOBAL_FOLDER", ".yarn"),),
-    "bun": (("BUN_INSTALL", ".bun"),),
-    "deno": (("DENO_DIR", ".cache/deno"),),
-    "pipx": (("PIPX_HOME", ".local/share/pipx"),),
-    "cargo": (("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")),
-    "go": (("GOMODCACHE", "go/pkg/mod"), ("GOCACHE", ".cache/go-build")),
-    "conda": (("CONDA_PKGS_DIRS", ".conda/pkgs"),),
-    "mvn": (("MAVEN_USER_HOME", ".m2"),),
-    "gradle": (("GRADLE_USER_HOME", ".gradle"),),
-}
-_STORE_NAMES = {"uvx": "uv", "npx": "npm", "pnpx": "pnpm", "bunx": "bun", "mamba": "conda"}
-
-# Variables that name a folder or file of code, or a list of them.
-_PATH_VARIABLES = (
-    *("PYTHONPATH", "PYTHONSTARTUP", "PYTHONPYCACHEPREFIX", "NODE_PATH", "NODE_COMPILE_CACHE"),
-    *("RUBYLIB", "PERL5LIB", "PERLLIB", "CLASSPATH", "GOBIN", "GOPATH", "GOENV", "GOWORK"),
-    *("JULIA_LOAD_PATH", "GUILE_LOAD_PATH", "ERL_LIBS", "R_LIBS", "R_LIBS_USER", "R_PROFILE"),
-    *("R_PROFILE_USER", "R_ENVIRON", "R_ENVIRON_USER", "PHPRC", "PHP_INI_SCAN_DIR"),
-    *("LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "GCONV_PATH", "OPENSSL_CONF"),
-    *("OPENSSL_MODULES", "OPENSSL_ENGINES", "GIO_EXTRA_MODULES", "QT_PLUGIN_PATH"),
-    *("BASH_ENV", "ZDOTDIR", "XDG_CONFIG_HOME", "DOTNET_STARTUP_HOOKS"),
-    *("npm_config_userconfig", "npm_config_globalconfig", "npm_config_script_shell"),
-    *("UV_CONFIG_FILE", "UV_ENV_FILE", "UV_PROJECT", "PIP_CONFIG_FILE", "BUNDLE_APP_CONFIG"),
-)
-# Of these, those in which a name without a slash is a path, too. In the others it is the name of a
-# library, or a word such as "off".
-_RELATIVE_VARIABLES = frozenset(
-    (
-        *("PYTHONPATH", "NODE_PATH", "RUBYLIB", "PERL5LIB", "PERLLIB", "CLASSPATH"),
-        *("LD_LIBRARY_PATH", "PYTHONSTARTUP", "BASH_ENV"),
-    )
-)
-# Variables that name an installation: every file in it is code.
-_TREE_VARIABLES = (
-    *("PYTHONHOME", "PYTHONUSERBASE", "GEM_HOME", "GEM_PATH", "BUNDLE_PATH", "JAVA_HOME"),
-    *("JRE_HOME", "GOROOT", "GOMODCACHE", "GOCACHE", "CARGO_HOME", "RUSTUP_HOME", "DENO_DIR"),
-    *("JULIA_DEPOT_PATH", "PYENV_ROOT", "NVM_DIR", "VOLTA_HOME", "RBENV_ROOT", "SDKMAN_DIR"),
-    *("ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR", "MISE_CONFIG_DIR", "FNM_DIR", "N_PREFIX"),
-    *("NPM_CONFIG_PREFIX", "npm_config_prefix", "npm_config_cache", "PNPM_HOME", "BUN_INSTALL"),
-    *("UV_CACHE_DIR", "UV_TOOL_DIR", "UV_PYTHON_INSTALL_DIR", "UV_PROJECT_ENVIRONMENT"),
-    *("PIPX_HOME", "DOTNET_ROOT", "NUGET_PACKAGES", "MAVEN_HOME", "M2_HOME", "GRADLE_USER_HOME"),
-)
-# Variables with options, among which a path of code may be.
-_OPTION_VARIABLES = (
-    *("NODE_OPTIONS", "RUBYOPT", "PERL5OPT", "GOFLAGS", "LUA_INIT", "MAVEN_OPTS", "GRADLE_OPTS"),
-    *("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "npm_config_node_options"),
-)
-# Variables with patterns of paths, separated by semicolons: /srv/lua/?.lua;;
-_PATTERN_VARIABLES = tuple(
-    f"LUA_{kind}{version}"
-    for kind in ("PATH", "CPATH")
-    for version in ("", "_5_1", "_5_2", "_5_3", "_5_4")
-)
-# Variables that name an environment of Python, by its folder.
-_ENVIRONMENT_VARIABLES = ("VIRTUAL_ENV", "CONDA_PREFIX")
 
 # The parts of an installation that contain code.
 _PREFIX_PARTS = ("bin", "lib", "lib64", "libexec", "pyvenv.cfg", "conda-meta")
@@ -292,7 +214,7 @@ class CodeReader:
     ) -> tuple[CodePath, ...]:
         """Return the virtual environment, or the installation, that a program belongs to. `home`
         and `variables` are those of the extension."""
-        stores = (variables.get(name, "") for tool in ("uv", "conda") for name, _ in _STORES[tool])
+        stores = (variables.get(name, "") for tool in ("uv", "conda") for name, _ in STORES[tool])
         key = (program, home, *stores)
         if key not in self._installations:
             self._installations[key] = ()  # an environment may name itself as its interpreter
@@ -315,7 +237,7 @@ class CodeReader:
 
     def variable_paths(self, variables: Mapping[str, str], cwd: str) -> tuple[CodePath, ...]:
         """Return the paths that variables such as PYTHONPATH name."""
-        set_names = [name for name in _ALL_VARIABLES if variables.get(name)]
+        set_names = [name for name in ALL_VARIABLES if variables.get(name)]
         if not set_names:
             return ()
         key = (cwd, *(f"{name}={variables[name]}" for name in set_names))
@@ -325,16 +247,6 @@ class CodeReader:
                 _read_variable(found, name, variables[name])
             self._variables[key] = tuple(found.paths)
         return self._variables[key]
-
-
-_ALL_VARIABLES = (
-    *_PATH_VARIABLES,
-    *_TREE_VARIABLES,
-    *_OPTION_VARIABLES,
-    *_PATTERN_VARIABLES,
-    *_ENVIRONMENT_VARIABLES,
-    *("HOME", "BUNDLE_GEMFILE"),
-)
 
 
 class _Command:
@@ -406,17 +318,17 @@ class _Command:
         names = self._names(program, real)
         if Path(program).parent.name == "shims":
             self._add_project(cwd)
-        if tools := names & _PROJECT_TOOLS:
+        if tools := names & PROJECT_TOOLS:
             self._read_project_tool(tools, arguments, cwd, depth)
         if real and (first_line := first_words(real)):
             self.read((*first_line, program, *arguments), cwd, depth + 1)
             return
         kinds = {_kind(name) for name in names}
-        if kinds & _SHELLS:
+        if kinds & SHELLS:
             self._read_shell(arguments, cwd, depth)
-        elif kind := next(iter(sorted(kinds & _INTERPRETERS)), ""):
+        elif kind := next(iter(sorted(kinds & INTERPRETERS)), ""):
             self._read_interpreter(kind, arguments, cwd)
-        elif kinds & _CWD_IMPORTERS:
+        elif kinds & CWD_IMPORTERS:
             self._read_interpreter("lua", arguments, cwd)
         else:
             self._read_wrapped(arguments, cwd, depth)
@@ -448,7 +360,7 @@ class _Command:
         real, links, _ = self._reader.walk(program)
         for place in dict.fromkeys((program, *links, real)):
             folder = os.path.dirname(place)  # noqa: PTH120
-            is_python = _kind(place) in _PYTHONS
+            is_python = _kind(place) in PYTHONS
             if is_python:  # it reads settings beside itself, and in the folder above
                 self.add(folder, "folder of the interpreter", scope=Scope.NAMES, is_program=True)
             if is_python or os.path.basename(folder) == "bin":  # noqa: PTH119
@@ -485,6 +397,7 @@ class _Command:
             self._read_environment(settings)
         if is_conda:
             self._add_store("conda")
+            self._add_conda_packages(Path(real))
         if is_environment or is_conda or is_python:
             self._read_site_packages(real)
 
@@ -504,6 +417,13 @@ class _Command:
                         self.add_program(f"{value}/{name}", "interpreter")
             elif key == "uv":
                 self._add_store("uv")
+
+    def _add_conda_packages(self, prefix: Path) -> None:
+        """Add the packages of a conda installation: the files of its environments are hard links to
+        theirs."""
+        for root in (prefix, prefix.parent.parent):
+            if (root / "pkgs").is_dir():
+                self.add(str(root / "pkgs"), "store of conda")
 
     def _read_site_packages(self, prefix: str) -> None:
         """Add the folders that .pth files name, and those in the modules that these import, as an
@@ -541,7 +461,7 @@ class _Command:
             self.add(script, "script", is_program=True)
         if target:
             self.add(target, "script", is_program=True)
-        isolated = kind in _PYTHONS and self._variables.get("PYTHONSAFEPATH")
+        isolated = kind in PYTHONS and self._variables.get("PYTHONSAFEPATH")
         # What Java imports from is its class path.
         if not isolated and not target and (script or kind != "java"):
             for folder in code_folders(argv, cwd):
@@ -552,7 +472,7 @@ class _Command:
         if kind == "lua" or (kind == "java" and not script and not has_class_path):
             fix = 'set another working folder: cwd = "/"'
             self.add(cwd, "working folder, from which it imports", scope=Scope.NAMES, fix=fix)
-        if kind in _NODES:
+        if kind in NODES:
             self._add_node_packages(script or target or f"{cwd}/-", bool(script or target))
 
     def _add_import_folder(
@@ -561,7 +481,7 @@ class _Command:
         fix, reason = "move it into a folder of its own", "folder of its script"
         if not script:
             reason, fix = "working folder, from which it imports", 'cwd = "/"'
-            if kind in _PYTHONS:
+            if kind in PYTHONS:
                 words = ", ".join(f'"{word}"' for word in ("-P", *arguments[:2]))
                 fix = f"args = [{words}, …], which does not import from there; or {fix}"
         self.add(folder, reason, scope=Scope.NAMES, fix=fix, cwd=cwd)
@@ -573,9 +493,9 @@ class _Command:
         if not word or not _TEXT_OPTIONS.isdisjoint(arguments[: arguments.index(word)]):
             return ""
         path = os.path.join(cwd, word)  # noqa: PTH118
-        if kind in _PYTHONS | _NODES and os.path.isdir(path):  # noqa: PTH112
+        if kind in PYTHONS | NODES and os.path.isdir(path):  # noqa: PTH112
             return path
-        is_module = kind in _NODES and os.path.isfile(f"{path}.js")  # noqa: PTH113
+        is_module = kind in NODES and os.path.isfile(f"{path}.js")  # noqa: PTH113
         return f"{path}.js" if is_module else ""
 
     def _options(self, arguments: list[str], script: str, cwd: str) -> list[str]:
@@ -646,7 +566,7 @@ class _Command:
         """Add the settings and the stores of tools such as npx and uv."""
         self._add_project(cwd)
         for tool in sorted(tools):
-            self._add_store(_STORE_NAMES.get(tool, tool))
+            self._add_store(STORE_NAMES.get(tool, tool))
         previous = ""
         for argument in arguments:
             for path in _path_words(argument):
@@ -657,9 +577,9 @@ class _Command:
                     self._add_project(os.path.dirname(full))  # noqa: PTH120
             # What follows the package or the script is for the program, as in `npx server /data`.
             is_option = argument.startswith("-") or previous.startswith("-")
-            if not is_option and argument not in _SUBCOMMANDS:
+            if not is_option and argument not in SUBCOMMANDS:
                 break
-            previous = "" if argument in _FLAGS else argument
+            previous = "" if argument in FLAGS else argument
         self._read_wrapped(arguments, cwd, depth)
 
     def _add_project(self, folder: str) -> None:
@@ -667,7 +587,7 @@ class _Command:
         self.add(folder, "settings of its tool", scope=Scope.UPWARD, fix=fix)
 
     def _add_store(self, tool: str) -> None:
-        for variable, folder in _STORES.get(tool, ()):
+        for variable, folder in STORES.get(tool, ()):
             path = self._variables.get(variable) or f"{self.home}/{folder}"
             fix = f'give it a store of its own: env = {{ {variable} = "…" }}'
             self.add(path, f"store of {tool}", fix=fix)
@@ -679,8 +599,8 @@ class _Command:
         is_described = False
         for above in Path(real).parents:
             folder = str(above)
-            if above.name != "node_modules":
-                self.add(f"{folder}/node_modules", "node packages")
+            if above.name != "node_modules" and self.add(f"{folder}/node_modules", "node packages"):
+                self._add_pnpm_store(Path(folder, "node_modules", ".modules.yaml"))
             package = f"{folder}/package.json"
             if is_described or above.name == "node_modules":
                 is_described = True
@@ -693,6 +613,13 @@ class _Command:
             else:
                 fix = f"create it: echo '{{}}' > {shlex.quote(package)}"
                 self._keep(CodePath(package, Scope.MISSING, "package.json", fix))
+
+    def _add_pnpm_store(self, settings: Path) -> None:
+        """Add the store from which pnpm has installed packages: their files are hard links to those
+        of the store."""
+        for line in _read_lines(settings):
+            if match := re.search(r"""storeDir["']?: *["']?([^"'\n,]+)""", line):
+                self.add(match[1].strip(), "store of pnpm", cwd="/")
 
     def _add_words(self, text: str, cwd: str, reason: str) -> None:
         """Add the paths in an option, such as --require=./hook.js or -cp lib/a.jar:lib/b.jar."""
@@ -710,14 +637,14 @@ def _read_variable(command: _Command, name: str, value: str) -> None:
     """Add the paths that an environment variable names."""
     reason = f"variable {name}"
     fix = f"set {name} to another folder, or to none"
-    if name in _OPTION_VARIABLES:
+    if name in OPTION_VARIABLES:
         command.add_options(value, reason)
-    elif name in _PATTERN_VARIABLES:
+    elif name in PATTERN_VARIABLES:
         for pattern in value.split(";"):
             if pattern:
                 folder = pattern.partition("?")[0] or "."
                 command.add(folder, reason, scope=Scope.NAMES, fix=fix)
-    elif name in _ENVIRONMENT_VARIABLES:
+    elif name in ENVIRONMENT_VARIABLES:
         command.add_prefix(value, reason, is_python=True)
     elif name == "BUNDLE_GEMFILE":
         folder = os.path.dirname(value) or "."  # noqa: PTH120
@@ -725,9 +652,9 @@ def _read_variable(command: _Command, name: str, value: str) -> None:
     elif name == "HOME":
         command.add(value, "home folder", scope=Scope.NAMES, fix="grant folders inside of it")
     else:
-        scope = Scope.ALL if name in _TREE_VARIABLES else Scope.NAMES
+        scope = Scope.ALL if name in TREE_VARIABLES else Scope.NAMES
         for path in re.split("[: ]" if name == "LD_PRELOAD" else ":", value):
-            if path.strip() and ("/" in path or name in _RELATIVE_VARIABLES):
+            if path.strip() and ("/" in path or name in RELATIVE_VARIABLES):
                 command.add(path.strip().removesuffix("/*"), reason, scope=scope, fix=fix)
 
 
