@@ -146,7 +146,8 @@ def _suggest_writing(path: str) -> str:
     while not os.path.isdir(folder):  # noqa: PTH112
         folder = str(Path(folder).parent)
     is_hidden = any(name.startswith(".") for name in Path(folder).parts)
-    is_code = bool(_CODE_FOLDERS & set(Path(folder).parts)) or Path(folder, "pyvenv.cfg").exists()
+    is_code = bool(_CODE_FOLDERS & set(Path(folder).parts))
+    is_code = is_code or os.path.exists(f"{folder}/pyvenv.cfg")  # noqa: PTH110
     is_system = any(is_below(os.path.realpath(folder), system) for system in SYSTEM_FOLDERS)
     if is_hidden or is_code or is_system or _is_wide(folder) or _is_private(folder):
         return ""

@@ -202,7 +202,7 @@ def runtime_settings(root: str) -> Iterator[str]:
     """Yield the settings of runtimes below /etc of this root that exist, without secrets."""
     for pattern in _RUNTIME_SETTINGS:
         for folder in sorted(Path(root).glob(pattern.lstrip("/"))):
-            if (folder / _JAVA_PASSWORDS).exists():
+            if os.path.lexists(folder / _JAVA_PASSWORDS):
                 names = sorted(path for path in folder.iterdir() if path.name != "management")
                 yield from map(str, names)
             else:

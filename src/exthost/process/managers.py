@@ -155,9 +155,9 @@ def _select_versions(root: Path, variable: str, file: str, selection: Selection)
 
 def _newest(versions: Path, prefix: str) -> Path | None:
     """Return the folder of a version, or of the newest one that begins with it: 3.12 for 3.12.4."""
-    if (versions / prefix).is_dir():
+    if _is_folder(versions / prefix):
         return versions / prefix
-    candidates = [path for path in versions.glob(f"{prefix}.*") if path.is_dir()]
+    candidates = [path for path in versions.glob(f"{prefix}.*") if _is_folder(path)]
     return max(candidates, key=lambda path: _version_key(path.name), default=None)
 
 
@@ -181,7 +181,7 @@ def _find_in_installs(root: Path, program: str, selection: Selection) -> Iterato
             tool, *versions = _names(line.partition("#")[0]) or [""]
             for version in versions[:1]:
                 executable = root / "installs" / tool / version / "bin" / program
-                if executable.exists():
+                if _exists(executable):
                     found = True
                     yield str(root / "plugins" / tool)
                     yield str(executable)
@@ -194,7 +194,7 @@ def _find_in_volta(root: Path, program: str, selection: Selection) -> Iterator[s
     """Yield the selected Node of Volta, and the package that a shim belongs to."""
     user = root / "tools" / "user"
     platform, package = _read_json(user / "platform.json"), ""
-    if (user / "bins" / f"{program}.json").exists():
+    if _exists(user / "bins" / f"{program}.json"):
         described = _read_json(user / "bins" / f"{program}.json")
         package, platform = str(described.get("package", "")), described.get("platform", {})
         yield str(user / "bins" / f"{program}.json")
@@ -235,7 +235,7 @@ def find_shim_manager(shim: Path) -> ShimManager | None:
     root = shim.parent.parent
     for manager in SHIM_MANAGERS:
         if shim.parent.name == manager.shims and all(
-            (root / marker).exists() for marker in manager.markers
+            _exists(root / marker) for marker in manager.markers
         ):
             return manager
     return None
@@ -246,7 +246,7 @@ def installation_parts(folder: Path, parts: Sequence[str] = INSTALLATION_PARTS) 
     for part in parts:
         if "*" in part or "[" in part:
             yield from sorted(str(path) for path in folder.glob(part))
-        elif (folder / part).exists():
+        elif _exists(folder / part):
             yield str(folder / part)
 
 
@@ -430,7 +430,7 @@ def pnpm_packages(shim: str) -> Iterator[str]:
             target = match[1]
         elif match := re.match(r"\s*exec node\s+\"\$basedir(?:_abs)?\"?/'?([^'\"]+)['\"]", line):
             target = target or os.path.join(os.path.dirname(shim), match[1])  # noqa: PTH118, PTH120
-    if not target or "node_modules" not in Path(target).parts or not Path(target).exists():
+    if not target or "node_modules" not in Path(target).parts or not _exists(Path(target)):
         return
     yield target  # for the symlinks on the way
     remaining, seen = [os.path.realpath(target)], set[str]()
@@ -452,6 +452,16 @@ def _outer_packages(path: str) -> str:
 
 
 # -- small files ---------------------------------------------------------------------------------
+
+
+def _exists(path: Path) -> bool:
+    """Return whether a path exists. Unlike `Path.exists`, this does not raise for a folder that the
+    host's user cannot enter."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def _is_folder(path: Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112
 
 
 def _names(text: str) -> list[str]:

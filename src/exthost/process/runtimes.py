@@ -203,7 +203,7 @@ class Runtimes:
         if is_trusted:
             self._show_version(Path(program), depth)
         settings = outer / "pyvenv.cfg"
-        if str(folder) in self._visited or not settings.is_file():
+        if str(folder) in self._visited or not os.path.isfile(settings):  # noqa: PTH113
             return
         self._visited.add(str(folder))
         # Only a Python reads these settings. Beside any other program, an extension that may write
@@ -245,7 +245,7 @@ class Runtimes:
         for pth_file in sorted(environment.glob("lib/python3*/site-packages/*.pth")):
             for line in _read_lines(pth_file):
                 path = os.path.join(pth_file.parent, line.strip())  # noqa: PTH118
-                if not line.strip() or not Path(path).is_dir():
+                if not line.strip() or not os.path.isdir(path):  # noqa: PTH112
                     continue
                 if not is_trusted and not self._boundary.allows(os.path.realpath(path)):
                     raise self._boundary.refused_error(os.path.realpath(path), str(pth_file))
@@ -307,9 +307,9 @@ class Runtimes:
     def _show_package(self, path: Path, depth: int) -> None:
         """Make a package visible that the operator's command names: a file, the packages of Node,
         or a virtual environment."""
-        if (path / "pyvenv.cfg").is_file():
+        if os.path.isfile(path / "pyvenv.cfg"):  # noqa: PTH113
             self._show_environment(str(path / "bin" / "python"), True, depth)
-        elif path.is_file() or path.name == "node_modules":
+        elif os.path.isfile(path) or path.name == "node_modules":  # noqa: PTH113
             self._visible.show(str(path), "package of the command")
 
 
@@ -317,7 +317,8 @@ def installation(program: str, home: str) -> str:
     """Return the prefix that a program was installed in, with its libraries: the folder above
     `bin`. Return "" if there are no libraries, or if that folder contains files of others."""
     prefix = Path(program).parent.parent
-    has_libraries = any((prefix / name).is_dir() for name in ("lib", "libexec", "share"))
+    libraries = (prefix / name for name in ("lib", "libexec", "share"))
+    has_libraries = any(map(os.path.isdir, libraries))
     if Path(program).parent.name != "bin" or not has_libraries or is_too_wide(str(prefix), home):
         return ""
     return str(prefix)
@@ -330,9 +331,9 @@ def node_packages(script: str, home: str) -> Iterator[str]:
     for above in Path(script).parents:
         if is_too_wide(str(above), home):
             return
-        if (above / "node_modules").is_dir():
+        if os.path.isdir(above / "node_modules"):  # noqa: PTH112
             yield str(above / "node_modules")
-            if (above / "package.json").is_file():
+            if os.path.isfile(above / "package.json"):  # noqa: PTH113
                 yield str(above / "package.json")
             if "node_modules" not in above.parts:
                 return
