@@ -289,6 +289,16 @@ ROWS: Mapping[str, Row] = {
             "what_the_host_creates_is_closed_to_others_under_any_umask",
         ),
     ),
+    "pids": Row(
+        "programs that met in /tmp, since each had pid 2",
+        (
+            "programs_that_share_a_folder_have_different_pids",
+            "a_program_that_is_started_again_has_another_pid",
+            "the_processes_of_a_pool_have_different_pids",
+            "where_the_kernel_chooses_the_pid_that_is_reported",
+            "two_java_programs_run_at_once_and_one_is_restarted",
+        ),
+    ),
     "crowd": Row(
         "many hostile extensions at once", ("two_hundred_extensions_misbehave_and_one_is_served",)
     ),

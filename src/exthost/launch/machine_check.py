@@ -19,7 +19,7 @@ from exthost.spec import Permissions, Spec
 __all__ = [
     "can_enforce",
     "probe_machine",
-    "has_pid_namespace",
+    "find_pid_namespace",
     "is_machine_probed",
     "enforced_policy",
     "describe_weaknesses",
@@ -82,14 +82,15 @@ def can_enforce(spec: Spec, *, as_host: bool = False) -> bool:
 _BEST_EFFORT = 'sandbox = "best-effort", which may run it without a sandbox'
 
 
-def has_pid_namespace(spec: Spec) -> tuple[bool, str]:
-    """Return whether a PID namespace can be made for an extension, and the path of bwrap if only
-    bwrap can make it, else "". Raises Refused if it cannot be made and the config requires it."""
+def find_pid_namespace(spec: Spec) -> tuple[ProbeResult | None, str]:
+    """Return the result of the probe if a PID namespace can be made for an extension, else None;
+    and the path of bwrap if only bwrap can make it, else "". Raises Refused if it cannot be made
+    and the config requires it."""
     if spec.lifetime == "plain":
-        return False, ""
+        return None, ""
     result, bwrap = sandbox_probe.probe_pid_namespace(sandbox_probe.find_sandbox_support())
     if result.works:
-        return True, bwrap
+        return result, bwrap
     _raise_if_temporary(spec, result)
     if spec.lifetime == "tree" or spec.on_weaker == "refuse":
         raise Refused(
@@ -98,7 +99,7 @@ def has_pid_namespace(spec: Spec) -> tuple[bool, str]:
             extension=spec.id,
             help=f'{result.fix}; lifetime = "plain" does without',
         )
-    return False, ""
+    return None, ""
 
 
 def describe_weaknesses(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple[str, str]]:

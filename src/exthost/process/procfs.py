@@ -5,6 +5,7 @@ A process may end at any moment. For one that has ended, the functions return 0 
 
 import os
 import signal
+from functools import cache
 
 __all__ = [
     "children_of",
@@ -12,6 +13,7 @@ __all__ = [
     "cpu_seconds",
     "descendants",
     "kill_children",
+    "max_pid",
     "mounted_bytes",
     "resident_bytes",
     "send_buffer_bytes",
@@ -139,6 +141,16 @@ def count_sockets(pid: int) -> int:
         with open(f"/proc/{pid}/net/sockstat", "rb") as file:  # noqa: PTH123 - many times a second
             return int(file.readline().split()[2])  # sockets: used 3
     except (OSError, IndexError, ValueError):
+        return 0
+
+
+@cache  # read at every start
+def max_pid() -> int:
+    """Return the number that all pids are smaller than; 0 if it cannot be read."""
+    try:
+        with open("/proc/sys/kernel/pid_max", "rb") as file:  # noqa: PTH123
+            return int(file.read())
+    except (OSError, ValueError):
         return 0
 
 
