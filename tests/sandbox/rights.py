@@ -365,7 +365,7 @@ async def root_gives_up_its_uid_where_the_program_can_be_reached_without() -> No
         async with impatient(words, cwd=str(place), permissions={}) as ext:
             uid = await explore(ext, "import os; result = os.getuid()")
             if os.geteuid() == 0:
-                (inside,) = descendants(pid_of(ext))[-1:]
+                inside = [*descendants(pid_of(ext))][-1]
                 status = Path(f"/proc/{inside}/status").read_text()
                 assert f"Uid:\t{user_id('family')}\t" in status, status
         assert uid == (65534 if os.geteuid() == 0 else os.geteuid())

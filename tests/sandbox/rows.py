@@ -97,6 +97,10 @@ ROWS: Mapping[str, Row] = {
             "buffers_of_sockets_are_bounded_by_the_number_of_descriptors",
             "buffers_of_sockets_of_many_processes_are_bounded_together",
             "the_buffers_of_a_socket_keep_their_size",
+            "shared_memory_that_is_not_resident_counts",
+            "shared_memory_of_which_only_a_part_is_mapped_counts",
+            "shared_memory_within_the_limit_is_left_alone",
+            "files_and_sockets_count_after_the_first_thread_has_ended",
         ),
     ),
     "M3": Row(
@@ -232,6 +236,10 @@ ROWS: Mapping[str, Row] = {
         (
             "processor_time_is_summed_over_all_processes",
             "processor_time_of_orphans_counts_too",
+            "processor_time_of_children_that_end_by_themselves_counts",
+            "processor_time_of_children_too_short_to_be_seen_counts",
+            "processor_time_of_children_that_nobody_waits_for_counts",
+            "processor_time_of_children_that_are_waited_for_is_not_counted_twice",
             "a_sandboxed_extension_has_a_limit_of_processes_without_any_configuration",
         ),
     ),

@@ -21,6 +21,8 @@ In reading order:
     watchdog         enforces limits for all processes of an extension together, by sampling
     cgroups          creates cgroups, in which the kernel enforces the same limits
     procfs           process trees, memory and processor time, read from /proc
+    processor_time   the processor time of an extension, with processes that have ended
+    extension_memory the memory of an extension, with what its processes share
     sandbox_probe    finds out by trial which sandboxes work on this machine
     file_view        decides which paths a sandboxed extension sees
     runtimes         finds the files that a program needs to run
