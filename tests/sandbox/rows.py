@@ -290,6 +290,18 @@ ROWS: Mapping[str, Row] = {
             ),
         ),
     ),
+    "uid": Row(
+        "two extensions of a root host with one user, by the choice of an id",
+        (
+            "ids_of_the_same_hash_have_different_users",
+            *_tests(
+                "tests/process/test_user_registry.py",
+                "test_ids_of_the_same_hash_have_different_users",
+                "test_a_user_stays_taken_after_its_extension_was_removed",
+                "test_hosts_that_run_at_once_never_give_one_user_twice",
+            ),
+        ),
+    ),
     "umask": Row(
         "a state folder that nobody could reach",
         (

@@ -28,6 +28,7 @@ In reading order:
     runtimes         finds the files that a program needs to run
     visible_paths    collects visible paths, and the symlinks that lead to them
     user_ids         the user that a root host runs an extension as
+    user_registry    remembers that user, so that no two extensions have the same
     environment      which environment variables an extension gets (pure)
     host_environ     the host's own environment variables, cached
     host_protection  prevents other processes of the user from reading the host's memory
