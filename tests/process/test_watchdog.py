@@ -1,10 +1,12 @@
 """The watchdog measures what has run, and fails closed where it cannot measure."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -52,6 +54,27 @@ def _is_idle(entry: watchdog._Watched, measured: list[int]) -> bool:
     before = len(measured)
     assert entry.find_exceeded_limit(0) == ""
     return len(measured) == before
+
+
+def test_where_nothing_can_be_measured_nothing_is_ended(
+    sleeper: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "descendants", lambda pid: {pid: procfs.ENDED})
+    ceiling = Ceiling(memory=1, processes=0, cpu=1)
+    entry = watchdog._Watched(sleeper, False, ceiling, (), lambda limit: None)
+    assert [entry.find_exceeded_limit(0) for _ in range(5)] == [""] * 5
+
+
+def test_a_kernel_without_clocks_of_other_processes_is_no_obstacle(
+    sleeper: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(clock: int) -> int:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    exact = procfs.process_clock(sleeper)
+    monkeypatch.setattr(time, "clock_gettime_ns", refuse)
+    assert abs(procfs.process_clock(sleeper) - exact) < 50_000_000
+    assert procfs.process_clock(2**22 + 1) == procfs.ENDED
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,8 @@ class _Watched:
         late_seconds = began - before - pause_seconds
         interval = 2 * INTERVAL_SECONDS - pause_seconds + max(late_seconds, 0.0)
         self._clocks = clocks = descendants(self._pid)
+        if clocks[self._pid] == ENDED:
+            return ""  # it was reaped, or this system cannot measure anything
         inits = children_of(self._pid) if self._is_wrapped else []
         ours = (self._pid, *inits) if self._is_wrapped else ()
         clocks = {pid: clock for pid, clock in clocks.items() if pid not in ours}
