@@ -1,6 +1,8 @@
 """What the operator of a root host is told if an extension has to run as root itself."""
 
+import errno
 import logging
+import os
 
 import pytest
 
@@ -16,7 +18,7 @@ PROGRAM = VisiblePath(f"{CLOSED}/program", "read", "program")
 @pytest.fixture(autouse=True)
 def root_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extension_user, "is_kernel_root", lambda: True)
-    monkeypatch.setattr(extension_user, "user_id", lambda extension: 1_900_000_000)
+    monkeypatch.setattr(extension_user, "allot_user_id", lambda root, extension: 1_900_000_000)
     monkeypatch.setattr(extension_user, "find_closed_path", lambda path, uid: CLOSED)
 
 
@@ -33,7 +35,7 @@ def test_a_missing_state_folder_comes_with_the_next_step(
     support = SandboxSupport(setpriv=setpriv, uid=0)
     with caplog.at_level(logging.WARNING, "exthost.launch"):
         view = extension_user.with_extension_user(
-            "a", View(visible_paths=(PROGRAM,), state="/s"), support
+            "a", View(visible_paths=(PROGRAM,), state="/s"), support, "/state"
         )
     assert view.state == ""
     assert "it has no state folder, since it runs as root" in caplog.text
@@ -44,7 +46,7 @@ def test_a_host_without_setpriv_is_told_to_install_it_and_not_to_move_the_progra
     granted = VisiblePath("/data", "write", "granted")
     with pytest.raises(Refused) as caught:
         extension_user.with_extension_user(
-            "a", View(visible_paths=(granted,)), SandboxSupport(uid=0)
+            "a", View(visible_paths=(granted,)), SandboxSupport(uid=0), "/state"
         )
     assert caught.value.code == "X0392"
     assert caught.value.help == "install it (util-linux), or remove the :rw grant"
@@ -53,7 +55,19 @@ def test_a_host_without_setpriv_is_told_to_install_it_and_not_to_move_the_progra
 def test_a_container_without_enough_users_is_named(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(extension_user, "user_id", lambda extension: None)
+    monkeypatch.setattr(extension_user, "allot_user_id", lambda root, extension: None)
     support = SandboxSupport(setpriv="/usr/bin/setpriv", uid=0)
-    extension_user.with_extension_user("a", View(state="/s"), support)
+    extension_user.with_extension_user("a", View(state="/s"), support, "/state")
     assert "has no user for it; to give it one, map 65536 or more users" in caplog.text
+
+
+def test_a_user_that_cannot_be_recorded_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(root: str, extension: str) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), root)
+
+    monkeypatch.setattr(extension_user, "allot_user_id", refuse)
+    support = SandboxSupport(setpriv="/usr/bin/setpriv", uid=0)
+    with pytest.raises(Refused) as caught:
+        extension_user.with_extension_user("a", View(), support, "/state")
+    assert caught.value.code == "X0370" and caught.value.evidence.path == "/state/users"
+    assert "Read-only file system" in caught.value.message

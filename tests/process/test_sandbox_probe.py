@@ -23,7 +23,7 @@ def test_a_machine_without_our_init_is_told_so() -> None:
 
 
 def test_a_pid_namespace_takes_nobody_elses_program() -> None:
-    assert sandbox_probe.probe_pid_namespace(HERE) == (ProbeResult(), "")
+    assert sandbox_probe.probe_pid_namespace(HERE) == (ProbeResult(keeps_pid=True), "")
     assert sandbox_probe.probe_pid_namespace(
         SandboxSupport(bwrap="/nowhere/bwrap", machine=HERE.machine)
     )[0].works
@@ -89,7 +89,7 @@ def test_a_trial_works_in_a_program_with_thousands_of_descriptors() -> None:
     held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
     try:
         plan = pid_namespace.plan_probe(HERE.machine)
-        assert sandbox_probe._run_trial(plan) == ProbeResult()
+        assert sandbox_probe._run_trial(plan) == ProbeResult(keeps_pid=True)
     finally:
         for fd in held:
             os.close(fd)

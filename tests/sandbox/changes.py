@@ -249,5 +249,5 @@ async def two_hundred_extensions_misbehave_and_one_is_served() -> None:
         assert answers and all(isinstance(one, ExthostError) for one in outcomes), outcomes
         states = {one.state for one in bad}
         assert states <= {"failed", "backoff"}, states
-    await until(lambda: descendants(os.getpid()) == [os.getpid()])
+    await until(lambda: [*descendants(os.getpid())] == [os.getpid()])
     await until(lambda: open_descriptors() <= before + 1)

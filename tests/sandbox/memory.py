@@ -1,4 +1,5 @@
-"""Trials of what a limit on one process misses: files in memory, buffers, ended processes."""
+"""Trials of what a limit on one process misses: files in memory, shared memory, buffers, ended
+processes."""
 
 import platform
 import textwrap
@@ -45,10 +46,106 @@ TRY = """
 """
 
 
+# Memory that is shared and then no longer resident. `facts["hide"]` is how it is hidden.
+SHARED = """
+    import ctypes, mmap, os, time
+    zeros = os.open("/dev/zero", os.O_RDWR) if facts["hide"] == "device" else -1
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    size, kept, total = facts["size"], [], 0
+    while total < 2**31:
+        memory = mmap.mmap(zeros, size)
+        kept.append(memory)
+        for page in range(0, size, mmap.PAGESIZE):
+            memory[page] = 1
+        total += size
+        if facts["hide"] == "unmap":  # all except its first page, which keeps the rest
+            address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+            assert libc.munmap(address + mmap.PAGESIZE, size - mmap.PAGESIZE) == 0
+        else:
+            memory.madvise(mmap.MADV_DONTNEED)
+        if facts["hide"] == "child" and os.fork():
+            kept.clear()
+            memory.close()
+            time.sleep(60)  # a child goes on with it
+    result = total
+    os.write(2, b"it was not ended\\n")
+    os._exit(1)
+"""
+
+# The first thread ends. Another one fills the private file systems, or opens pairs of sockets.
+ZOMBIE_FILLS = """
+    import ctypes, os, socket, threading, time
+    def fill():
+        time.sleep(0.2)
+        for place in ("/tmp", "/dev/shm"):
+            with open(place + "/large", "wb", buffering=0) as file:
+                for _ in range(facts["size"] * 3 // 4 // 2**20):
+                    file.write(b"x" * 2**20)
+        time.sleep(60)
+    def connect():
+        time.sleep(0.2)
+        for _ in range(20):
+            if os.fork() == 0:
+                pairs = [socket.socketpair() for _ in range(50)]
+                time.sleep(60)
+        time.sleep(60)
+    threading.Thread(target={"fill": fill, "connect": connect}[facts["what"]]).start()
+    ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[facts["machine"]], 0)
+"""
+
+
 @trial
 async def a_hog_whose_first_thread_has_ended_is_ended() -> None:
     facts = {"machine": platform.machine()}
     await ended_for("max_memory is 64 MiB", ZOMBIE_LEADER, facts, **LIMITED)
+
+
+@trial
+async def shared_memory_that_is_not_resident_counts() -> None:
+    for hide in ("forget", "device", "child"):
+        facts = {"hide": hide, "size": 8 * 2**20}
+        await ended_for("max_memory is 64 MiB", SHARED, facts, **LIMITED)
+
+
+@trial
+async def shared_memory_of_which_only_a_part_is_mapped_counts() -> None:
+    for size in (64 * 1024, 2**20, 32 * 2**20):
+        facts = {"hide": "unmap", "size": size}
+        await ended_for("max_memory is 64 MiB", SHARED, facts, **LIMITED)
+
+
+@trial
+async def shared_memory_within_the_limit_is_left_alone() -> None:
+    code = """
+        import mmap, os
+        shared = mmap.mmap(-1, facts["size"])
+        children = []
+        for number in range(3):
+            child = os.fork()
+            if child == 0:
+                for page in range(0, facts["size"], mmap.PAGESIZE):
+                    shared[page + number] = 1
+                os._exit(0)
+            children.append(child)
+        codes = [os.waitpid(child, 0)[1] for child in children]
+        small = [mmap.mmap(-1, 4096) for _ in range(200)]
+        result = [sum(codes), list(shared[:3])]
+    """
+    async with exploring(permissions={"max_memory": 256 * 2**20}) as ext:
+        for _ in range(5):
+            assert await explore(ext, code, size=16 * 2**20) == [0, [1, 1, 1]]
+
+
+@trial
+async def files_and_sockets_count_after_the_first_thread_has_ended() -> None:
+    if "memory" in cgroups.find_base().controllers:
+        return  # the kernel counts
+    facts = {"machine": platform.machine(), "what": "fill", "size": MEMORY}
+    await ended_for("max_memory is 64 MiB", ZOMBIE_FILLS, facts, **LIMITED)
+    facts["what"] = "connect"
+    small = {"permissions": {"max_memory": 256 * 2**20}}
+    await ended_for("sockets, whose buffers are memory", ZOMBIE_FILLS, facts, **small)
 
 
 @trial
@@ -176,3 +273,80 @@ async def processor_time_of_orphans_counts_too() -> None:
             os.close(reading)
     """
     await ended_for("limits.cpu is 1 s", code, {}, limits={"cpu": "1s"})
+
+
+# Children that nobody waits for, each of `facts["seconds"]` of processor time, until they have used
+# far more than the limit. `facts["how"]` is why the kernel adds their time to no account.
+UNWAITED = """
+    import ctypes, os, signal, time
+    def burn():
+        until = time.process_time() + facts["seconds"]
+        while time.process_time() < until:
+            pass
+    if facts["how"] == "ignored":
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    elif facts["how"] == "flag":  # SA_NOCLDWAIT, with a handler that is not SIG_IGN
+        class Action(ctypes.Structure):
+            _fields_ = [("handler", ctypes.c_void_p), ("mask", ctypes.c_char * 128)]
+            _fields_ += [("flags", ctypes.c_int), ("restorer", ctypes.c_void_p)]
+        action = Action(0, bytes(128), 2, None)
+        assert ctypes.CDLL(None).sigaction(signal.SIGCHLD, ctypes.byref(action), None) == 0
+    spent = 0.0
+    while spent < facts["most"]:
+        reading, writing = os.pipe()
+        if os.fork() == 0:
+            os.close(reading)
+            if facts["how"] != "orphans" or os.fork() == 0:
+                burn()
+            os._exit(0)
+        os.close(writing)
+        os.read(reading, 1)  # the child has ended
+        os.close(reading)
+        spent += facts["seconds"]
+    result = spent
+    os.write(2, b"it was not ended\\n")
+    os._exit(1)
+"""
+
+
+async def ended_for_children(how: str, seconds: float) -> None:
+    facts = {"how": how, "seconds": seconds, "most": 8}
+    limits = {"cpu": "1s", "call": "80s"}
+    await ended_for("limits.cpu is 1 s", UNWAITED, facts, limits=limits)
+
+
+@trial
+async def processor_time_of_children_that_end_by_themselves_counts() -> None:
+    await ended_for_children("ignored", 0.3)
+    await ended_for_children("flag", 0.02)
+
+
+@trial
+async def processor_time_of_children_too_short_to_be_seen_counts() -> None:
+    await ended_for_children("ignored", 0.002)
+
+
+@trial
+async def processor_time_of_children_that_nobody_waits_for_counts() -> None:
+    await ended_for_children("zombies", 0.05)
+    await ended_for_children("orphans", 0.01)
+
+
+@trial
+async def processor_time_of_children_that_are_waited_for_is_not_counted_twice() -> None:
+    code = """
+        import os, time
+        spent = 0.0
+        while spent < 2:
+            pid = os.fork()
+            if pid == 0:
+                until = time.process_time() + 0.002
+                while time.process_time() < until:
+                    pass
+                os._exit(0)
+            spent += sum(os.wait4(pid, 0)[2][:2])
+        result = spent
+    """
+    async with exploring(limits={"cpu": "6s", "call": "80s"}) as ext:
+        assert await explore(ext, code) >= 2
+        assert await ext.call("echo", 1) == 1

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import itertools
 import json
 import logging
 import os
@@ -281,6 +282,33 @@ async def what_it_writes_for_a_root_host_belongs_to_a_user_of_its_own() -> None:
         assert set(owners.values()) == {os.geteuid()}
 
 
+def ids_of_one_hash() -> tuple[str, str]:
+    """Return two ids for which the same uid is computed, which a hostile package could choose."""
+    ids: dict[int | None, str] = {}
+    for number in itertools.count():
+        name = f"trial-{number}"
+        if (other := ids.setdefault(user_id(name), name)) != name:
+            return other, name
+    raise AssertionError("unreachable")
+
+
+@trial
+async def ids_of_the_same_hash_have_different_users() -> None:
+    if os.geteuid() != 0:
+        return  # all have the host's user
+    uids = []
+    with shared_folder() as place:
+        for name in (*ids_of_one_hash(), *reversed(ids_of_one_hash())):
+            settings = {"name": name, "permissions": {"filesystem": [f"{place}:rw"]}}
+            async with exploring(**settings) as ext:
+                file = place / uuid.uuid4().hex
+                await explore(ext, "open(facts['file'], 'w').write('mine')", file=str(file))
+                uids.append(file.stat().st_uid)
+                assert ext.enforced["uid"] == str(uids[-1])
+    first, second, *again = uids
+    assert first != second and again == [second, first], uids
+
+
 @trial
 async def root_is_never_left_to_one_that_may_write() -> None:
     if os.geteuid() != 0:
@@ -365,7 +393,7 @@ async def root_gives_up_its_uid_where_the_program_can_be_reached_without() -> No
         async with impatient(words, cwd=str(place), permissions={}) as ext:
             uid = await explore(ext, "import os; result = os.getuid()")
             if os.geteuid() == 0:
-                (inside,) = descendants(pid_of(ext))[-1:]
+                inside = [*descendants(pid_of(ext))][-1]
                 status = Path(f"/proc/{inside}/status").read_text()
                 assert f"Uid:\t{user_id('family')}\t" in status, status
         assert uid == (65534 if os.geteuid() == 0 else os.geteuid())

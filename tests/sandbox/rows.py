@@ -126,6 +126,10 @@ ROWS: Mapping[str, Row] = {
             "buffers_of_sockets_are_bounded_by_the_number_of_descriptors",
             "buffers_of_sockets_of_many_processes_are_bounded_together",
             "the_buffers_of_a_socket_keep_their_size",
+            "shared_memory_that_is_not_resident_counts",
+            "shared_memory_of_which_only_a_part_is_mapped_counts",
+            "shared_memory_within_the_limit_is_left_alone",
+            "files_and_sockets_count_after_the_first_thread_has_ended",
         ),
     ),
     "M3": Row(
@@ -268,6 +272,10 @@ ROWS: Mapping[str, Row] = {
         (
             "processor_time_is_summed_over_all_processes",
             "processor_time_of_orphans_counts_too",
+            "processor_time_of_children_that_end_by_themselves_counts",
+            "processor_time_of_children_too_short_to_be_seen_counts",
+            "processor_time_of_children_that_nobody_waits_for_counts",
+            "processor_time_of_children_that_are_waited_for_is_not_counted_twice",
             "a_sandboxed_extension_has_a_limit_of_processes_without_any_configuration",
         ),
     ),
@@ -317,6 +325,18 @@ ROWS: Mapping[str, Row] = {
             *_tests(
                 "tests/cli/test_cli.py",
                 "test_other_processes_of_the_user_cannot_read_a_verb_even_one_that_starts_nothing",
+            ),
+        ),
+    ),
+    "uid": Row(
+        "two extensions of a root host with one user, by the choice of an id",
+        (
+            "ids_of_the_same_hash_have_different_users",
+            *_tests(
+                "tests/process/test_user_registry.py",
+                "test_ids_of_the_same_hash_have_different_users",
+                "test_a_user_stays_taken_after_its_extension_was_removed",
+                "test_hosts_that_run_at_once_never_give_one_user_twice",
             ),
         ),
     ),
@@ -385,6 +405,16 @@ ROWS: Mapping[str, Row] = {
                 "test_writing_what_others_run_is_not_suggested",
                 "test_what_is_visible_through_a_link_is_not_called_hidden",
             ),
+        ),
+    ),
+    "pids": Row(
+        "programs that met in /tmp, since each had pid 2",
+        (
+            "programs_that_share_a_folder_have_different_pids",
+            "a_program_that_is_started_again_has_another_pid",
+            "the_processes_of_a_pool_have_different_pids",
+            "where_the_kernel_chooses_the_pid_that_is_reported",
+            "two_java_programs_run_at_once_and_one_is_restarted",
         ),
     ),
     "crowd": Row(

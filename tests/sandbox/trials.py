@@ -20,7 +20,7 @@ TRIALS: dict[str, Callable[[], Awaitable[None]]] = {}
 MODULES = (
     *("lifetime", "network", "files", "rights", "refusals", "resources", "programs"),
     *("packages", "restarts", "probes", "memory", "calls", "changes"),
-    *("host_surface", "hosts", "tricks", "managers", "code"),
+    *("host_surface", "hosts", "tricks", "managers", "code", "pids"),
 )
 
 # How often a trial that depends on chance is tried: a test run, or a soak that sets more.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from exthost.events import Bus, CallEnded
-from exthost.process.procfs import cpu_seconds, descendants, resident_bytes
+from exthost.process.procfs import ENDED, descendants, memory_use, reaped_seconds
 
 __all__ = ["Measurements", "percentile"]
 
@@ -59,12 +59,13 @@ class Measurements:
         processes that they started are included. The percentiles are None if no call was measured
         yet."""
         durations = sorted(self._seconds.get(extension, ()))
-        tree = descendants(*pids) if pids else []
+        clocks = descendants(*pids)
+        seconds = sum(clock for clock in clocks.values() if clock != ENDED) / 1e9
         return {
             "p50_ms": percentile(durations, 0.5),
             "p99_ms": percentile(durations, 0.99),
-            "cpu_seconds": round(sum(map(cpu_seconds, tree)), 3),
-            "memory_bytes": sum(map(resident_bytes, tree)),
+            "cpu_seconds": round(seconds + sum(map(reaped_seconds, clocks)), 3),
+            "memory_bytes": sum(memory_use(pid).total for pid in clocks),
         }
 
 

@@ -21,6 +21,7 @@ from exthost.launch.shared_folders import own_closed_paths, refuse_state_folder
 from exthost.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process import sandbox_probe
 from exthost.process.file_view import ViewRequest, compute_view, system_view
+from exthost.process.state_dirs import state_root
 from exthost.process.working_folder import deleted_working_folder
 from exthost.sandbox.strict import View
 from exthost.spec import Spec
@@ -90,7 +91,7 @@ def decide(spec: Spec, plan: LaunchPlan, state: str, environ: Mapping[str, str])
     refuse_state_folder(spec, view.writable, environ)
     support = sandbox_probe.find_sandbox_support()
     if support.uid == 0:
-        view = with_extension_user(spec.id, view, support)
+        view = with_extension_user(spec.id, view, support, state_root(environ))
     if view.uid is None:
         # The check above may have been about a separate user, and the extension runs as the host's
         # user instead. Called only to raise Refused if the sandbox does not work for that user; the

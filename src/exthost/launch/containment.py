@@ -18,7 +18,7 @@ from typing import Any
 from exthost.errors import Refused
 from exthost.launch import wasm
 from exthost.launch.admission import Admission, check_unchanged, visible_files
-from exthost.launch.machine_check import can_enforce, enforced_policy, has_pid_namespace
+from exthost.launch.machine_check import can_enforce, enforced_policy, find_pid_namespace
 from exthost.launch_plan import (
     NO_CEILING,
     Ceiling,
@@ -121,10 +121,11 @@ def _add_limits_only(
     """Return the plan with resource limits and, if one can be made, a PID namespace, and what is
     enforced. Without a namespace, prlimit(1) sets the resource limits."""
     support = sandbox_probe.find_sandbox_support()
-    has_namespace, bwrap = has_pid_namespace(spec)
-    if has_namespace:
+    namespace, bwrap = find_pid_namespace(spec)
+    if namespace is not None:
         wrapper = pid_namespace.plan_wrapper(support.machine, bwrap, rlimits)
-        return replace(plan, wrapper=wrapper), {**_OPEN, "pids": pid_namespace.ENFORCED}
+        in_force = pid_namespace.describe(keeps_pid=namespace.keeps_pid)
+        return replace(plan, wrapper=wrapper), {**_OPEN, **in_force}
     if rlimits and not support.prlimit:
         raise Refused(
             "X0385",

@@ -1,6 +1,6 @@
 """Chooses the user that a sandboxed extension runs as if the host runs as root.
 
-Every extension has a separate uid (`process/user_ids.py`). That user may be unable to reach the
+Every extension has a separate uid (`process.user_registry`). That user may be unable to reach the
 files of the program, such as an interpreter that a version manager installed below /root. Then the
 extension runs as user 0 without capabilities, but only if it may write none of the host's files,
 since it would write them as root. Otherwise it is refused, and the error tells how to fix that. If
@@ -23,27 +23,30 @@ from exthost.process.user_ids import (
     is_kernel_root,
     user_id,
 )
+from exthost.process.user_registry import allot_user_id, registry_file
 from exthost.sandbox.probe_result import SandboxSupport
 from exthost.sandbox.strict import View
 
-__all__ = ["extension_user_id", "with_extension_user"]
+__all__ = ["probe_user_id", "with_extension_user"]
 
 _log = logging.getLogger("exthost.launch")
 
 _INSTALL_FOR_ALL = "install its program where every user can reach it (/usr/local, /opt)"
 
 
-def extension_user_id(extension: str, support: SandboxSupport) -> int | None:
-    """Return the extension's separate uid; None if this host can run the extension only as the
-    host's own user, because the host is not root or there is no setpriv. `extension` is an id."""
-    return user_id(extension) if support.uid == 0 and support.setpriv else None
+def probe_user_id(support: SandboxSupport) -> int | None:
+    """Return the uid as which sandboxes are tried: that of no extension. None if this host can run
+    extensions only as its own user, because it is not root or there is no setpriv."""
+    return user_id("") if support.uid == 0 and support.setpriv else None
 
 
-def with_extension_user(extension: str, view: View, support: SandboxSupport) -> View:
-    """Return the view, with the user that the extension runs as. The host must be root. Raises
-    Refused if the extension could write as root, or if its user could not write what was
-    granted."""
-    uid = extension_user_id(extension, support)
+def with_extension_user(
+    extension: str, view: View, support: SandboxSupport, state_root: str
+) -> View:
+    """Return the view, with the user that the extension runs as. The host must be root.
+    `state_root` is the folder of its files. Raises Refused if the extension could write as root, if
+    its user could not write what was granted, or if its user cannot be recorded."""
+    uid = _allot_user_id(extension, state_root) if support.setpriv else None
     if uid is None:
         if not support.setpriv:
             why, fix = "this host has no setpriv to change its user", "install it (util-linux)"
@@ -61,6 +64,20 @@ def with_extension_user(extension: str, view: View, support: SandboxSupport) -> 
         if not can_write(path, uid):
             raise _not_writable_error(extension, path, path, uid)
     return replace(view, uid=uid, state=_usable_state(extension, view.state, uid))
+
+
+def _allot_user_id(extension: str, state_root: str) -> int | None:
+    try:
+        return allot_user_id(state_root, extension)
+    except OSError as error:
+        path = registry_file(state_root)
+        raise Refused(
+            "X0370",
+            f"its user cannot be recorded in {path}: {error.strerror}",
+            extension=extension,
+            help="let the host write that file, or set EXTHOST_HOME to a folder that it can write",
+            evidence=Evidence(path=path),
+        ) from None
 
 
 def _as_root(extension: str, view: View, why: str, fix: str) -> View:

@@ -11,7 +11,7 @@ refused, or `describe_weaknesses` names the restriction and the reason.
 import asyncio
 
 from exthost.errors import Refused, SpawnFailed
-from exthost.launch.extension_user import extension_user_id
+from exthost.launch.extension_user import probe_user_id
 from exthost.process import sandbox_probe
 from exthost.sandbox.probe_result import ProbeResult, SandboxSupport
 from exthost.spec import Permissions, Spec
@@ -19,7 +19,7 @@ from exthost.spec import Permissions, Spec
 __all__ = [
     "can_enforce",
     "probe_machine",
-    "has_pid_namespace",
+    "find_pid_namespace",
     "is_machine_probed",
     "enforced_policy",
     "describe_weaknesses",
@@ -62,7 +62,7 @@ def can_enforce(spec: Spec, *, as_host: bool = False) -> bool:
     uses the sandbox or fails; it never runs the extension without a sandbox.
     """
     support = sandbox_probe.find_sandbox_support()
-    uid = None if as_host else extension_user_id("", support)
+    uid = None if as_host else probe_user_id(support)
     if not sandbox_probe.strict_is_known(support, uid) and _is_on_loop():
         return True
     result = sandbox_probe.probe_strict(support, uid)
@@ -82,14 +82,15 @@ def can_enforce(spec: Spec, *, as_host: bool = False) -> bool:
 _BEST_EFFORT = 'sandbox = "best-effort", which may run it without a sandbox'
 
 
-def has_pid_namespace(spec: Spec) -> tuple[bool, str]:
-    """Return whether a PID namespace can be made for an extension, and the path of bwrap if only
-    bwrap can make it, else "". Raises Refused if it cannot be made and the config requires it."""
+def find_pid_namespace(spec: Spec) -> tuple[ProbeResult | None, str]:
+    """Return the result of the probe if a PID namespace can be made for an extension, else None;
+    and the path of bwrap if only bwrap can make it, else "". Raises Refused if it cannot be made
+    and the config requires it."""
     if spec.lifetime == "plain":
-        return False, ""
+        return None, ""
     result, bwrap = sandbox_probe.probe_pid_namespace(sandbox_probe.find_sandbox_support())
     if result.works:
-        return True, bwrap
+        return result, bwrap
     _raise_if_temporary(spec, result)
     if spec.lifetime == "tree" or spec.on_weaker == "refuse":
         raise Refused(
@@ -98,7 +99,7 @@ def has_pid_namespace(spec: Spec) -> tuple[bool, str]:
             extension=spec.id,
             help=f'{result.fix}; lifetime = "plain" does without',
         )
-    return False, ""
+    return None, ""
 
 
 def describe_weaknesses(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple[str, str]]:
@@ -108,7 +109,7 @@ def describe_weaknesses(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple
     weaknesses = []
     support = sandbox_probe.find_sandbox_support()
     if enforced_policy(spec) is not None and not is_sandboxed:
-        reason = sandbox_probe.probe_strict(support, extension_user_id("", support)).reason
+        reason = sandbox_probe.probe_strict(support, probe_user_id(support)).reason
         weaknesses.append(("sandbox", f"its permissions are not enforced: {reason}"))
     if spec.lifetime is None and pids == "process group":
         reason = sandbox_probe.probe_pid_namespace(support)[0].reason
@@ -118,9 +119,9 @@ def describe_weaknesses(spec: Spec, pids: str, is_sandboxed: bool) -> list[tuple
 
 def _users(support: SandboxSupport) -> set[int | None]:
     """Return the users for whom the sandbox is tried: None, which is the host's own user, and, if
-    the host is root, the user of an extension with the id "". The sandbox is assumed to work for
-    the user of every extension if it works for that one."""
-    return {None, extension_user_id("", support)}
+    the host is root, a user that no extension has. The sandbox is assumed to work for the user of
+    every extension if it works for that one."""
+    return {None, probe_user_id(support)}
 
 
 def _raise_if_temporary(spec: Spec, result: ProbeResult) -> None:

@@ -21,12 +21,15 @@ In reading order:
     watchdog         enforces limits for all processes of an extension together, by sampling
     cgroups          creates cgroups, in which the kernel enforces the same limits
     procfs           process trees, memory and processor time, read from /proc
+    processor_time   the processor time of an extension, with processes that have ended
+    extension_memory the memory of an extension, with what its processes share
     sandbox_probe    finds out by trial which sandboxes work on this machine
     file_view        decides which paths a sandboxed extension sees
     runtimes         finds the files that a program needs to run
     managers         lists what is shown of the folders of version and package managers
     visible_paths    collects visible paths, and the symlinks that lead to them
     user_ids         the user that a root host runs an extension as
+    user_registry    remembers that user, so that no two extensions have the same
     environment      which environment variables an extension gets (pure)
     host_environ     the host's own environment variables, cached
     host_protection  prevents other processes of the user from reading the host's memory

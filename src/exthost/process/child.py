@@ -133,6 +133,12 @@ class Child:
         return self._group is not None
 
     @property
+    def keeps_pid(self) -> bool:
+        """Whether the program had the same pid in its namespace that the host knows it by. Known
+        after its exit."""
+        return self._init_channel is None or self._init_channel.program_pid == self.pid
+
+    @property
     def exit_fd(self) -> int:
         """A file descriptor that becomes readable when the process has exited."""
         assert self._watch is not None
@@ -300,8 +306,9 @@ def _spawn_in_cgroup(
     init = memory_file("exthost-init", plan.group.init)
     try:
         # The numbers have the same order as those that InitChannel makes: no control pipe, no
-        # status pipe, stdin 0, stdout 1, keep PWD, make no namespace, the cgroup, check no paths.
-        init_argv = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry},0", *argv)
+        # status pipe, stdin 0, stdout 1, keep PWD, make no namespace, the cgroup, check no paths,
+        # choose no pid.
+        init_argv = (f"/proc/self/fd/{init}", f"0,0,0,1,1,0,{group.entry},0,0", *argv)
         return _popen(plan, init_argv, ends, (init, group.entry))
     finally:
         os.close(init)

@@ -23,6 +23,7 @@ from exthost.launch_plan import ExpectedPath, ResourceLimit, Wrapper
 from exthost.process.environment import Variables
 from exthost.process.exit_status import ExitStatus
 from exthost.process.memory_file import memory_file
+from exthost.process.procfs import max_pid
 from exthost.sandbox.limits import CPU, FILE_SIZE
 
 __all__ = ["InitChannel"]
@@ -31,7 +32,7 @@ _CLOSED = -1
 
 # The argument with which our init only resets the handling of signals and then executes the command
 # that follows. Its numbers have the order of those in `InitChannel.__init__`.
-_RESET_SIGNALS = "0,0,0,0,1,2,0,0"
+_RESET_SIGNALS = "0,0,0,0,1,2,0,0,0"
 
 # Prefixes of environment variables that make the dynamic loader and the C library load code, or
 # read and write files. The C library ignores these variables in set-user-ID programs.
@@ -60,6 +61,7 @@ class InitChannel:
         "_limits",
         "_status",
         "env",
+        "program_pid",
     )
 
     def __init__(
@@ -69,8 +71,11 @@ class InitChannel:
 
         stdin, stdout  the child's ends of the pipes to the program
         env            the environment variables of the program; `self.env` are those of the wrapper
-        cgroup         a file descriptor of the cgroup.procs that the program enters; 0 for none"""
+        cgroup         a file descriptor of the cgroup.procs that the program enters; 0 for none
+
+        `self.program_pid` is the pid that the program had in its namespace, 0 before its exit."""
         self.env = env
+        self.program_pid = 0
         self._closed_at = 0.0
         self._limits = wrapper.limits
         self._inherited: tuple[int, ...] = ()
@@ -104,7 +109,7 @@ class InitChannel:
         init_makes_namespace = not options
         keeps_pwd = "PWD" in env
         flags = (int(keeps_pwd), int(init_makes_namespace))
-        numbers = (control, status, stdin, stdout, *flags, cgroup, paths)
+        numbers = (control, status, stdin, stdout, *flags, cgroup, paths, max_pid())
         limits = (number for limit in wrapper.limits for number in limit)
         settings = ",".join(str(number) for number in (*numbers, *limits))
         start_init = (f"/proc/self/fd/{init}", settings)
@@ -162,8 +167,9 @@ class InitChannel:
     def read_status(self, wrapper: ExitStatus) -> ExitStatus:
         """Return how the program ended, given how the wrapper ended.
 
-        Init writes one or two integers: the status of the program as waitpid returns it, or a
-        negative errno if the program was not executed; then the processor time in milliseconds."""
+        Init writes a negative errno if the program was not executed. Otherwise it writes the status
+        of the program as waitpid returns it, the processor time in milliseconds, and the pid that
+        the program had."""
         try:
             data = os.read(self._status, 64)
         except OSError:
@@ -174,6 +180,8 @@ class InitChannel:
             if error == errno.ESTALE:
                 return ExitStatus(None, None, _REPLACED)
             return ExitStatus(None, None, f"{os.strerror(error)} ({_error_name(error)})")
+        if len(numbers) > 2:
+            self.program_pid = numbers[2]
         if numbers and os.WIFSIGNALED(numbers[0]):
             cpu_seconds = numbers[1] / 1000 if len(numbers) > 1 else 0.0
             number = os.WTERMSIG(numbers[0])

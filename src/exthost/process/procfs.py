@@ -1,39 +1,69 @@
-"""Reads process trees, memory and processor time from /proc.
+"""Reads process trees, memory and processor time from /proc and from the clocks of processes.
 
-A process may end at any moment. For one that has ended, the functions return 0 or an empty list.
+A process may end at any moment. For one that has ended, the functions return 0, an empty value or
+ENDED. If the kernel does not allow the host to look, those that measure memory raise
+PermissionError, because a limit cannot be enforced then.
 """
 
 import os
 import signal
+import time
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from exthost.process.memory_file import memory_file
 
 __all__ = [
+    "ENDED",
+    "MemoryUse",
     "children_of",
     "count_sockets",
-    "cpu_seconds",
     "descendants",
     "kill_children",
+    "max_pid",
     "mounted_bytes",
-    "resident_bytes",
+    "process_clock",
+    "reaped_seconds",
+    "running_threads",
     "send_buffer_bytes",
+    "shared_mappings",
+    "memory_use",
 ]
+
+# The clock of a process that has ended and was reaped.
+ENDED = -1
 
 # The most processes that `descendants` visits, since a fork bomb grows while it is counted.
 # Configured limits are lower than this.
 _MAX_COUNTED = 10_000
 
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+# The kind of a clock that measures the processor time of all threads of a process. The rest of a
+# clock's id is the pid, inverted (clock_getcpuclockid(3)).
+_PROCESS_CLOCK = 2
 
 # The default of the kernel, for a system on which it cannot be read.
 _SEND_BUFFER_BYTES = 208 * 1024
 
-# The kernel needs one page of page tables for 512 pages. Page tables of up to this many bytes are
-# not counted: their size is in a file that takes ten times as long to read.
-_PAGES_PER_TABLE = 512
-_SMALL_TABLES_BYTES = 1 << 20
-
 # What the kernel needs for a file of tmpfs besides its content.
 _INODE_BYTES = 1024
+
+# The largest list of mappings that is read, about 20,000 mappings. A read of this size takes some
+# ten milliseconds, and the lists themselves are memory that no limit counts.
+_MAX_MAPPINGS_BYTES = 2 * 2**20
+
+
+class MemoryUse(NamedTuple):
+    """The memory of a process in bytes.
+
+    total    memory in use, with swapped memory and page tables
+    shared   the part of `total` that is resident memory of shared objects and of tmpfs files
+    """
+
+    total: int = 0
+    shared: int = 0
 
 
 def children_of(pid: int) -> list[int]:
@@ -48,13 +78,28 @@ def children_of(pid: int) -> list[int]:
     return children
 
 
-def descendants(*pids: int) -> list[int]:
-    """Return these processes and all their descendants."""
-    pending, visited = [*pids], list[int]()
-    while pending and len(visited) < _MAX_COUNTED:
-        visited.append(pending.pop())
-        pending += children_of(visited[-1])
-    return visited
+def descendants(*pids: int) -> dict[int, int]:
+    """Return these processes and all their descendants, each with its clock. The clock is read
+    before the children, so a process that starts another one afterwards has a later clock."""
+    pending, clocks = [*pids], dict[int, int]()
+    while pending and len(clocks) < _MAX_COUNTED:
+        pid = pending.pop()
+        clocks[pid] = process_clock(pid)
+        pending += children_of(pid)
+    return clocks
+
+
+def process_clock(pid: int) -> int:
+    """Return the processor time of a process in nanoseconds, or ENDED. This takes a fraction of the
+    time that reading a file of /proc takes. The time of a thread that runs at this moment may be
+    some milliseconds old. Time of children is not included."""
+    try:
+        return time.clock_gettime_ns(~pid << 3 | _PROCESS_CLOCK)
+    except OSError:
+        pass
+    # It has ended, or this kernel has such clocks for no other process.
+    fields = _read_stat(f"/proc/{pid}")
+    return sum(map(int, fields[11:13])) * 10**9 // _TICKS_PER_SECOND if fields else ENDED
 
 
 def kill_children(pid: int) -> None:
@@ -82,50 +127,95 @@ def _kill(pid: int) -> None:
         pass  # it has exited meanwhile
 
 
-def resident_bytes(pid: int) -> int:
-    """Return the resident memory of a process, with its page tables; 0 if it has ended. If its
-    first thread has ended and others run, the kernel reports 0 for the process, and the memory for
-    its threads."""
-    resident = _resident_bytes(f"/proc/{pid}")
-    if resident:
-        return resident
+def memory_use(pid: int) -> MemoryUse:
+    """Return the memory of a process. If its first thread has ended and others run, the kernel
+    reports no memory for the process, and the memory for its threads."""
+    for folder in _folders(pid):
+        try:
+            with open(f"{folder}/status", "rb") as file:  # noqa: PTH123 - many times a second
+                status = file.read()
+        except OSError:
+            continue
+        if resident := _number(status, b"\nVmRSS:"):
+            more = _number(status, b"\nVmPTE:") + _number(status, b"\nVmSwap:")
+            shared = _number(status, b"\nRssShmem:")
+            return MemoryUse((resident + more) * 1024, shared * 1024)
+    return MemoryUse()
+
+
+def _folders(pid: int) -> Iterator[str]:
+    """Yield the folder of a process in /proc, and then those of its threads."""
+    yield f"/proc/{pid}"
     try:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - many times a second
     except OSError:
-        return 0
-    return max(
-        (_resident_bytes(f"/proc/{pid}/task/{thread_id}") for thread_id in threads), default=0
-    )
+        return
+    for thread in threads:
+        yield f"/proc/{pid}/task/{thread}"
 
 
-def _resident_bytes(folder: str) -> int:
+def _number(status: bytes, name: bytes) -> int:
+    """Return the number after a name in a status file; 0 if it is not there."""
+    start = status.find(name)
+    return int(status[start + len(name) :].split(None, 1)[0]) if start >= 0 else 0
+
+
+def shared_mappings(pid: int) -> dict[int, tuple[int, int]]:
+    """Return the shared anonymous memory that a process has mapped. Such memory is a file without a
+    name, whose inode number is the key. The value is how many bytes of the file are mapped, and
+    where in the file the last mapping ends. Raises OverflowError if the list is too long."""
+    for folder in _folders(pid):
+        try:
+            with open(f"{folder}/maps", "rb") as file:  # noqa: PTH123 - many times a second
+                mappings = file.read(_MAX_MAPPINGS_BYTES)
+        except PermissionError:
+            raise
+        except OSError:
+            continue
+        if len(mappings) == _MAX_MAPPINGS_BYTES:
+            raise OverflowError
+        if mappings:
+            return _find_shared(mappings)
+    return {}
+
+
+def _find_shared(mappings: bytes) -> dict[int, tuple[int, int]]:
+    # 7f20b91a4000-7f20b92a4000 rw-s 00000000 00:01 1989    /dev/zero (deleted)
+    objects: dict[int, tuple[int, int]] = {}
+    device = _shared_memory_device()
+    found = mappings.find(device)
+    while found >= 0:
+        start = mappings.rfind(b"\n", 0, found) + 1
+        line = mappings[start : mappings.find(b"\n", found)]
+        addresses, rights, offset, _, inode, *name = line.split(None, 5)
+        if rights.endswith(b"s") and name and name[0].startswith(b"/dev/zero"):
+            first, _, last = addresses.partition(b"-")
+            size = int(last, 16) - int(first, 16)
+            mapped, end = objects.get(int(inode), (0, 0))
+            objects[int(inode)] = mapped + size, max(end, int(offset, 16) + size)
+        found = mappings.find(device, found + 1)
+    return objects
+
+
+@cache
+def _shared_memory_device() -> bytes:
+    """Return the device of shared anonymous memory, in the form that lists of mappings have."""
+    fd = memory_file("exthost-device", b"")
     try:
-        with open(f"{folder}/statm", "rb") as file:  # noqa: PTH123 - many times a second
-            mapped, resident = map(int, file.read().split()[:2])
-    except (OSError, ValueError):
-        return 0
-    if mapped // _PAGES_PER_TABLE * _PAGE_BYTES > _SMALL_TABLES_BYTES:
-        return resident * _PAGE_BYTES + _table_bytes(folder)
-    return resident * _PAGE_BYTES
-
-
-def _table_bytes(folder: str) -> int:
-    """Return the memory of a process's page tables in bytes. It can be large for memory that was
-    only read, which is not resident."""
-    try:
-        with open(f"{folder}/status", "rb") as file:  # noqa: PTH123 - many times a second
-            size = file.read().partition(b"\nVmPTE:")[2].split(maxsplit=1)[0]
-    except (OSError, IndexError):
-        return 0
-    return int(size) * 1024
+        device = os.fstat(fd).st_dev
+    finally:
+        os.close(fd)
+    return f" {os.major(device):02x}:{os.minor(device):02x} ".encode()
 
 
 def mounted_bytes(pid: int, mounts: tuple[str, ...]) -> int:
-    """Return the memory of these tmpfs mounts, as a process sees them; 0 if it has ended."""
+    """Return the memory of these tmpfs mounts, as a process sees them."""
     total = 0
     for mount in mounts:
         try:
             usage = os.statvfs(f"/proc/{pid}/root{mount}")
+        except PermissionError:
+            raise
         except OSError:
             continue
         total += (usage.f_blocks - usage.f_bfree) * usage.f_frsize
@@ -134,11 +224,23 @@ def mounted_bytes(pid: int, mounts: tuple[str, ...]) -> int:
 
 
 def count_sockets(pid: int) -> int:
-    """Return the number of sockets in the network namespace of a process; 0 if it has ended."""
+    """Return the number of sockets in the network namespace of a process."""
     try:
         with open(f"/proc/{pid}/net/sockstat", "rb") as file:  # noqa: PTH123 - many times a second
             return int(file.readline().split()[2])  # sockets: used 3
+    except PermissionError:
+        raise
     except (OSError, IndexError, ValueError):
+        return 0
+
+
+@cache  # read at every start
+def max_pid() -> int:
+    """Return the number that all pids are smaller than; 0 if it cannot be read."""
+    try:
+        with open("/proc/sys/kernel/pid_max", "rb") as file:  # noqa: PTH123
+            return int(file.read())
+    except (OSError, ValueError):
         return 0
 
 
@@ -151,14 +253,58 @@ def send_buffer_bytes() -> int:
         return _SEND_BUFFER_BYTES
 
 
-def cpu_seconds(pid: int, *, only_reaped: bool = False) -> float:
-    """Return the processor time of a process and of the children that it has reaped; with
-    `only_reaped`, only of those. 0 if it has ended."""
+def reaped_seconds(pid: int) -> float:
+    """Return the processor time of the children of a process that it has waited for."""
+    fields = _read_stat(f"/proc/{pid}")
+    return sum(map(int, fields[13:15])) / _TICKS_PER_SECOND
+
+
+def running_threads(pid: int) -> float:
+    """Return how many processors the threads of a process use at this moment. A thread that is
+    ready to run, and whose processor this thread may have taken, counts with that probability. A
+    process that has ended and was reaped counts as 1: it was just seen, so its life ended in that
+    instant."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - many times a second
-            # The second field is a name in brackets, which may contain spaces and brackets.
-            fields = file.read().rpartition(b")")[2].split()
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - many times a second
     except OSError:
+        return 1.0
+    return sum(_running_share(f"/proc/{pid}/task/{thread}") for thread in threads)
+
+
+def _running_share(folder: str) -> float:
+    try:
+        with open(f"{folder}/schedstat", "rb") as file:  # noqa: PTH123 - many times a second
+            entered = int(file.read().split()[2])
+        with open(f"{folder}/status", "rb") as file:  # noqa: PTH123 - many times a second
+            status = file.read()
+    except (OSError, IndexError):  # it has ended, or the kernel lacks the first file
+        return 1.0
+    if not entered or b"\nState:\tR" not in status:
         return 0.0
-    ticks = fields[13:15] if only_reaped else fields[11:15]
-    return sum(map(int, ticks)) / _TICKS_PER_SECOND
+    left = _number(status, b"\nvoluntary_ctxt_switches:")
+    left += _number(status, b"\nnonvoluntary_ctxt_switches:")
+    # A thread has entered a processor as often as it has left one, unless it runs.
+    if entered > left:
+        return 1.0
+    # If all processors are busy, this thread took the place of one of those that wait.
+    waiting = _count_runnable() - (os.cpu_count() or 1)
+    return 1 / waiting if waiting > 0 else 0.0
+
+
+def _count_runnable() -> int:
+    """Return the number of threads of this machine that run or are ready to run."""
+    try:
+        with open("/proc/loadavg", "rb") as file:  # noqa: PTH123 - many times a second
+            return int(file.read().split()[3].partition(b"/")[0])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _read_stat(folder: str) -> list[bytes]:
+    """Return the fields of a stat file from the third one on; [] if the process has ended."""
+    try:
+        with open(f"{folder}/stat", "rb") as file:  # noqa: PTH123 - many times a second
+            # The second field is a name in brackets, which may contain spaces and brackets.
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []

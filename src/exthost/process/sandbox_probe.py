@@ -191,7 +191,7 @@ def _run_trial(plan: LaunchPlan) -> ProbeResult:
             reason = f"a probe had not ended after {_PROBE_SECONDS:g} s"
             return ProbeResult(reason, "try again", is_temporary=True)
         if status is not None and status.code == 0:
-            return ProbeResult()
+            return ProbeResult(keeps_pid=child.keeps_pid)
         reason = f"a probe failed: {stderr_line or status}"
         was_killed = status is not None and status.signal is not None
         is_temporary = _names_error(reason, _SHORTAGES) or (was_killed and not stderr_line)

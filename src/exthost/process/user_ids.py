@@ -1,8 +1,9 @@
-"""Computes the uid that a root host runs a sandboxed extension as: a different one per extension.
+"""Computes the uid that a root host prefers to run a sandboxed extension as.
 
-The uid is computed from a hash of the extension's id. So it is the same at every start and on every
-machine, and the extension keeps owning the files that it wrote. No account has to exist. Inside the
-sandbox the extension sees its uid as 65534 (nobody), for which every system has a name.
+The uid is computed from a hash of the extension's id. So it is usually the same on every machine,
+and no account has to exist. If two ids have the same hash, one of them gets another uid
+(`user_registry`). Inside the sandbox the extension sees its uid as 65534 (nobody), for which every
+system has a name.
 
 Whether that user can read or write a path is decided by the permission bits. Access control lists
 are ignored: a path to which only they give access is treated as not accessible.
@@ -22,6 +23,7 @@ __all__ = [
     "counts_processes",
     "is_kernel_root",
     "user_id",
+    "user_id_range",
 ]
 
 # From this version on the kernel counts the processes of a user by user namespace.
@@ -36,12 +38,22 @@ _UID_MAPS = ("/proc/self/uid_map", "/proc/self/gid_map")
 
 
 def user_id(extension: str) -> int | None:
-    """Return the user and group id of an extension; None if the host's user namespace has no such
-    id."""
+    """Return the user and group id that an extension has, unless another one has it already; None
+    if the host's user namespace has no such ids. The id "" stands for the user that sandboxes are
+    tried as."""
+    ids = user_id_range()
+    if ids is None:
+        return None
     digest = int.from_bytes(hashlib.sha256(extension.encode(errors="surrogatepass")).digest()[:8])
+    return ids[digest % len(ids)]
+
+
+def user_id_range() -> range | None:
+    """Return the numbers that extensions have as user ids; None if the host's user namespace has no
+    such ids."""
     for first, count in _RANGES:
         if all(_is_mapped(ids, first, count) for ids in map(_read_map, _UID_MAPS)):
-            return first + digest % count
+            return range(first, first + count)
     return None
 
 

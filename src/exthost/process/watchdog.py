@@ -1,50 +1,113 @@
-"""Enforces limits for all processes of an extension together, by reading /proc at short intervals.
+"""Enforces limits for all processes of an extension together, by sampling them at short intervals.
 
 One thread watches all extensions that have such limits (a `Ceiling`). It reads a few small files
 for each process, which would block an event loop. When an extension exceeds a limit, the thread
 notifies the event loop, and the event loop kills the extension.
 
-- Memory is the resident memory of all processes, and the content of the sandbox's private file
-  systems. A page that several processes share is counted once for each of them.
+- An extension is measured only if one of its processes has run since the last sample. Its clocks
+  show that, and reading them takes a microsecond each.
+- Memory is the sum over all processes, and the content of the sandbox's private file systems
+  (`extension_memory`). A page that several processes share is counted once for each of them.
 - The buffers of sockets belong to no process. So the number of sockets is limited instead, where
   the extension has a network namespace of its own.
-- Processor time includes that of processes which have ended.
+- Processor time includes that of processes which have ended (`processor_time`).
+
+The intervals are random, because an extension that foresees a sample could hide from it.
 """
 
+import random
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
 
 from exthost.launch_plan import Ceiling
-from exthost.process.procfs import (
-    children_of,
-    count_sockets,
-    cpu_seconds,
-    descendants,
-    mounted_bytes,
-    resident_bytes,
-)
+from exthost.process.extension_memory import ExtensionMemory
+from exthost.process.processor_time import ProcessorTime
+from exthost.process.procfs import ENDED, children_of, count_sockets, descendants, process_clock
 
 __all__ = ["watch"]
 
-# The interval between two samples. In that time a program can allocate about a hundred megabytes.
-INTERVAL_SECONDS = 0.025
+# The mean interval between two samples. An interval is at most twice as long. In that time a
+# program can allocate about a hundred megabytes.
+INTERVAL_SECONDS = 0.02
 
 # The watchdog waits this much longer than the kernel, which sends SIGXCPU to a single process at
 # the limit: the process may handle that signal.
 _CPU_GRACE_SECONDS = 0.25
 
 
-class _Watched(NamedTuple):
-    """The arguments of `watch` for one extension."""
+class _Watched:
+    """An extension that is watched. The arguments are those of `watch`."""
 
-    pid: int
-    is_wrapped: bool
-    ceiling: Ceiling
-    mounts: tuple[str, ...]
-    on_exceeded: Callable[[str], object]
+    def __init__(
+        self,
+        pid: int,
+        is_wrapped: bool,
+        ceiling: Ceiling,
+        mounts: tuple[str, ...],
+        on_exceeded: Callable[[str], object],
+    ) -> None:
+        self.on_exceeded = on_exceeded
+        self._pid = pid
+        self._is_wrapped = is_wrapped
+        self._ceiling = ceiling
+        self._memory = ExtensionMemory(mounts)
+        self._processor_time = ProcessorTime()
+        # All processes at the last sample, with the wrapper and our init, each with its clock.
+        self._clocks: dict[int, int] = {}
+        self._sampled_at = time.monotonic()
+
+    def find_exceeded_limit(self, pause_seconds: float) -> str:
+        """Return a description of the limit that the extension exceeds; "" if it exceeds none.
+        `pause_seconds` is how long the thread slept before this sample, by its random choice."""
+        began, before = time.monotonic(), self._sampled_at
+        self._sampled_at = began
+        if not self._has_run():
+            return ""
+        # The time that this sample stands for is the inverse of its density. A pause is uniform
+        # from 0 to twice the mean. After `pause_seconds` without a sample, the density is 1 /
+        # (twice the mean - pause_seconds), so what an extension does at that moment counts that
+        # much, even if it knew when the last sample was. The rest of the time was not random.
+        late_seconds = began - before - pause_seconds
+        interval = 2 * INTERVAL_SECONDS - pause_seconds + max(late_seconds, 0.0)
+        self._clocks = clocks = descendants(self._pid)
+        if clocks[self._pid] == ENDED:
+            return ""  # it was reaped, or this system cannot measure anything
+        inits = children_of(self._pid) if self._is_wrapped else []
+        ours = (self._pid, *inits) if self._is_wrapped else ()
+        clocks = {pid: clock for pid, clock in clocks.items() if pid not in ours}
+        try:
+            return self._compare(clocks, inits, interval)
+        except OverflowError:
+            return "its memory cannot be measured: it has too many mappings"
+        except PermissionError as error:
+            return f"its memory cannot be measured ({error.filename}: {error.strerror})"
+
+    def _has_run(self) -> bool:
+        return not self._clocks or any(
+            clock == ENDED or process_clock(pid) != clock for pid, clock in self._clocks.items()
+        )
+
+    def _compare(self, clocks: dict[int, int], inits: list[int], interval: float) -> str:
+        memory, processes, cpu, sockets = self._ceiling
+        count = len(clocks)
+        if processes is not None and count > processes:
+            return f"it had {count} processes at once (limits.nproc is {processes})"
+        # Our init cannot end before the others do.
+        init = inits[0] if inits and clocks else None
+        if memory is not None and (used := self._memory.measure(clocks, init)) > memory:
+            who = f"its {count} processes" if count > 1 else "it"
+            limit = f"permissions.max_memory is {_mebibytes(memory)}"
+            return f"{who} used {_mebibytes(used)} of memory ({limit})"
+        if sockets is not None and init is not None and (count := count_sockets(init)) > sockets:
+            return f"it had {count} sockets, whose buffers are memory (max_memory allows {sockets})"
+        if cpu is not None:
+            spent = self._processor_time.add_sample(clocks, inits, interval)
+            if spent > cpu + _CPU_GRACE_SECONDS:
+                limit = f"limits.cpu is {cpu:g} s"
+                return f"its processes used {spent:.1f} s of processor time ({limit})"
+        return ""
 
 
 _watched: dict[int, _Watched] = {}
@@ -83,6 +146,7 @@ def watch(
 
 def _run() -> None:
     global _thread
+    pause = 0.0
     while True:
         with _lock:
             entries = dict(_watched)
@@ -90,46 +154,14 @@ def _run() -> None:
                 _thread = None
                 return
         for key, entry in entries.items():
-            if limit := _find_exceeded_limit(entry):
+            if limit := entry.find_exceeded_limit(pause):
                 with _lock:
                     is_watched = _watched.pop(key, None) is not None
                 if is_watched:
                     with suppress(RuntimeError):  # its event loop is closed
                         entry.on_exceeded(limit)
-        time.sleep(INTERVAL_SECONDS)
-
-
-def _find_exceeded_limit(entry: _Watched) -> str:
-    """Return a description of the limit that the extension exceeds; "" if it exceeds none."""
-    inits = children_of(entry.pid) if entry.is_wrapped else []
-    pids = _list_processes(entry.pid, inits, entry.is_wrapped)
-    memory, processes, cpu, sockets = entry.ceiling
-    if processes is not None and len(pids) > processes:
-        return f"it had {len(pids)} processes at once (limits.nproc is {processes})"
-    if memory is not None:
-        used = sum(map(resident_bytes, pids))
-        if entry.mounts and pids:
-            used += mounted_bytes(pids[0], entry.mounts)
-        if used > memory:
-            who = f"its {len(pids)} processes" if len(pids) > 1 else "it"
-            limit = f"permissions.max_memory is {_mebibytes(memory)}"
-            return f"{who} used {_mebibytes(used)} of memory ({limit})"
-    if sockets is not None and pids and (count := count_sockets(pids[0])) > sockets:
-        return f"it had {count} sockets, whose buffers are memory (max_memory allows {sockets})"
-    if cpu is not None:
-        # Our init reaps processes whose parents have ended, so their time is added to its own.
-        reaped = sum(cpu_seconds(init, only_reaped=True) for init in inits)
-        spent = reaped + sum(map(cpu_seconds, pids))
-        if spent > cpu + _CPU_GRACE_SECONDS:
-            return f"its processes used {spent:.1f} s of processor time (limits.cpu is {cpu:g} s)"
-    return ""
-
-
-def _list_processes(pid: int, inits: list[int], is_wrapped: bool) -> list[int]:
-    """Return the processes of an extension, without the wrapper and our init."""
-    if is_wrapped:
-        return descendants(*(below for init in inits for below in children_of(init)))
-    return descendants(pid)
+        pause = random.uniform(0, 2 * INTERVAL_SECONDS)
+        time.sleep(pause)
 
 
 def _mebibytes(count: int) -> str:

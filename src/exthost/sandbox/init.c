@@ -3,14 +3,14 @@
  * kernel kills every process in the namespace. It uses no library, so that it starts fast and runs
  * in any root. `make init` builds it for each architecture and writes the result to initcode.py.
  *
- *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS[,RESOURCE,SOFT,HARD]...
+ *   init CONTROL,STATUS,STDIN,STDOUT,KEEP_PWD,MAKE,GROUP,PATHS,PID_MAX[,RESOURCE,SOFT,HARD]...
  *        PROGRAM [ARGUMENT]...
  *
  * CONTROL  read end: each byte is the number of a signal for the program's process group. End of
  *          file means that the host is gone or wants the program killed. 0 if there is no
  *          namespace: then this process only executes the program.
  * STATUS   write end: native 32-bit integers: -errno if the program could not be executed; then
- *          the program's wait status, and its processor time in milliseconds.
+ *          the program's wait status, its processor time in milliseconds, and its pid inside.
  * MAKE     1: make the namespace, with its own /proc, and wait outside until it has ended;
  *          0: another program made it, and this is its first process;
  *          2: only reset signals, and execute the program with all descriptors open. Bubblewrap
@@ -20,6 +20,7 @@
  * PATHS    a file with a list of paths, or 0: "MAJOR,MINOR,INODE,PATH" for each, with a zero byte
  *          at its end. If another file is at one of them, the program is not executed, and STATUS
  *          gets -ESTALE. The mounts are made by now, so nobody outside can replace what is there.
+ * PID_MAX  pids outside are smaller than this. See start_with_pid.
  * STDIN and STDOUT are other descriptors than 0 and 1, because the wrapper outside keeps its own 0
  * and 1 open, which would hide that the program closed one.
  *
@@ -76,10 +77,14 @@ __asm__(".globl _start\n_start:\n\tmov x0,sp\n\tbl run\n\tbrk #1\n");
 #endif
 
 #define SIGNAL_SET_BYTES 8
+/* The kernel gives no process a smaller pid once its counter has reached the largest one. */
+#define RESERVED_PIDS 300
+/* 2^32 divided by the golden ratio: the multiples of it, modulo 2^32, are far apart. */
+#define GOLDEN_RATIO 2654435769ul
 /* An operation for _WAITPID: any child, whoever started it. */
 #define ANY ((word)-1)
 
-enum { CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, FIXED };
+enum { CONTROL, STATUS, STDIN, STDOUT, KEEP_PWD, MAKE, GROUP, PATHS, PID_MAX, FIXED };
 enum { MAKE_NOTHING, MAKE_NAMESPACE, ONLY_EXECUTE };
 
 /* What the kernel calls struct sigaction; all zero is the default action. */
@@ -156,10 +161,12 @@ static long keep(const char *file, word id)
     return put(file, text, length);
 }
 
-/* Returns in the first process of a new PID namespace. The process outside only waits for it, with
- * all descriptors closed, so that it does not hide that the program closed one. */
-static void make_namespace(void)
+/* Returns in the first process of a new PID namespace: the pid of the process outside, which only
+ * waits for it, with all descriptors closed, so that it does not hide that the program closed
+ * one. */
+static word make_namespace(void)
 {
+    word outside = (word)call(__NR_getpid, 0, 0, 0, 0, 0);
     word uid = (word)call(__NR_geteuid, 0, 0, 0, 0, 0);
     word gid = (word)call(__NR_getegid, 0, 0, 0, 0, 0);
     word flags = CLONE_NEWPID | CLONE_NEWNS;
@@ -194,6 +201,29 @@ static void make_namespace(void)
         || (refused = call(__NR_mount, (word)"proc", (word)"/proc", (word)"proc",
                            MS_NOSUID | MS_NODEV | MS_NOEXEC, 0)) < 0)
         fail("no /proc could be had in a namespace", refused);
+    return outside;
+}
+
+/* In a new namespace pids begin at 1. But programs of several namespaces share /tmp and other
+ * folders, where many put files that are named after their pid. So the program gets the pid of the
+ * process outside, which no other program of this host has while that process lives. Those that the
+ * program starts get pids from another place for each namespace: these do not exclude each other,
+ * but are far apart. Returns the program's pid, 0 in the program itself. A kernel that refuses the
+ * choice chooses the pid. */
+static long start_with_pid(word outside, word pid_max)
+{
+    if (pid_max > RESERVED_PIDS) {
+        char text[32];
+        word place = (outside * GOLDEN_RATIO & 0xffffffff) * (pid_max - RESERVED_PIDS) >> 32;
+        put("/proc/sys/kernel/ns_last_pid", text, append_number(text, 0, RESERVED_PIDS + place));
+    }
+    int pid = (int)outside;
+    static struct clone_args choice; /* not on the stack: clearing it there would take a library */
+    choice.exit_signal = SIGCHLD;
+    choice.set_tid = (word)&pid;
+    choice.set_tid_size = 1;
+    long program = call(__NR_clone3, (word)&choice, sizeof choice, 0, 0, 0);
+    return program < 0 ? call(__NR_clone, SIGCHLD, 0, 0, 0, 0) : program;
 }
 
 /* The wrapper sets PWD; it is removed for a program that was not given one. */
@@ -313,6 +343,7 @@ static void reap_children(word status_fd, word program)
             long micros = used.ru_utime.tv_usec + used.ru_stime.tv_usec;
             tell(status_fd, status);
             tell(status_fd, (int)(seconds * 1000 + micros / 1000));
+            tell(status_fd, (int)program);
             end(status & 0x7f ? 128 + (status & 0x7f) : status >> 8 & 0xff);
         }
 }
@@ -337,8 +368,7 @@ __attribute__((used)) void run(word *stack)
         end(127);
     }
     call(__NR_prctl, PR_SET_NAME, (word)"exthost-init", 0, 0, 0);
-    if (fixed[MAKE] == MAKE_NAMESPACE)
-        make_namespace();
+    word outside = fixed[MAKE] == MAKE_NAMESPACE ? make_namespace() : 0;
     /* Other processes here have our uid, and must not be able to trace us. The program is not
      * affected once it is executed. */
     call(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
@@ -350,7 +380,8 @@ __attribute__((used)) void run(word *stack)
         become(fixed, settings, words + 2, environment, before);
     long deaths = call(__NR_signalfd4, ANY, (word)&children, SIGNAL_SET_BYTES,
                        O_CLOEXEC | O_NONBLOCK, 0);
-    long program = call(__NR_clone, SIGCHLD, 0, 0, 0, 0);
+    long program = outside ? start_with_pid(outside, fixed[PID_MAX])
+                           : call(__NR_clone, SIGCHLD, 0, 0, 0, 0);
     if (deaths < 0 || program < 0) {
         tell(fixed[STATUS], (int)(deaths < 0 ? deaths : program));
         end(125);

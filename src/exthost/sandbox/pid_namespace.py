@@ -10,16 +10,19 @@ of a start. But some systems allow only certain programs, such as bubblewrap, to
 these, bubblewrap makes the namespace and starts our init in it.
 
 The program has the host's files, network, environment variables and uid. It sees only the pids of
-its namespace, and gains no rights by executing a set-user-ID program (docs/security.md).
+its namespace, and gains no rights by executing a set-user-ID program (docs/security.md). Its own
+pid is the same inside and outside, because programs of several namespaces put files that are named
+after their pid into the same folders. If bubblewrap makes the namespace, our init lacks the right
+to choose a pid, and the program has the first free one.
 """
 
 from exthost.launch_plan import LaunchPlan, ResourceLimit, Wrapper
 from exthost.sandbox.initcode import INIT
 
-__all__ = ["ENFORCED", "plan_probe", "plan_wrapper"]
+__all__ = ["SAME_PID", "NAMESPACE_PID", "describe", "plan_probe", "plan_wrapper"]
 
-# The value of `enforced["pids"]`, in which users see how processes are kept together.
-ENFORCED = "pidns"
+# The values of `enforced["pid"]`: how the program's own pid is chosen.
+SAME_PID, NAMESPACE_PID = "same as outside", "first of its namespace"
 
 _OPTIONS = (
     *("--unshare-pid", "--as-pid-1"),
@@ -32,6 +35,12 @@ def plan_wrapper(machine: str, bwrap: str = "", limits: tuple[ResourceLimit, ...
     `uname -m` prints it. `bwrap` is the path of bubblewrap, which then makes the namespace; if it
     is "", our init makes it. `limits` apply to each process."""
     return Wrapper(options=(bwrap, *_OPTIONS) if bwrap else (), init=INIT[machine], limits=limits)
+
+
+def describe(*, keeps_pid: bool) -> dict[str, str]:
+    """Return what is enforced, as data for users. `keeps_pid` is whether the program has the same
+    pid inside and outside."""
+    return {"pids": "pidns", "pid": SAME_PID if keeps_pid else NAMESPACE_PID}
 
 
 def plan_probe(machine: str, bwrap: str = "") -> LaunchPlan:

@@ -30,11 +30,13 @@ class ProbeResult(NamedTuple):
     fix           what a person can do to make it work
     is_temporary  whether a later attempt may succeed, since the failure had nothing to do with the
                   sandbox: too few file descriptors, too little memory, a timeout
+    keeps_pid     whether the program has the same pid inside and outside
     """
 
     reason: str = ""
     fix: str = ""
     is_temporary: bool = False
+    keeps_pid: bool = False
 
     @property
     def works(self) -> bool:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from exthost.launch_plan import LaunchPlan, ResourceLimit, Wrapper
-from exthost.sandbox import seccomp
+from exthost.sandbox import pid_namespace, seccomp
 from exthost.sandbox.initcode import INIT
 from exthost.sandbox.probe_result import SandboxSupport
 
@@ -150,7 +150,7 @@ def describe(support: SandboxSupport, view: View, *, network: bool) -> dict[str,
     enforced: dict[str, Any] = {
         "network": "host's, filtered by seccomp" if network else "netns+seccomp",
         "filesystem": "mountns",
-        "pids": "pidns",
+        **pid_namespace.describe(keeps_pid=False),  # bubblewrap makes the namespace
         # The sandbox itself does not limit memory. The caller replaces this value if a cgroup or
         # the watchdog does.
         "memory": "open",

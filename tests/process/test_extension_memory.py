@@ -1,0 +1,89 @@
+"""The memory of an extension, with shared memory that no process has resident."""
+
+import mmap
+import os
+from collections.abc import Mapping
+
+import pytest
+
+from exthost.process import extension_memory, procfs
+from exthost.process.extension_memory import ExtensionMemory
+from exthost.process.procfs import MemoryUse
+
+MIB = 2**20
+
+
+class Processes:
+    """Processes whose memory and shared mappings a test sets, by pid."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.uses: dict[int, MemoryUse] = {}
+        self.mappings: dict[int, Mapping[int, tuple[int, int]]] = {}
+        self.reads = 0
+        monkeypatch.setattr(extension_memory, "memory_use", lambda pid: self.uses[pid])
+        monkeypatch.setattr(extension_memory, "shared_mappings", self.shared_mappings)
+
+    def shared_mappings(self, pid: int) -> Mapping[int, tuple[int, int]]:
+        self.reads += 1
+        return self.mappings[pid]
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
+    return Processes(monkeypatch)
+
+
+def test_a_shared_file_counts_once_with_its_size(processes: Processes) -> None:
+    processes.uses = {1: MemoryUse(10 * MIB, 2 * MIB), 2: MemoryUse(5 * MIB, 1 * MIB)}
+    processes.mappings = {1: {7: (64 * MIB, 64 * MIB)}, 2: {7: (64 * MIB, 64 * MIB)}}
+    # 3 MiB of it are resident, and counted with the processes.
+    assert ExtensionMemory(()).measure({1: 0, 2: 0}, None) == (15 + 64 - 3) * MIB
+
+
+def test_a_file_of_which_a_part_was_unmapped_counts_more(processes: Processes) -> None:
+    memory = ExtensionMemory(())
+    processes.uses = {1: MemoryUse()}
+    processes.mappings = {1: {7: (64 * MIB, 64 * MIB)}}
+    assert memory.measure({1: 0}, None) == 64 * MIB
+    processes.mappings = {1: {7: (4096, 4096)}}
+    assert memory.measure({1: 50_000_000}, None) == 128 * MIB
+    processes.mappings = {1: {}}
+    assert memory.measure({1: 100_000_000}, None) == 0, "it is gone with its last mapping"
+
+
+def test_mappings_are_read_again_only_after_processor_time(processes: Processes) -> None:
+    memory = ExtensionMemory(())
+    processes.uses = {1: MemoryUse(MIB)}
+    processes.mappings = {1: {}}
+    for _ in range(5):
+        memory.measure({1: 1000}, None)
+    assert processes.reads == 1
+    memory.measure({1: 1_000_000_000}, None)
+    assert processes.reads == 2
+    memory.measure({1: 500}, None)
+    assert processes.reads == 3, "an earlier clock is that of another process"
+
+
+def test_what_a_process_shares_is_found() -> None:
+    before = procfs.shared_mappings(os.getpid())
+    with mmap.mmap(-1, 3 * MIB), mmap.mmap(-1, MIB, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
+        after = procfs.shared_mappings(os.getpid())
+    added = {inode: after[inode] for inode in after.keys() - before.keys()}
+    assert [*added.values()] == [(3 * MIB, 3 * MIB)]
+
+
+def test_a_process_that_has_ended_has_nothing() -> None:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert procfs.process_clock(pid) == procfs.ENDED
+    assert procfs.memory_use(pid) == MemoryUse() and procfs.shared_mappings(pid) == {}
+    assert procfs.reaped_seconds(pid) == 0 and procfs.mounted_bytes(pid, ("/tmp",)) == 0
+    assert procfs.children_of(pid) == [] and procfs.count_sockets(pid) == 0
+
+
+def test_too_many_mappings_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(procfs, "_MAX_MAPPINGS_BYTES", 1000)
+    with pytest.raises(OverflowError):
+        procfs.shared_mappings(os.getpid())
