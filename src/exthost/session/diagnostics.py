@@ -11,7 +11,6 @@ are counted and dropped. The last lines of stderr, which errors show, are always
 
 import asyncio
 import logging
-import os
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,11 +20,11 @@ from exthost.dialects.base import Traits
 from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation
 from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child_process import ChildProcess
+from exthost.process.stderr_reader import StderrReader
 from exthost.process.stderr_tail import StderrTail
 from exthost.session.failures import SHOWN_BYTES, add_evidence
 from exthost.session.replies import GeneratorHandler
 from exthost.wire import jsontext
-from exthost.wire.framing import READ_BYTES
 
 # The name under which output that is not a message is counted.
 STRAY = "stray lines on stdout"
@@ -53,13 +52,6 @@ _TICK_SECONDS = 0.01
 # The maximum number of lines that wait: a full queue is passed on within a second.
 _MAX_WAITING = 1000
 
-# While lines of stderr are dropped: the size of a read, after how many reads there is a pause, and
-# how long that pause is. One read takes a few hundredths of a millisecond, and the event loop
-# serves others between two of them.
-_DROPPING_READ_BYTES = 8 * 1024
-_DROPPING_READS = 2
-_DROPPING_PAUSE_SECONDS = 0.001
-
 # The name under which dropped lines are counted.
 DROPPED_LINES = "lines of stderr or of the log, beyond a thousand a second"
 
@@ -76,8 +68,6 @@ class Diagnostics:
     redacts          whether the child's output must not appear in logs and errors
     suggest_grant    takes the error text of a failed call, and returns help that names the sandbox
                      permission that the call probably lacked, or ""; None without a sandbox
-    unawaited_lines  the number of stray lines and log lines, for which no caller waits, since the
-                     last `take_unawaited_lines`
     unnamed_error_at when the last error came that names no request; -1 if none came
     """
 
@@ -86,9 +76,9 @@ class Diagnostics:
         "_child",
         "_counts",
         "_dropped_in_tick",
-        "_dropping_reads",
         "_loop",
         "_passed_on_in_tick",
+        "_stderr",
         "_stderr_level",
         "_tail",
         "_tick_timer",
@@ -97,7 +87,6 @@ class Diagnostics:
         "handshake",
         "redacts",
         "suggest_grant",
-        "unawaited_lines",
         "unnamed_error_at",
     )
 
@@ -118,63 +107,28 @@ class Diagnostics:
         self._bus = bus
         self._loop = loop
         self._tail: StderrTail | None = None
-        self.unawaited_lines = 0
         self.unnamed_error_at = -1.0
         self._waiting = _NOTHING_WAITS
         self._passed_on_in_tick = 0  # lines passed on in this tick
         self._dropped_in_tick = 0  # lines dropped in this tick
-        self._dropping_reads = 0  # the last reads of stderr, since a pause, that dropped lines
         self._tick_timer: asyncio.TimerHandle | None = None
         self.suggest_grant: Callable[[str], str] | None = None
-        os.set_blocking(child.stderr, False)
-        loop.add_reader(child.stderr, self._on_stderr)
+        self._stderr = StderrReader(child.stderr, loop, self._feed)
 
     @property
     def counts(self) -> Counter[str]:
         """How many messages or lines were dropped, by the reason."""
         return Counter() if self._counts is None else self._counts
 
-    def _on_stderr(self) -> None:
-        size = _DROPPING_READ_BYTES if self._dropping_reads else READ_BYTES
-        try:
-            data = os.read(self._child.stderr, size)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if data:
-            self._dropping_reads = self._dropping_reads + 1 if self._feed(data) else 0
-            if self._dropping_reads > _DROPPING_READS:
-                self._dropping_reads = 1
-                self._loop.remove_reader(self._child.stderr)
-                self._loop.call_later(_DROPPING_PAUSE_SECONDS, self._read_stderr_again)
-        else:
-            self._loop.remove_reader(self._child.stderr)
-
-    def _read_stderr_again(self) -> None:
-        if self._child.stderr >= 0:
-            self._loop.add_reader(self._child.stderr, self._on_stderr)
-
-    def _feed(self, data: bytes) -> int:
-        """Pass on or queue the lines as far as there is room. Return how many were dropped."""
+    def _feed(self, data: bytes) -> None:
+        """Pass on or queue the lines of stderr as far as there is room, and count the others."""
         if self._tail is None:
             self._tail = StderrTail(self._log_stderr_line, self._loop.time)
-        dropped = self._tail.feed(data, _MAX_WAITING - len(self._waiting))
-        self._dropped_in_tick += dropped
-        return dropped
+        self._dropped_in_tick += self._tail.feed(data, _MAX_WAITING - len(self._waiting))
 
     def drain_stderr(self) -> None:
         """Read what is in the stderr pipe now, so that an error made now can show it."""
-        bytes_left = _LAST_STDERR_BYTES
-        while bytes_left > 0 and self._child.stderr >= 0:
-            try:
-                data = os.read(self._child.stderr, READ_BYTES)
-            except OSError:
-                return
-            if not data:
-                return
-            self._feed(data)
-            bytes_left -= len(data)
+        self._stderr.drain(_LAST_STDERR_BYTES)
 
     def with_evidence(self, error: ExthostError) -> ExthostError:
         """Return the error. A protocol violation without evidence about the child gets it."""
@@ -189,8 +143,7 @@ class Diagnostics:
         if self._tail is not None:
             self._tail.end()
         self.flush()
-        if self._child.stderr >= 0:
-            self._loop.remove_reader(self._child.stderr)
+        self._stderr.close()
 
     def _log_stderr_line(self, text: str) -> None:
         self.log("stderr", self._stderr_level, text)
@@ -242,11 +195,6 @@ class Diagnostics:
                 self._bus.publish(Dropped(self.extension, DROPPED_LINES, times))
             self._pass_on("stderr", logging.WARNING, f"dropped: {DROPPED_LINES} ({times} so far)")
 
-    def take_unawaited_lines(self) -> int:
-        """Return how many stray lines and log lines came since the previous call."""
-        lines, self.unawaited_lines = self.unawaited_lines, 0
-        return lines
-
     def _pass_on(self, source: str, level: int, text: str) -> None:
         if LogLine in self._bus.listeners:
             self._bus.publish(LogLine(self.extension, source, level, text))
@@ -255,7 +203,6 @@ class Diagnostics:
 
     def stray(self, data: bytes, why: str) -> None:
         """Count and log output that is no message, usually a print that should go to stderr."""
-        self.unawaited_lines += 1
         if not self.count(STRAY):
             return
         text = data[:SHOWN_BYTES].rstrip(b"\r").decode("utf-8", "replace")
