@@ -5,8 +5,9 @@ the evidence (command line, exit status, last stderr lines) of errors about the 
 its log lines on to the log and the event bus.
 
 **Fairness.** Lines are passed on at a limited rate, so that an extension that logs without end does
-not delay the others. Lines beyond that rate wait in a queue; when the queue is full, further lines
-are counted and dropped. The last lines of stderr, which errors show, are always kept.
+not delay the others. Lines beyond that rate wait, and are passed on in turns of the flood queue of
+the event loop (`process/flood_queue.py`); if very many wait, further lines are counted and dropped.
+The last lines of stderr, which errors show, are always kept.
 """
 
 import asyncio
@@ -14,12 +15,15 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 from exthost.dialects.base import Traits
 from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation
 from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child_process import ChildProcess
+from exthost.process.flood_budget import PIPE_RATE, FloodBudget
+from exthost.process.flood_queue import Turn, flood_queue
 from exthost.process.stderr_reader import StderrReader
 from exthost.process.stderr_tail import StderrTail
 from exthost.session.failures import SHOWN_BYTES, add_evidence
@@ -49,7 +53,11 @@ MAX_LOGGED_SINGLY = 100
 _LINES_PER_TICK = 10
 _TICK_SECONDS = 0.01
 
-# The maximum number of lines that wait: a full queue is passed on within a second.
+# The cost of a line that waits and is passed on, in units of the flood budget. It is higher than that
+# of reading a line, so that an extension is still read while its lines are passed on.
+_LINE_UNITS = 16
+
+# The maximum number of lines that wait: they are passed on within a second, beside few floods.
 _MAX_WAITING = 1000
 
 # The name under which dropped lines are counted.
@@ -83,6 +91,7 @@ class Diagnostics:
         "_tail",
         "_tick_timer",
         "_waiting",
+        "budget",
         "extension",
         "handshake",
         "redacts",
@@ -109,6 +118,7 @@ class Diagnostics:
         self._tail: StderrTail | None = None
         self.unnamed_error_at = -1.0
         self._waiting = _NOTHING_WAITS
+        self.budget = FloodBudget(PIPE_RATE)  # of the lines that wait
         self._passed_on_in_tick = 0  # lines passed on in this tick
         self._dropped_in_tick = 0  # lines dropped in this tick
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -171,15 +181,25 @@ class Diagnostics:
             self._report_dropped()
             return
         self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+        flood_queue(self._loop).add(self)
+
+    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+        """Pass on lines that wait, as many as this tick allows, until this time of
+        `perf_counter`."""
         while self._waiting and self._passed_on_in_tick < _LINES_PER_TICK:
             self._passed_on_in_tick += 1
+            self.budget.charge(_LINE_UNITS, self._loop.time())
             self._pass_on(*self._waiting.popleft())
+            if perf_counter() >= end:
+                return Turn.MORE
+        return Turn.EMPTY
 
     def flush(self) -> None:
         """Pass on every line that waits."""
         if self._tick_timer is not None:
             self._tick_timer.cancel()
             self._tick_timer = None
+            flood_queue(self._loop).remove(self)
         while self._waiting:
             self._pass_on(*self._waiting.popleft())
         self._report_dropped()
