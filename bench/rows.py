@@ -14,6 +14,7 @@ from bench.measures import (
     cigen,
     control_socket,
     discovery,
+    floods,
     growth,
     memory,
     neighbours,
@@ -183,6 +184,17 @@ ROWS: tuple[Row, ...] = (
             must=2,
         )
         for behaviour in neighbours.BEHAVIOURS
+    ),
+    *(
+        Row(
+            key=f"flood-{count}-{flood.replace(' ', '-')}",
+            name=f"p99 of a call beside {count} x {flood} / idle",
+            measure=floods.beside(flood, count),
+            must=must,
+            limit_s=180,
+        )
+        for flood in floods.FLOODS
+        for count, must in ((1, 2), (floods.MANY, 5))
     ),
     *PEER_ROWS,
     # The SDK.

@@ -85,11 +85,13 @@ BEHAVIOURS = {
 }
 
 
-def _p99(times: list[float]) -> float:
+def p99(times: list[float]) -> float:
+    """Return the 99th percentile."""
     return sorted(times)[len(times) * 99 // 100]
 
 
-async def _ask(neighbour: subject.Extension) -> float:
+async def ask(neighbour: subject.Extension) -> float:
+    """Call the neighbour once, and return how long that took. A short pause follows."""
     before = time.perf_counter()
     await neighbour.call("echo", baselines.SMALL, timeout=subject.CALL_S)
     took = time.perf_counter() - before
@@ -110,7 +112,7 @@ async def _beside(neighbour: subject.Extension, behaviour: Behaviour) -> list[fl
     async with behaviour.begin() as hostile:
         misbehaving = asyncio.ensure_future(_misbehave(hostile))
         await asyncio.sleep(0)
-        times = [await _ask(neighbour) for _ in range(CALLS)]
+        times = [await ask(neighbour) for _ in range(CALLS)]
         misbehaving.cancel()
         await asyncio.wait([misbehaving])
     return times
@@ -124,8 +126,8 @@ def beside(name: str) -> Callable[[Setting], Reading]:
         idle, beside = [], []
         async with subject.connect(setting.child) as neighbour:
             for _ in range(setting.few):
-                idle.append(_p99([await _ask(neighbour) for _ in range(CALLS)]))
-                beside.append(_p99(await _beside(neighbour, BEHAVIOURS[name])))
+                idle.append(p99([await ask(neighbour) for _ in range(CALLS)]))
+                beside.append(p99(await _beside(neighbour, BEHAVIOURS[name])))
         absolute = (("beside", duration(beside)), ("idle", duration(idle)))
         return read_values(ratios(beside, idle), absolute)
 

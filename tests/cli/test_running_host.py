@@ -253,10 +253,20 @@ def test_a_client_that_hangs_or_floods_harms_nobody(shared: Shared) -> None:
 
 def test_too_many_clients_are_told_so_and_leave_room_when_they_go(shared: Shared) -> None:
     folder = shared.folder
-    with crowd(folder, MAX_CLIENTS):
+    with crowd(folder, MAX_CLIENTS) as clients:
+        for client in clients:
+            client.sendall(b'{"verb": "hello", "params": {"stay": true}}\n')
+            assert b"pid" in client.recv(4096)
         assert told(folder, "status", code=2)["error"]["code"] == "X1377"
     wait_for_room(folder)
     assert row(folder, "one")["state"] == "ready"
+
+
+def test_silent_clients_keep_nobody_out(shared: Shared) -> None:
+    folder = shared.folder
+    with crowd(folder, MAX_CLIENTS + 20) as clients:
+        assert row(folder, "one")["state"] == "ready"
+        assert clients[0].recv(1) == b""  # the oldest has gone
 
 
 @contextmanager

@@ -84,3 +84,22 @@ async def test_a_port_in_use_is_a_mistake_in_the_configuration() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError) as caught:
         await NodeListener(ClusterSettings(port=taken.getsockname()[1])).open()
     assert caught.value.code == "X0171"
+
+
+@pytest.mark.parametrize("silent", [b"", b"abc"], ids=["silent", "half a nonce"])
+async def test_strangers_do_not_keep_a_node_out(silent: bytes) -> None:
+    """More than the listener keeps, from the same address. The newest stay, the oldest go."""
+    async with opened() as listener:
+        strangers = [await connect(listener, silent) for _ in range(600)]
+        nonce, expected = listener.expect()
+        _, writer = await connect(listener, nonce.encode() + b"\n")
+        connection = await asyncio.wait_for(expected, 60)
+        assert listener.strangers_closed >= 600 - 256
+        with contextlib.suppress(ConnectionResetError):
+            assert await asyncio.wait_for(strangers[0][0].read(), 60) == b""
+        assert not strangers[-1][0].at_eof()
+        connection.close()
+        for _, other in (*strangers, (None, writer)):
+            other.close()
+            with contextlib.suppress(OSError):
+                await other.wait_closed()

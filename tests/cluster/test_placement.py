@@ -1,12 +1,17 @@
 """Which node a process is started on, and what is refused."""
 
 import asyncio
+import contextlib
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 
 import pytest
 
 import exthost
 from exthost.cluster.cluster import Cluster
+from exthost.cluster.local_nodes import LocalNodes
 from exthost.cluster.placer import Node, Placement
 from exthost.config.cluster import ClusterSettings
 from exthost.config.extension_settings import PoolSettings
@@ -16,6 +21,9 @@ from exthost.process.environment import Variables
 from exthost.spec import Pool, Spec
 from tests.cluster.remote import remote
 from tests.extensions.driving import command, failing, until
+
+# Three starts, each of which waits for a reply as long as the cluster allows.
+SPAWN_LIMIT_SECONDS = 60.0
 
 PLAN = LaunchPlan(argv=("true",), env=Variables({}))
 
@@ -56,6 +64,80 @@ async def test_a_node_that_never_connects_is_an_error_that_names_what_was_asked_
     assert isinstance(error, SpawnFailed) and error.code == "X0422"
     assert "node far" in error.message and "asked for: CPU 2, tape 1" in error.message
     assert len(placer.released) == 1
+
+
+# Speaks as a node process up to the reply to its order, which is the last argument.
+HOSTILE_NODE = """
+import socket, sys, time
+nonce = sys.stdin.readline().split()[0]
+host, _, port = sys.argv[1].rpartition(":")
+control = socket.create_connection((host, int(port)))
+control.sendall(nonce.encode() + b"\\n")
+control.recv(65536)
+control.sendall(sys.argv[2].encode() + b"\\n")
+while True:
+    time.sleep(0.1)
+    control.sendall(b'{"beat": true}\\n')
+"""
+
+
+class HostileNodes(LocalNodes):
+    """A placer whose node processes reply to each order with the same text."""
+
+    def __init__(self, reply: str) -> None:
+        super().__init__(1)
+        self._reply = reply
+
+    async def place(self, placement: Placement) -> None:
+        argv = [sys.executable, "-S", "-E", "-c", HOSTILE_NODE, placement.host_address, self._reply]
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdin is not None
+        process.stdin.write(f"{placement.nonce} \n".encode())
+        process.stdin.flush()
+        self.running[placement.id], self.placements[placement.id] = process, placement
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        ('{"started": -1}', "X0423"),
+        ('{"started": true}', "X0423"),
+        ('{"started": 1e999}', "X0423"),
+        ('{"started": 4711}', "X0432"),
+    ],
+)
+async def test_a_node_that_reports_a_process_and_opens_no_streams_is_an_error_soon(
+    reply: str, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exthost.cluster.cluster._STREAM_SECONDS", 0.2)
+    monkeypatch.setattr("exthost.cluster.local_nodes._END_SECONDS", 0.01)  # it does not obey
+    cluster = Cluster(ClusterSettings(place=60.0), lambda: HostileNodes(reply))
+    pool = Pool(engine="local")
+    spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=pool))
+    began = time.monotonic()
+    error = await failing(spawn(PLAN, "a"))
+    await cluster.close()
+    assert isinstance(error, SpawnFailed) and error.code == code, error
+    # A limit that nothing here waits for; on a busy machine a process may take seconds to start.
+    assert time.monotonic() - began < 0.8 * SPAWN_LIMIT_SECONDS
+
+
+async def test_strangers_that_keep_a_node_out_are_named_as_the_cause() -> None:
+    placer = DeafNodes("far")
+    cluster = Cluster(ClusterSettings(place=10.0), lambda: placer)
+    spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=Pool()))
+    starting = asyncio.ensure_future(failing(spawn(PLAN, "a")))
+    await until(lambda: bool(cluster._listener.address))
+    await until(lambda: bool(cluster._listener._expected))
+    host, _, port = cluster._listener.address.rpartition(":")
+    strangers = [(await asyncio.open_connection(host, int(port)))[1] for _ in range(300)]
+    error = await starting
+    await cluster.close()
+    for stranger in strangers:
+        stranger.close()
+        with contextlib.suppress(OSError):
+            await stranger.wait_closed()
+    assert error.code == "X0431" and f"{host}:{port}" in error.message, error
 
 
 @pytest.mark.more

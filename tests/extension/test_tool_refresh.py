@@ -12,6 +12,7 @@ import pytest
 import exthost
 from exthost.errors import Refused
 from exthost.events import Bus, OfferChanged
+from tests.extensions.clock import Clock
 from tests.extensions.driving import failing, pid_of, until
 from tests.extensions.looking import gone
 
@@ -95,3 +96,52 @@ async def test_a_requested_restart_compares_the_tools_of_the_fresh_process() -> 
         await until(lambda: ext.state == "refused")
         await ext.restart()
         assert ext.state == "ready" and "evil" not in ext.tools
+
+
+# Reports a change with each list of its tools, and right after a call.
+RESTLESS = """
+import json, sys
+lists = 0
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    method, id = asked.get("method"), asked.get("id")
+    if method == "initialize":
+        about = {"name": "restless", "version": "1"}
+        offer = {"tools": {"listChanged": True}}
+        hello = {"protocolVersion": "2025-11-25", "capabilities": offer, "serverInfo": about}
+        send(id=id, result=hello)
+    elif method == "tools/list":
+        lists += 1
+        send(id=id, result={"tools": [{"name": f"tool{lists}", "inputSchema": {"type": "object"}}]})
+        send(method="notifications/tools/list_changed")
+    elif method == "lists":
+        send(id=id, result={"lists": lists})
+    elif id is not None:
+        send(id=id, error={"code": -32601, "message": "unknown"})
+"""
+
+
+async def test_a_process_that_reports_changes_all_the_time_is_asked_less_and_less_often(
+    clock: Clock,
+) -> None:
+    command = [sys.executable, "-S", "-E", "-c", RESTLESS]
+    async with exthost.connect(command, dialect="mcp", name="restless") as ext:
+
+        async def lists() -> int:
+            for _ in range(20):  # a list that is due comes before the last of these replies
+                counted: int = (await ext.call("lists"))["lists"]
+            return counted
+
+        clock.stop()
+        first = await lists()
+        await clock.advance(60)
+        for _ in range(10):
+            await clock.advance(0.2)
+            last = await lists()
+        # With pauses of 50, 100, 200, 400, 800 and 1600 ms.
+        assert 1 <= first <= 7 and 1 <= last - first <= 7, (first, last)
+        assert f"tool{last}" in ext.tools  # each list is used
+        await clock.advance(60)
+        assert await lists() > last

@@ -40,6 +40,10 @@ _log = logging.getLogger("exthost.cluster")
 # How long a node process may take to start the extension, once it has its order and the folder.
 _SPAWN_SECONDS = 20.0
 
+# How long the connections of a process may take to arrive once it has started. A node opens them
+# before it starts the process.
+_STREAM_SECONDS = 5.0
+
 # How long a folder may take to be sent.
 _FOLDER_SECONDS = 300.0
 
@@ -136,7 +140,7 @@ class Cluster:
             async with asyncio.timeout(_SPAWN_SECONDS if tree is None else _FOLDER_SECONDS):
                 await loop.sock_sendall(control, encode_order(order))
                 pid, messages = await self._read_started(control, lines, spec.id, node)
-                sockets = [await future for future in streams]
+            sockets = await self._wait_for_streams(streams, spec.id, node)
         except BaseException as error:
             control.close()
             _give_up(expected)
@@ -271,6 +275,7 @@ class Cluster:
     ) -> socket.socket:
         """Return the control connection of the node process."""
         seconds, node = self._settings.place, placement.node
+        strangers = self._listener.strangers_closed
         ended = asyncio.ensure_future(placer.wait_ended(placement))
         try:
             await asyncio.wait(
@@ -278,13 +283,19 @@ class Cluster:
             )
             if connected.done():
                 return connected.result()
+            is_crowded = self._listener.strangers_closed > strangers
             if ended.done():
                 reason = ended.result()
-                if "cannot be reached" in reason:  # a message of `node_process.main`
+                is_unreachable = "cannot be reached" in reason  # a message of `node_process.main`
+                if is_crowded and (is_unreachable or not reason):
+                    raise self._crowded_error(extension, node)
+                if is_unreachable:
                     raise _unreachable_error(extension, node, reason)
                 raise ConnectionError(reason or "its process ended without a message")
         finally:
             ended.cancel()
+        if is_crowded:
+            raise self._crowded_error(extension, node)
         self._lost_at[node.id] = time.monotonic()
         wanted = ", ".join(f"{name} {n:g}" for name, n in placement.resources.items())
         raise SpawnFailed(
@@ -307,10 +318,32 @@ class Cluster:
             while messages:
                 message = messages.pop(0)
                 if "started" in message:
-                    return int(message["started"]), messages
+                    return _read_pid(message["started"]), messages
                 if "failed" in message:
                     raise _decode_error(message["failed"], extension, node)
         raise _lost_node_error(extension, node, "it closed the connection")
+
+    async def _wait_for_streams(
+        self, streams: Iterable["asyncio.Future[socket.socket]"], extension: str, node: Node
+    ) -> list[socket.socket]:
+        """Return the connections for stdin, stdout and stderr of a process that has started."""
+        strangers = self._listener.strangers_closed
+        try:
+            async with asyncio.timeout(_STREAM_SECONDS):
+                return [await future for future in streams]
+        except TimeoutError:
+            if self._listener.strangers_closed > strangers:
+                raise self._crowded_error(extension, node) from None
+            raise _silent_node_error(extension, node) from None
+
+    def _crowded_error(self, extension: str, node: Node) -> SpawnFailed:
+        return SpawnFailed(
+            "X0431",
+            f"node {node.name} could not connect: too many connections without a nonce came to "
+            f"{self._listener.address}, {self._listener.strangers_closed} were closed so far",
+            extension=extension,
+            help="find out who connects to cluster.listen, and let only the nodes reach it",
+        )
 
     def _release(self, placer: Placer, placement: Placement) -> None:
         self._run_in_background(placer.release(placement))
@@ -379,6 +412,23 @@ def _unreachable_error(extension: str, node: Node, reason: str) -> SpawnFailed:
         f"on node {node.name}: {reason}",
         extension=extension,
         help="name an address in cluster.listen that the nodes can reach, and open its port",
+    )
+
+
+def _read_pid(value: Any) -> int:
+    """Return the pid that a node reports. Raises ValueError if it is not one."""
+    if type(value) is not int or value <= 0:
+        raise ValueError(f"it reported the pid {value!r:.40}")
+    return value
+
+
+def _silent_node_error(extension: str, node: Node) -> SpawnFailed:
+    return SpawnFailed(
+        "X0432",
+        f"node {node.name} reported a process, and opened no connections to it "
+        f"within {_STREAM_SECONDS:g} s",
+        extension=extension,
+        help="check what runs on the node: it does not behave as a node process of exthost",
     )
 
 

@@ -2,17 +2,21 @@
 
 A new connection must first send a nonce (a random text that the host has issued), within a few
 seconds. Each nonce is valid for one connection. Any other connection is closed without a reply. If
-the cluster settings name a certificate, every connection is encrypted.
+too many are open that have sent no nonce, the silent ones and the oldest are closed first
+(`connection_limit`). If the cluster settings name a certificate, every connection is encrypted.
 """
 
 import asyncio
+import functools
 import logging
+import resource
 import secrets
 import socket
 
 from exthost.cluster.messages import NONCE_BYTES
 from exthost.cluster.tls import TlsConnections, fingerprint, server_context
 from exthost.config.cluster import ClusterSettings, is_loopback
+from exthost.connection_limit import ConnectionLimit, peer_of
 from exthost.errors import ConfigError
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
@@ -23,8 +27,11 @@ _log = logging.getLogger("exthost.cluster")
 # How long a connection may take to present its nonce.
 _NONCE_SECONDS = 5.0
 
-# How many connections may be open that have not sent a valid nonce yet.
+# How many connections may be open that have not sent a valid nonce yet, if the process may open many
+# file descriptors; otherwise this part of them. One peer may have this part of the connections.
 _MAX_UNAUTHENTICATED = 256
+_DESCRIPTOR_PART = 8
+_PEER_PART = 2
 
 # With larger buffers it would take longer to notice that an extension does not read.
 _BUFFER_BYTES = 256 * 1024
@@ -42,6 +49,8 @@ class NodeListener:
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._unauthenticated: set[asyncio.Task[None]] = set()
+        self._limit: ConnectionLimit[asyncio.Task[None]] = _make_limit()
+        self.strangers_closed = 0  # connections that were closed because there were too many
         self._expected: dict[bytes, asyncio.Future[socket.socket]] = {}
         self.address = ""
         self.certificate = ""  # the SHA-256 of the certificate, if there is one
@@ -99,16 +108,25 @@ class NodeListener:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                connection, _ = await loop.sock_accept(listener)
+                connection, address = await loop.sock_accept(listener)
             except OSError:  # out of file descriptors; the callers of `expect` have a timeout
                 await asyncio.sleep(0.1)
                 continue
-            if len(self._unauthenticated) >= _MAX_UNAUTHENTICATED:
-                connection.close()
-                continue
             task = asyncio.create_task(self._authenticate(connection))
             self._unauthenticated.add(task)
-            task.add_done_callback(self._unauthenticated.discard)
+            task.add_done_callback(functools.partial(self._forget, connection))
+            closed = self._limit.admit(task, peer_of(address))
+            if closed is not None:
+                self.strangers_closed += 1
+                closed.cancel()
+            # Others have a turn, too: if a connection waits, `sock_accept` returns at once.
+            await asyncio.sleep(0)
+
+    def _forget(self, connection: socket.socket, task: "asyncio.Task[None]") -> None:
+        self._unauthenticated.discard(task)
+        self._limit.remove(task)
+        if task.cancelled():  # perhaps before its first step, in which it would close it
+            connection.close()
 
     async def _authenticate(self, connection: socket.socket) -> None:
         connection.setblocking(False)
@@ -117,6 +135,8 @@ class NodeListener:
         try:
             async with asyncio.timeout(_NONCE_SECONDS):
                 if self._tls is not None:
+                    await _readable(connection)
+                    self._heard()
                     connection = await self._tls.wrap(connection)
                 while len(nonce) <= NONCE_BYTES:  # the nonce and a line feed
                     data = await asyncio.get_running_loop().sock_recv(
@@ -125,6 +145,7 @@ class NodeListener:
                     if not data:
                         break
                     nonce += data
+                    self._heard()
         except (OSError, TimeoutError):
             nonce = b""
         except BaseException:
@@ -135,6 +156,11 @@ class NodeListener:
             connection.close()
             return
         future.set_result(connection)
+
+    def _heard(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._limit.heard(task)
 
     async def close(self) -> None:
         """Stop listening, and give up on connections that were expected."""
@@ -160,3 +186,21 @@ class NodeListener:
             replace_by_null([self._socket.fileno()])
         if self._tls is not None:
             replace_by_null(self._tls.descriptors())
+
+
+def _make_limit() -> "ConnectionLimit[asyncio.Task[None]]":
+    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MAX_UNAUTHENTICATED
+    if soft_limit >= 0:  # not RLIM_INFINITY
+        most = max(8, min(most, soft_limit // _DESCRIPTOR_PART))
+    return ConnectionLimit(most, most, most // _PEER_PART)
+
+
+async def _readable(connection: socket.socket) -> None:
+    """Wait until the peer has sent something, or has left."""
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(connection, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(connection)

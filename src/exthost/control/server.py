@@ -11,6 +11,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+from exthost.connection_limit import ConnectionLimit
 from exthost.control.address import unusable_folder_error
 from exthost.control.host_lock import HostLock
 from exthost.control.peer_credentials import is_same_user, is_sandboxed
@@ -52,6 +53,10 @@ class ControlServer:
         absolute = str(Path(config).absolute())
         self.requests = RequestPerformer(host, report, absolute, is_program=is_program)
         self._clients: set[ServerConnection] = set()
+        # All clients are of the same user. A client has a place of its own from its first request.
+        self._limit: ConnectionLimit[ServerConnection] = ConnectionLimit(
+            MAX_CLIENTS, MAX_CLIENTS, MAX_CLIENTS
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_disowned = False
         self._lock = HostLock(config, environ) if lock is None else lock
@@ -105,15 +110,18 @@ class ControlServer:
             self._loop.remove_reader(self._socket)
             self._loop.call_later(_ACCEPT_RETRY_SECONDS, self._accept_clients)
             return
-        client = ServerConnection(connected, self.requests, self._clients)
-        objection = self._find_objection(connected)
+        client = ServerConnection(connected, self.requests, self._clients, self._limit)
+        objection = self._find_objection(client, connected)
         if objection is None:
             client.serve()
         else:
             client.refuse(objection)
 
-    def _find_objection(self, connected: socket.socket) -> ExthostError | None:
-        """Return the error for a client that is refused; None if it is accepted."""
+    def _find_objection(
+        self, client: ServerConnection, connected: socket.socket
+    ) -> ExthostError | None:
+        """Return the error for a client that is refused; None if it is accepted. If there are too
+        many, disconnect one that has sent no request yet."""
         if not is_same_user(connected):
             return Refused(
                 "X0376",
@@ -126,10 +134,13 @@ class ControlServer:
                 "this host answers to no sandboxed extension",
                 help="an extension asks for the tools of others in its dialect, if that has a way",
             )
-        if len(self._clients) > MAX_CLIENTS:
+        silent = self._limit.admit(client, None)
+        if silent is client:
             return UsageError(
                 "X1377", f"{MAX_CLIENTS} clients are connected already", help="try again later"
             )
+        if silent is not None:
+            silent.disconnect()
         return None
 
 

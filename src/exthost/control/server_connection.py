@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from exthost.connection_limit import ConnectionLimit
 from exthost.control import protocol
 from exthost.control.call_requests import StartedCall
 from exthost.control.line_connection import LineConnection
@@ -38,15 +39,18 @@ MAX_REQUESTS = 256
 
 class ServerConnection(LineConnection):
     """The connection of one client. It adds itself to `open_connections`, and removes itself when
-    it is closed."""
+    it is closed. In `limit` it counts as authenticated from its first request on."""
 
     def __init__(
         self,
         connected: socket.socket,
         requests: RequestPerformer,
         open_connections: "set[ServerConnection]",
+        limit: "ConnectionLimit[ServerConnection]",
     ) -> None:
         super().__init__(connected, REQUEST_BYTES)
+        self._limit = limit
+        self._is_silent = True
         self._performer = requests
         self._open_connections = open_connections
         self._tasks: dict[asyncio.Task[None], Request] = {}
@@ -87,6 +91,9 @@ class ServerConnection(LineConnection):
     def lines_received(self, items: list[Item]) -> None:
         if self._is_finishing:
             return
+        if self._is_silent:
+            self._is_silent = False
+            self._limit.authenticate(self)
         # The condition of `_has_room` is repeated here, to save a function call.
         is_free = not self._unhandled_lines and len(self._tasks) + len(self._calls) < MAX_REQUESTS
         if is_free and len(items) == 1:  # the common case: one call
@@ -105,6 +112,7 @@ class ServerConnection(LineConnection):
         self._finish_and_close()
         self._cancel_timer()
         self._open_connections.discard(self)
+        self._limit.remove(self)
         self.resume_writing()
 
     def pause_writing(self) -> None:

@@ -1,13 +1,15 @@
 """Requests the list of tools again after a running process reported that its tools have changed.
 
-At most one request is in flight. If reports come meanwhile, one more request follows it. No request
-is sent before the handshake is done. If the reply is an error, the extension keeps its tools, and a
+At most one request is in flight. If reports come meanwhile, one more request follows it. A process
+that reports changes all the time is asked less and less often, because reading a list takes time
+that other extensions need. No request is sent before the handshake is done. If the reply is an error, the extension keeps its tools, and a
 warning is logged. If the new tools are not those that were pinned, they are not passed on, and the
 session ends. No request is sent after the session has ended.
 """
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +21,12 @@ from exthost.session.session import Session
 
 _log = logging.getLogger("exthost.extension")
 
+# The pause between a list and the next request, if a report came within a second of the list. It
+# doubles each time.
+_FIRST_PAUSE_SECONDS = 0.05
+_MAX_PAUSE_SECONDS = 10.0
+_CALM_SECONDS = 1.0
+
 
 class ToolRefresh:
     """Keeps the tools of one session up to date. `check` raises Refused if a new list differs from
@@ -29,7 +37,10 @@ class ToolRefresh:
         "_is_allowed",
         "_is_in_flight",
         "_is_requested",
+        "_listed_at",
         "_on_listed",
+        "_pause",
+        "_pause_timer",
         "_session",
     )
 
@@ -45,6 +56,9 @@ class ToolRefresh:
         self._is_allowed = False
         self._is_in_flight = False
         self._is_requested = False
+        self._listed_at = -math.inf
+        self._pause = 0.0
+        self._pause_timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
         """Allow requests, because the handshake is done."""
@@ -57,7 +71,15 @@ class ToolRefresh:
         self._send_if_requested()
 
     def _send_if_requested(self) -> None:
-        if not (self._is_allowed and self._is_requested) or self._is_in_flight:
+        is_wanted = self._is_allowed and self._is_requested and self._session.cause is None
+        if not is_wanted or self._is_in_flight or self._pause_timer is not None:
+            return
+        now = self._session.loop.time()
+        if now > self._listed_at + self._pause + _CALM_SECONDS:
+            self._pause = 0.0
+        if now < self._listed_at + self._pause:
+            next_at = self._listed_at + self._pause
+            self._pause_timer = self._session.loop.call_at(next_at, self._end_pause)
             return
         self._is_requested = False
         session = self._session
@@ -72,8 +94,14 @@ class ToolRefresh:
         call = session.internal.run_operation("list_tools", operation(None), limit)
         call.future.add_done_callback(self._on_reply)
 
+    def _end_pause(self) -> None:
+        self._pause_timer = None
+        self._send_if_requested()
+
     def _on_reply(self, reply: "asyncio.Future[Any]") -> None:
         self._is_in_flight = False
+        self._listed_at = self._session.loop.time()
+        self._pause = min(max(2 * self._pause, _FIRST_PAUSE_SECONDS), _MAX_PAUSE_SECONDS)
         error = reply.exception()
         if self._session.cause is not None:
             return

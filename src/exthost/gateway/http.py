@@ -97,7 +97,7 @@ async def serve(
     calls = HttpCalls(
         app, PATH, access, gateway.clients, gateway.answer_call, gateway.tools.input_schema
     )
-    await serve_app(probes.wrap(calls, access), listener, has_lifespan=True)
+    await serve_app(probes.wrap(calls, access), listener, access, has_lifespan=True)
 
 
 def _transport_security(names: list[str], origins: Sequence[str]) -> TransportSecuritySettings:

@@ -15,6 +15,10 @@ In reading order:
     stdout_reader    reads the child's stdout and cuts it into frames
     stdout_loan      lets other threads read the child's stdout for a while
     large_reads      buffers for large messages
+    large_frame_queue  lets the readers inside a large frame take turns
+    stderr_reader    reads the child's stderr
+    flood_budget     how much output may serve no call before it is a flood (pure)
+    flood_queue      lets the pipes with a flood take turns
     stderr_tail      the last lines of the child's stderr
     after_fork       takes pipes and processes away from a forked copy of the host
     shutdown         runs a dialect's shutdown steps; SIGKILL is the last

@@ -29,13 +29,13 @@ _KEPT_BYTES = 8 * 1024 * 1024
 _buffers = threading.local()
 
 
-def read_large(fd: int) -> memoryview | bytes:
-    """Return the bytes that are in the pipe, b"" at its end. They are valid until the next call in
-    this thread."""
+def read_large(fd: int, size: int) -> memoryview | bytes:
+    """Return at most `size` of the bytes that are in the pipe, b"" at its end. They are valid until
+    the next call in this thread."""
     buffer: memoryview | None = getattr(_buffers, "buffer", None)
     if buffer is None:
         buffer = _buffers.buffer = memoryview(bytearray(REUSED_BUFFER_BYTES))
-    count = os.readv(fd, [buffer])
+    count = os.readv(fd, [buffer[:size]])
     return buffer[:count] if count else b""
 
 

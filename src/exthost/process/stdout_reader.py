@@ -3,10 +3,11 @@
 Small reads use `os.read`. Inside a large frame, bytes are read directly into the memory of the
 frame. Reading can be paused: the pipe then fills, and the process blocks (back-pressure).
 
-**Fairness.** No caller waits for log messages, nor for lines that are not messages of the protocol,
-but they take time of the event loop. A read with many of these unawaited lines is a flood: its
-frames are passed on in slices of a small fraction of a millisecond, with pauses in which the event
-loop serves other extensions.
+**Fairness.** Many frames serve no call, such as log messages, but take time of the event loop.
+`on_items` adds their cost to `unawaited_units`. If it exceeds the budget (`flood_budget.py`), the
+output is a flood: the reader waits in the queue of the event loop (`flood_queue.py`), and in each
+turn reads little, and passes on frames for a fraction of a millisecond. Frames that serve a call
+are passed on in the same turn, however many there are.
 
 **Loans.** The event loop can lend the pipe to other threads (`stdout_loan.py`). It does not watch
 the pipe until it takes it back.
@@ -14,14 +15,18 @@ the pipe until it takes it back.
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from os import read
 from time import perf_counter
 
+from exthost.process.flood_budget import PIPE_RATE, FloodBudget, message_units
+from exthost.process.flood_queue import Turn, flood_queue
+from exthost.process.large_frame_queue import SHARED_READ_BYTES, large_frame_queue
 from exthost.process.large_reads import allocate_message, read_large, widen
 from exthost.process.stdout_loan import CAN_LEND, StdoutLoan
-from exthost.wire.framing import READ_BYTES, Framing, Item
+from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES, Framing, Item
 
 # How long the memory of a large message is kept, so that the next message can use it.
 _KEPT_SECONDS = 1.0
@@ -30,19 +35,13 @@ _KEPT_SECONDS = 1.0
 # message.
 FIRST_BYTES = 1024
 
-# After a read with more unawaited lines than this, frames are passed on in slices. A banner or a
-# traceback has fewer lines.
-_FLOOD_LINES = 64
+# The most frames that are passed on before their cost is charged: so many take well below a
+# millisecond.
+_ITEMS_AT_ONCE = 128
 
-# How long one slice may take, after how many slices there is a pause, and how long that pause is
-# (the resolution of the timers of an event loop). The event loop serves others between two slices,
-# too. So an extension that writes log messages without end is read at some thousands a second.
-_SLICE_SECONDS = 0.00003
-_SLICES = 2
-_SLICE_PAUSE_SECONDS = 0.001
-
-# The size of a read during a flood.
+# The size of a read during a flood, and inside a frame that is large or too long.
 _FLOOD_READ_BYTES = 4096
+_FLOOD_LARGE_READ_BYTES = 64 * 1024
 
 # At the end of a loan, how long the event loop waits for a thread that is busy with what it has
 # read, which takes some microseconds. If it is still busy (it runs a signal handler, or gets no
@@ -50,8 +49,9 @@ _FLOOD_READ_BYTES = 4096
 _STOP_SECONDS = 0.002
 _BUSY_SECONDS = 0.05
 
-# `_pending` of all readers whose output is not a flood. This list is never changed.
-_NO_ITEMS: list[Item] = []
+# `_pending` of all readers whose output is not a flood. It stays empty. An empty deque takes 760
+# bytes.
+_NO_ITEMS: deque[Item] = deque()
 
 
 class StdoutReader:
@@ -61,15 +61,17 @@ class StdoutReader:
     __slots__ = (
         "_fd",
         "_framing",
+        "_is_finishing",
         "_is_returning",
         "_is_wide",
         "_keeps_first_output",
+        "_large_frames",
         "_loop",
         "_memory_timer",
         "_on_end",
         "_pending",
-        "_slice_timer",
-        "_slices",
+        "_queue",
+        "budget",
         "first_output",
         "is_closed",
         "is_flooded",
@@ -78,7 +80,7 @@ class StdoutReader:
         "may_lend",
         "on_items",
         "reads_of_last_loan",
-        "unawaited_lines",
+        "unawaited_units",
     )
 
     def __init__(
@@ -102,10 +104,12 @@ class StdoutReader:
         self.is_reading = False
         self.is_closed = False
         self.is_flooded = False
-        self.unawaited_lines = 0  # since the last read; `on_items` counts them
+        self.unawaited_units = 0  # not charged yet; `on_items` adds to them
+        self.budget = FloodBudget(PIPE_RATE)
+        self._queue = flood_queue(loop)
+        self._large_frames = large_frame_queue(loop)
         self._pending = _NO_ITEMS  # frames of a flood, still to be passed on
-        self._slice_timer: asyncio.TimerHandle | None = None
-        self._slices = 0  # since the last pause
+        self._is_finishing = False  # the process has exited: nothing more is written
         self.loan: StdoutLoan | None = None  # while it is lent; `is_reading` is False then
         self._is_returning = False  # whether a loan has ended, and `loan` is still set
         self.reads_of_last_loan = 0
@@ -118,30 +122,32 @@ class StdoutReader:
         elif not self.is_reading and not self.is_closed:
             self.is_reading = True
             if self._pending:
-                self._slice_timer = self._loop.call_later(0, self._pass_on_slice)
+                self._queue.add(self)
             else:
                 self._loop.add_reader(self._fd, self.read_now)
 
     def finish(self, *, force: bool = False) -> None:
-        """Read the rest without slices, after the process has exited. The pipe holds little, and
-        nothing is added any more. `force` is as in `_end_loan`."""
+        """Read the rest without waiting for a turn, after the process has exited. The pipe holds
+        little, and nothing is added any more. `force` is as in `_end_loan`."""
         if self.loan is not None and not self._end_loan(force=force):
             self._loop.call_later(_BUSY_SECONDS, partial(self.finish, force=True))
             return
-        self._stop_slices()
-        items, self._pending = self._pending, _NO_ITEMS
+        self.pause()
+        self._is_finishing = True
         self.is_flooded = False
+        items, self._pending = list(self._pending), _NO_ITEMS
         if items and not self.is_closed:
             self.on_items(items)
-        self.is_reading = False
         self.resume()
 
     def pause(self) -> None:
         """Stop reading until `resume`. The output stays in the pipe."""
         if self.is_reading:
             self.is_reading = False
-            self._stop_slices()
             self._loop.remove_reader(self._fd)
+            if self.is_flooded:
+                self._queue.remove(self)
+            self._large_frames.remove(self)
 
     def close(self) -> None:
         """Stop reading for good, and drop the frames that were not passed on."""
@@ -150,6 +156,7 @@ class StdoutReader:
             loan.end()
         self.pause()
         self._pending = _NO_ITEMS
+        self._large_frames.readers.discard(self)
         self.is_closed = True
 
     def lend(self) -> StdoutLoan | None:
@@ -204,20 +211,22 @@ class StdoutReader:
         """Keep the first bytes no longer: no handshake needs an explanation any more."""
         self._keeps_first_output, self.first_output = False, b""
 
-    def _stop_slices(self) -> None:
-        if self._slice_timer is not None:
-            self._slice_timer.cancel()
-            self._slice_timer = None
-
     def read_now(self) -> None:
-        """Read once, and pass on the frames that are complete."""
-        framing = self._framing
+        """Read once, and pass on the frames that are complete. During a flood, wait for a turn."""
+        if self.is_flooded:
+            self._loop.remove_reader(self._fd)
+            self._queue.add(self)
+            return
+        framing, data = self._framing, b""
+        if framing.read_size > READ_BYTES and self._large_frames.is_shared(self):
+            self._loop.remove_reader(self._fd)
+            self._large_frames.add(self)
+            return
         try:
             if framing.read_size > READ_BYTES:
-                items = self._read_large()
+                items = self._read_large(LARGE_READ_BYTES)
             else:
-                size = _FLOOD_READ_BYTES if self.is_flooded else framing.read_size
-                data = read(self._fd, size)
+                data = read(self._fd, framing.read_size)
                 if self._keeps_first_output:
                     self.first_output += data[: FIRST_BYTES - len(self.first_output)]
                 items = framing.feed(data) if data else None
@@ -225,51 +234,133 @@ class StdoutReader:
             return
         except OSError:
             items = None
-        if items is None:
-            self.pause()
-            self._on_end()
-        elif self.is_flooded and self.is_reading:
-            self._loop.remove_reader(self._fd)
-            self._pending = items
-            self._pass_on_slice()
-        elif items:
-            self.on_items(items)
-            if self.unawaited_lines:
-                self.is_flooded, self.unawaited_lines = self.unawaited_lines > _FLOOD_LINES, 0
+        if items:
+            if len(items) <= _ITEMS_AT_ONCE:
+                self.on_items(items)
+                if self.unawaited_units:
+                    self._charge()
+            else:
+                self._pass_on_many(items)
+        elif items is None:
+            self._end()
+        elif framing.is_discarding:
+            self.unawaited_units += message_units(len(data))
+            self._charge()
         if framing.read_size > READ_BYTES and not self._is_wide:
             self._is_wide = True
             widen(self._fd)
 
-    def _pass_on_slice(self) -> None:
-        """Pass on frames of a flood for a fraction of a millisecond, then pause."""
-        self._slice_timer = None
-        end = perf_counter() + _SLICE_SECONDS
-        while self._pending and perf_counter() < end:
-            first, self._pending = self._pending[:1], self._pending[1:]
-            self.on_items(first)
-            if not self.is_reading:
-                return
-        next_step = self._pass_on_slice if self._pending else self._read_again
-        self._slices = (self._slices + 1) % _SLICES
-        pause = 0.0 if self._slices else _SLICE_PAUSE_SECONDS
-        self._slice_timer = self._loop.call_later(pause, next_step)
-
-    def _read_again(self) -> None:
-        self._slice_timer = None
-        self.is_flooded, self.unawaited_lines = self.unawaited_lines > _FLOOD_LINES, 0
-        if self.is_reading:
+    def read_large_frame(self) -> bool:
+        """Read once inside a large frame, beside other readers. Return whether it goes on."""
+        try:
+            items = self._read_large(SHARED_READ_BYTES)
+        except BlockingIOError:
+            items = []
+            is_empty = True
+        except OSError:
+            items = None
+        else:
+            is_empty = False
+        if items is None:
+            self._end()
+            return False
+        if self._framing.read_size > READ_BYTES and not is_empty:
+            return True
+        if items:
+            self._pass_on_many(items)
+        if self.is_reading and not self._pending:
             self._loop.add_reader(self._fd, self.read_now)
+        return False
 
-    def _read_large(self) -> list[Item] | None:
+    def _end(self) -> None:
+        self.pause()
+        self._on_end()
+
+    def _pass_on_many(self, items: list[Item]) -> None:
+        """Pass on the frames of one read in parts. Keep the rest if they are a flood."""
+        for start in range(0, len(items), _ITEMS_AT_ONCE):
+            self.on_items(items[start : start + _ITEMS_AT_ONCE])
+            if self.is_closed:
+                return
+            if self.unawaited_units:
+                self._charge()
+                if self.is_flooded:
+                    self._pending = deque(items[start + _ITEMS_AT_ONCE :])
+                    if self.is_reading:
+                        self._loop.remove_reader(self._fd)
+                        self._queue.add(self)
+                    return
+
+    def _charge(self) -> None:
+        """Charge the frames that served no call. Begin a flood if they exceed a budget."""
+        units, self.unawaited_units = self.unawaited_units, 0
+        now = self._loop.time()
+        is_over = self.budget.charge(units, now)
+        if not self.is_flooded and not self._is_finishing:
+            self.is_flooded = self._queue.others.charge(units, now) or is_over
+
+    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+        """Pass on frames of a flood until this time of `perf_counter`, and read if there are none.
+        Without `may_be_long`, pass on no frame that is larger than a read."""
+        if not self._pending and not self._read_little():
+            return Turn.EMPTY
+        while self._pending:
+            if not may_be_long and len(self._pending[0]) > _FLOOD_READ_BYTES:
+                return Turn.LARGE
+            self.on_items([self._pending.popleft()])
+            if not self.is_reading or not self.is_flooded:  # paused, closed, or finished
+                return Turn.EMPTY
+            if self.unawaited_units:
+                self._charge()
+                if perf_counter() >= end:
+                    break
+        return Turn.MORE
+
+    def _read_little(self) -> bool:
+        """Read once during a flood. Return False if nothing is left: watch the pipe again, and end
+        the flood if the budget allows it."""
+        framing, data = self._framing, b""
+        try:
+            if framing.read_size > READ_BYTES:
+                items = self._read_large(_FLOOD_LARGE_READ_BYTES)
+            else:
+                size = _FLOOD_LARGE_READ_BYTES if framing.is_discarding else _FLOOD_READ_BYTES
+                data = read(self._fd, size)
+                items = framing.feed(data) if data else None
+        except BlockingIOError:
+            now = self._loop.time()
+            self.is_flooded = not (
+                self.budget.has_recovered(now) and self._queue.others.has_recovered(now)
+            )
+            self._loop.add_reader(self._fd, self.read_now)
+            return False
+        except OSError:
+            items = None
+        if items is None:
+            self._end()
+            return False
+        self._pending = deque(items)
+        if not items and framing.is_discarding:
+            self.unawaited_units += message_units(len(data))
+            self._charge()
+        return True
+
+    def _read_large(self, size: int) -> list[Item] | None:
         framing = self._framing
         buffer = framing.read_buffer(allocate_message)
         if buffer is None:
-            data = read_large(self._fd)
-            return framing.feed(data) if data else None
-        if self._memory_timer is None:
-            self._memory_timer = self._loop.call_later(_KEPT_SECONDS, self._release_memory)
-        count = os.readv(self._fd, [buffer])
-        return framing.commit(count) if count else None
+            data = read_large(self._fd, size)
+            items = framing.feed(data) if data else None
+        else:
+            if self._memory_timer is None:
+                self._memory_timer = self._loop.call_later(_KEPT_SECONDS, self._release_memory)
+            count = os.readv(self._fd, [buffer[:size]])
+            items = framing.commit(count) if count else None
+        if framing.read_size > READ_BYTES and items is not None:
+            self._large_frames.readers.add(self)
+        else:
+            self._large_frames.readers.discard(self)
+        return items
 
     def _release_memory(self) -> None:
         self._memory_timer = None

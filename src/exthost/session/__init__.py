@@ -15,6 +15,7 @@ In reading order:
     operations       generators of dialects, run step by step
     stream_table     the open streams, and which events belong to which of them
     phase            pure: the phases of a conversation, and the changes between them
+    unawaited        pure: which messages serve no call, and what they cost
     conversation     pure: calls and bytes in, effects out
     failures         why a session ended, as data; errors for broken rules
     session          reads and writes the pipes, performs the effects, ends the process

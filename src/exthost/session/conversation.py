@@ -49,7 +49,8 @@ from exthost.session.replies import DELIVER, GeneratorHandler, Switch
 from exthost.session.requests import RequestTable
 from exthost.session.stream_queue import StreamQueue
 from exthost.session.stream_table import StreamTable
-from exthost.wire.framing import Broken, Bytes, Framing, Item, Skipped
+from exthost.session.unawaited import unawaited_units
+from exthost.wire.framing import READ_BYTES, Broken, Bytes, Framing, Item, Skipped
 
 _log = logging.getLogger("exthost.session")
 
@@ -76,6 +77,7 @@ class Conversation:
         "phase",
         "requests",
         "send",
+        "unawaited_units",
     )
 
     def __init__(self, dialect: Dialect, max_message: int, first_id: int | None = None) -> None:
@@ -96,6 +98,8 @@ class Conversation:
         self.pending = self.requests.pending
         self._operations = Operations(dialect, self.requests)
         self._streams: StreamTable | None = None
+        # The cost of the messages that served no call; the session takes it after each read.
+        self.unawaited_units = 0
 
     def __repr__(self) -> str:
         return f"<Conversation {self.phase.value}, {len(self.pending)} in flight>"
@@ -169,7 +173,8 @@ class Conversation:
         completed: Completions = []
         pop, decode = self.pending.pop, self.decode
         messages: list[Any] = items
-        if len(items) > 1 and self.decode_replies is not None:
+        # A frame that is larger than a read is the first of its read. Its size is part of its cost.
+        if len(items) > 1 and self.decode_replies is not None and len(items[0]) <= READ_BYTES:
             messages = self.decode_replies(items) or items
         try:
             for item in messages:
@@ -180,13 +185,15 @@ class Conversation:
                     message = item if type(item) is Skipped else decode(item)
                     if type(message) is not tuple:
                         completed = []
-                        self._handle(message, len(item), effects)
+                        self._handle(message, _size(item), effects)
                         continue
                 id, result = message
                 call = pop(id, None)
                 if call is None or not call.reply_handler.is_simple:
                     completed = []
+                    before = len(effects)
                     self._handle_reply(call, Reply(id, result), effects)
+                    self.unawaited_units += unawaited_units(effects[before:], _size(item))
                     continue
                 if call.reply_handler is not DELIVER:
                     try:
@@ -212,8 +219,22 @@ class Conversation:
             effects.append(Interrupt(interrupt))
         return effects
 
+    def take_unawaited_units(self) -> int:
+        """Return the cost of the messages that served no call, since the previous call."""
+        units, self.unawaited_units = self.unawaited_units, 0
+        return units
+
     def _handle(self, message: Any, size: int, effects: list[Effect]) -> None:
-        """Handle any message except a plain reply."""
+        """Handle any message except a plain reply, and add its cost if it serves no call."""
+        if isinstance(message, Batch) and message.messages:
+            for part in message.messages:
+                self._handle(part, size // len(message.messages), effects)
+            return
+        before = len(effects)
+        self._handle_single(message, size, effects)
+        self.unawaited_units += unawaited_units(effects[before:], size)
+
+    def _handle_single(self, message: Any, size: int, effects: list[Effect]) -> None:
         match message:
             case Reply() | Failure():
                 id = message.id
@@ -227,9 +248,6 @@ class Conversation:
                 self._handle_noise(message, effects)
             case Skipped():
                 self._handle_skipped(message, effects)
-            case Batch(messages):
-                for part in messages:
-                    self._handle(part, size // len(messages), effects)
 
     def _take_oldest(self) -> Call | None:
         """Remove and return the call that a reply without an id belongs to, or None.
@@ -410,3 +428,10 @@ class Conversation:
             self._streams.clear()
         self.requests.subscriptions = None
         return calls
+
+
+def _size(item: Any) -> int:
+    """Return the number of bytes of an item of a read; 0 for a small frame that is decoded."""
+    if isinstance(item, Skipped):
+        return item.size
+    return 0 if type(item) is tuple else len(item)

@@ -5,27 +5,30 @@ the evidence (command line, exit status, last stderr lines) of errors about the 
 its log lines on to the log and the event bus.
 
 **Fairness.** Lines are passed on at a limited rate, so that an extension that logs without end does
-not delay the others. Lines beyond that rate wait in a queue; when the queue is full, further lines
-are counted and dropped. The last lines of stderr, which errors show, are always kept.
+not delay the others. Lines beyond that rate wait, and are passed on in turns of the flood queue of
+the event loop (`process/flood_queue.py`); if very many wait, further lines are counted and dropped.
+The last lines of stderr, which errors show, are always kept.
 """
 
 import asyncio
 import logging
-import os
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
+from time import perf_counter
 from typing import Any
 
 from exthost.dialects.base import Traits
 from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation
 from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child_process import ChildProcess
+from exthost.process.flood_budget import PIPE_RATE, FloodBudget
+from exthost.process.flood_queue import Turn, flood_queue
+from exthost.process.stderr_reader import StderrReader
 from exthost.process.stderr_tail import StderrTail
 from exthost.session.failures import SHOWN_BYTES, add_evidence
 from exthost.session.replies import GeneratorHandler
 from exthost.wire import jsontext
-from exthost.wire.framing import READ_BYTES
 
 # The name under which output that is not a message is counted.
 STRAY = "stray lines on stdout"
@@ -50,15 +53,12 @@ MAX_LOGGED_SINGLY = 100
 _LINES_PER_TICK = 10
 _TICK_SECONDS = 0.01
 
-# The maximum number of lines that wait: a full queue is passed on within a second.
-_MAX_WAITING = 1000
+# The cost of a line that waits and is passed on, in units of the flood budget. It is higher than that
+# of reading a line, so that an extension is still read while its lines are passed on.
+_LINE_UNITS = 16
 
-# While lines of stderr are dropped: the size of a read, after how many reads there is a pause, and
-# how long that pause is. One read takes a few hundredths of a millisecond, and the event loop
-# serves others between two of them.
-_DROPPING_READ_BYTES = 8 * 1024
-_DROPPING_READS = 2
-_DROPPING_PAUSE_SECONDS = 0.001
+# The maximum number of lines that wait: they are passed on within a second, beside few floods.
+_MAX_WAITING = 1000
 
 # The name under which dropped lines are counted.
 DROPPED_LINES = "lines of stderr or of the log, beyond a thousand a second"
@@ -76,8 +76,6 @@ class Diagnostics:
     redacts          whether the child's output must not appear in logs and errors
     suggest_grant    takes the error text of a failed call, and returns help that names the sandbox
                      permission that the call probably lacked, or ""; None without a sandbox
-    unawaited_lines  the number of stray lines and log lines, for which no caller waits, since the
-                     last `take_unawaited_lines`
     unnamed_error_at when the last error came that names no request; -1 if none came
     """
 
@@ -86,18 +84,18 @@ class Diagnostics:
         "_child",
         "_counts",
         "_dropped_in_tick",
-        "_dropping_reads",
         "_loop",
         "_passed_on_in_tick",
+        "_stderr",
         "_stderr_level",
         "_tail",
         "_tick_timer",
         "_waiting",
+        "budget",
         "extension",
         "handshake",
         "redacts",
         "suggest_grant",
-        "unawaited_lines",
         "unnamed_error_at",
     )
 
@@ -118,63 +116,29 @@ class Diagnostics:
         self._bus = bus
         self._loop = loop
         self._tail: StderrTail | None = None
-        self.unawaited_lines = 0
         self.unnamed_error_at = -1.0
         self._waiting = _NOTHING_WAITS
+        self.budget = FloodBudget(PIPE_RATE)  # of the lines that wait
         self._passed_on_in_tick = 0  # lines passed on in this tick
         self._dropped_in_tick = 0  # lines dropped in this tick
-        self._dropping_reads = 0  # the last reads of stderr, since a pause, that dropped lines
         self._tick_timer: asyncio.TimerHandle | None = None
         self.suggest_grant: Callable[[str], str] | None = None
-        os.set_blocking(child.stderr, False)
-        loop.add_reader(child.stderr, self._on_stderr)
+        self._stderr = StderrReader(child.stderr, loop, self._feed)
 
     @property
     def counts(self) -> Counter[str]:
         """How many messages or lines were dropped, by the reason."""
         return Counter() if self._counts is None else self._counts
 
-    def _on_stderr(self) -> None:
-        size = _DROPPING_READ_BYTES if self._dropping_reads else READ_BYTES
-        try:
-            data = os.read(self._child.stderr, size)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if data:
-            self._dropping_reads = self._dropping_reads + 1 if self._feed(data) else 0
-            if self._dropping_reads > _DROPPING_READS:
-                self._dropping_reads = 1
-                self._loop.remove_reader(self._child.stderr)
-                self._loop.call_later(_DROPPING_PAUSE_SECONDS, self._read_stderr_again)
-        else:
-            self._loop.remove_reader(self._child.stderr)
-
-    def _read_stderr_again(self) -> None:
-        if self._child.stderr >= 0:
-            self._loop.add_reader(self._child.stderr, self._on_stderr)
-
-    def _feed(self, data: bytes) -> int:
-        """Pass on or queue the lines as far as there is room. Return how many were dropped."""
+    def _feed(self, data: bytes) -> None:
+        """Pass on or queue the lines of stderr as far as there is room, and count the others."""
         if self._tail is None:
             self._tail = StderrTail(self._log_stderr_line, self._loop.time)
-        dropped = self._tail.feed(data, _MAX_WAITING - len(self._waiting))
-        self._dropped_in_tick += dropped
-        return dropped
+        self._dropped_in_tick += self._tail.feed(data, _MAX_WAITING - len(self._waiting))
 
     def drain_stderr(self) -> None:
         """Read what is in the stderr pipe now, so that an error made now can show it."""
-        bytes_left = _LAST_STDERR_BYTES
-        while bytes_left > 0 and self._child.stderr >= 0:
-            try:
-                data = os.read(self._child.stderr, READ_BYTES)
-            except OSError:
-                return
-            if not data:
-                return
-            self._feed(data)
-            bytes_left -= len(data)
+        self._stderr.drain(_LAST_STDERR_BYTES)
 
     def with_evidence(self, error: ExthostError) -> ExthostError:
         """Return the error. A protocol violation without evidence about the child gets it."""
@@ -189,8 +153,7 @@ class Diagnostics:
         if self._tail is not None:
             self._tail.end()
         self.flush()
-        if self._child.stderr >= 0:
-            self._loop.remove_reader(self._child.stderr)
+        self._stderr.close()
 
     def _log_stderr_line(self, text: str) -> None:
         self.log("stderr", self._stderr_level, text)
@@ -218,15 +181,25 @@ class Diagnostics:
             self._report_dropped()
             return
         self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+        flood_queue(self._loop).add(self)
+
+    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+        """Pass on lines that wait, as many as this tick allows, until this time of
+        `perf_counter`."""
         while self._waiting and self._passed_on_in_tick < _LINES_PER_TICK:
             self._passed_on_in_tick += 1
+            self.budget.charge(_LINE_UNITS, self._loop.time())
             self._pass_on(*self._waiting.popleft())
+            if perf_counter() >= end:
+                return Turn.MORE
+        return Turn.EMPTY
 
     def flush(self) -> None:
         """Pass on every line that waits."""
         if self._tick_timer is not None:
             self._tick_timer.cancel()
             self._tick_timer = None
+            flood_queue(self._loop).remove(self)
         while self._waiting:
             self._pass_on(*self._waiting.popleft())
         self._report_dropped()
@@ -242,11 +215,6 @@ class Diagnostics:
                 self._bus.publish(Dropped(self.extension, DROPPED_LINES, times))
             self._pass_on("stderr", logging.WARNING, f"dropped: {DROPPED_LINES} ({times} so far)")
 
-    def take_unawaited_lines(self) -> int:
-        """Return how many stray lines and log lines came since the previous call."""
-        lines, self.unawaited_lines = self.unawaited_lines, 0
-        return lines
-
     def _pass_on(self, source: str, level: int, text: str) -> None:
         if LogLine in self._bus.listeners:
             self._bus.publish(LogLine(self.extension, source, level, text))
@@ -255,7 +223,6 @@ class Diagnostics:
 
     def stray(self, data: bytes, why: str) -> None:
         """Count and log output that is no message, usually a print that should go to stderr."""
-        self.unawaited_lines += 1
         if not self.count(STRAY):
             return
         text = data[:SHOWN_BYTES].rstrip(b"\r").decode("utf-8", "replace")

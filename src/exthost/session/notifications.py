@@ -45,7 +45,6 @@ class Notifications:
         notification, meaning, call = notified
         match meaning:
             case Log(level, text):
-                self._diagnostics.unawaited_lines += 1
                 self._diagnostics.log("log", level, text)
             case Emitted(emitter, kind, version, payload):
                 if emitter != self._wire_id:

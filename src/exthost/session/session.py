@@ -285,8 +285,8 @@ class Session:
         wakes.is_held = True
         try:
             self.perform(self.conversation.receive(items))
-            if self.diagnostics.unawaited_lines:
-                self._reader.unawaited_lines += self.diagnostics.take_unawaited_lines()
+            if self.conversation.unawaited_units:
+                self._reader.unawaited_units += self.conversation.take_unawaited_units()
         finally:
             wakes.is_held = False
             if wakes.ended or wakes.locks:

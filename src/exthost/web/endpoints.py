@@ -9,6 +9,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
@@ -199,10 +200,13 @@ async def _read_body(request: HttpRequest) -> dict[str, Any]:
     if content_type != "application/json":
         raise _invalid_request_error("the body must be application/json")
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY_BYTES:
-            raise _invalid_request_error(f"the body is over {MAX_BODY_BYTES} bytes")
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BODY_BYTES:
+                raise _invalid_request_error(f"the body is over {MAX_BODY_BYTES} bytes")
+    except ClientDisconnect:
+        raise _invalid_request_error("the body was cut off") from None
     try:
         value = jsontext.decode(body)
     except ValueError:

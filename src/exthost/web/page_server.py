@@ -35,7 +35,7 @@ async def serve(
     endpoints = Endpoints(host, report, requests, config)
     login = Login(access, tokens, listener.getsockname()[1])
     app = probes.wrap(build_application(endpoints, access, login), access)
-    serve_task = asyncio.get_running_loop().create_task(serve_app(app, listener))
+    serve_task = asyncio.get_running_loop().create_task(serve_app(app, listener, access))
     try:
         await asyncio.shield(serve_task)
     finally:

@@ -75,6 +75,7 @@ class NoReadBuffer:
 
     suffix = None
     is_at_line_start = False
+    is_discarding = False
 
     def read_buffer(self, allocate: Callable[[int], Memory]) -> memoryview | None:
         return None
@@ -106,6 +107,10 @@ class Framing(Protocol):
     def is_at_line_start(self) -> bool:
         """Whether frames are lines, and the next byte is the first of a line, but not of the very
         first line."""
+
+    @property
+    def is_discarding(self) -> bool:
+        """Whether the next byte belongs to a frame that was reported as too long."""
 
     def feed(self, data: Bytes) -> list[Item]:
         """Take the bytes of one read; return the frames that they complete."""

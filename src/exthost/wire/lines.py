@@ -30,12 +30,12 @@ class Lines:
 
     __slots__ = (
         "_discard_bytes",
-        "_is_discarding",
         "_is_first_line",
         "_max_bytes",
         "_memory",
         "_partial_line",
         "_used",
+        "is_discarding",
         "read_size",
     )
 
@@ -49,21 +49,21 @@ class Lines:
         self._is_first_line = True  # only the first line may begin with a byte-order mark
         # The beginning of an incomplete line; None between lines.
         self._partial_line: bytearray | None = None
-        self._is_discarding = False  # inside an over-long line that has been reported
+        self.is_discarding = False  # inside an over-long line that has been reported
         self._memory: Memory = None  # the read buffer for long lines; None until one comes
         self._used = 0  # bytes of an incomplete line in the read buffer; 0 if there is none
         self.read_size = READ_BYTES
 
     @property
     def is_at_line_start(self) -> bool:
-        is_midway = self._partial_line is not None or self._is_discarding or self._used > 0
+        is_midway = self._partial_line is not None or self.is_discarding or self._used > 0
         return not (is_midway or self._is_first_line)
 
     def feed(self, data: Bytes) -> list[Item]:
         if type(data) is not bytes:
             return self._feed_large(data)
         # Whether `data` begins inside a line, or with the very first line.
-        is_midway = self._partial_line is not None or self._is_discarding or self._is_first_line
+        is_midway = self._partial_line is not None or self.is_discarding or self._is_first_line
         last = len(data) - 1
         if (
             not is_midway
@@ -151,7 +151,7 @@ class Lines:
         rest = bytes(self._memory[newline + 1 : used]) if newline >= 0 else b""
         self.release()
         self._is_first_line = False
-        self._is_discarding = newline < 0
+        self.is_discarding = newline < 0
         return [Skipped("too long", head, size), *(self.feed(rest) if rest else [])]
 
     def release(self) -> None:
@@ -164,7 +164,7 @@ class Lines:
         A line is reported and discarded as soon as it is too long, and not at its newline: the
         newline may never come, and the call that waits for the line must fail.
         """
-        if self._is_discarding:
+        if self.is_discarding:
             return
         if self._partial_line is None:
             self._partial_line = bytearray(part)
@@ -175,7 +175,7 @@ class Lines:
                 Skipped("too long", bytes(self._partial_line[:EVIDENCE_BYTES]), self._discard_bytes)
             )
             self._partial_line = None
-            self._is_discarding = True
+            self.is_discarding = True
             self._is_first_line = False
             self.read_size = READ_BYTES
         elif len(self._partial_line) >= READ_BYTES:
@@ -184,7 +184,7 @@ class Lines:
     def _complete_line(self, items: list[Item]) -> None:
         """Complete the line, because its newline has come."""
         line, self._partial_line = self._partial_line, None
-        self._is_discarding = False
+        self.is_discarding = False
         self.read_size = READ_BYTES
         if line is None:
             return
@@ -198,7 +198,7 @@ class Lines:
             items.append(line)
 
     def end(self) -> Broken | None:
-        if self._is_discarding:
+        if self.is_discarding:
             return Broken("the output ended inside an over-long line", b"")
         if self._used:
             self._partial_line, self._used = bytearray(self._memory[: self._used]), 0

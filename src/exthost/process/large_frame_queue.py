@@ -1,0 +1,81 @@
+"""Lets readers that are inside a large frame take turns, if there is more than one.
+
+A large frame may be the reply to a call, so it is read as fast as possible, and not as a flood. One
+reader alone reads a megabyte in an iteration of the event loop. Forty would read forty, and hold up
+all other extensions. So only one of them reads in each iteration, and less.
+"""
+
+import asyncio
+import weakref
+from collections import deque
+from typing import Protocol
+
+from exthost.wire.framing import LARGE_READ_BYTES
+
+# The size of a read if there are several readers. It takes about a tenth of a millisecond.
+SHARED_READ_BYTES = LARGE_READ_BYTES // 4
+
+
+class LargeFrameReader(Protocol):
+    """A reader that is inside a large frame."""
+
+    def read_large_frame(self) -> bool:
+        """Read once. Return whether the frame goes on, and there may be more of it."""
+
+
+class LargeFrameQueue:
+    """The readers of one event loop that are inside a large frame.
+
+    readers  all of them, whether they wait here or for their pipe
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Weak, because the queues are the values of a dict whose weak keys are their loops.
+        self._loop = weakref.ref(loop)
+        self._waiting: deque[LargeFrameReader] = deque()
+        self._is_scheduled = False
+        self.readers: set[LargeFrameReader] = set()
+
+    def is_shared(self, reader: LargeFrameReader) -> bool:
+        """Return whether there are readers besides this one."""
+        return len(self.readers) > (reader in self.readers)
+
+    def add(self, reader: LargeFrameReader) -> None:
+        """Let a reader wait for its turn, unless it waits already."""
+        if reader not in self._waiting:
+            self._waiting.append(reader)
+            self._schedule()
+
+    def remove(self, reader: LargeFrameReader) -> None:
+        """Remove a reader that is paused or closed, if it is here."""
+        if reader in self._waiting:
+            self._waiting.remove(reader)
+
+    def _schedule(self) -> None:
+        loop = self._loop()
+        if self._waiting and not self._is_scheduled and loop is not None:
+            self._is_scheduled = True
+            loop.call_soon(self._serve)
+
+    def _serve(self) -> None:
+        self._is_scheduled = False
+        try:
+            if self._waiting:
+                reader = self._waiting.popleft()
+                if reader.read_large_frame():
+                    self._waiting.append(reader)
+        finally:
+            self._schedule()
+
+
+_queues: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LargeFrameQueue]" = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def large_frame_queue(loop: asyncio.AbstractEventLoop) -> LargeFrameQueue:
+    """Return the queue of this event loop."""
+    queue = _queues.get(loop)
+    if queue is None:
+        queue = _queues[loop] = LargeFrameQueue(loop)
+    return queue

@@ -1,0 +1,57 @@
+"""The budget of output that serves no call: what is a flood, and when it is forgiven."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exthost.process.flood_budget import PIPE_RATE, FloodBudget, Rate, message_units
+
+CHARGES = st.lists(st.tuples(st.floats(0, 2), st.integers(1, 5000)), max_size=50)
+
+
+@pytest.mark.parametrize(("at_once", "times_a_second"), [(1, 1000), (10, 100), (100, 10)])
+def test_a_thousand_notifications_a_second_are_not_a_flood(
+    at_once: int, times_a_second: int
+) -> None:
+    budget = FloodBudget(PIPE_RATE)
+    for turn in range(10 * times_a_second):
+        assert not budget.charge(at_once, turn / times_a_second)
+
+
+@given(CHARGES)
+def test_the_level_is_what_was_charged_and_has_not_leaked(charges: list[tuple[float, int]]) -> None:
+    rate = Rate(100, 50)
+    budget = FloodBudget(rate)
+    now = level = 0.0
+    for pause, units in charges:
+        now += pause
+        level = min(max(0.0, level - pause * rate.units_per_second) + units, 1000.0)
+        assert budget.charge(units, now) == (budget.level(now) > rate.burst_units)
+        assert budget.level(now) == pytest.approx(level)
+
+
+@given(CHARGES)
+def test_every_flood_is_forgiven_after_ten_seconds(charges: list[tuple[float, int]]) -> None:
+    budget = FloodBudget(PIPE_RATE)
+    now = 0.0
+    for pause, units in charges:
+        now += pause
+        budget.charge(units, now)
+    assert budget.has_recovered(now + 10)
+
+
+@given(st.integers(1, 100_000), st.integers(2, 40))
+def test_a_rate_over_the_limit_becomes_a_flood_however_it_is_divided(
+    units: int, parts: int
+) -> None:
+    """Twice the rate, in parts of any size, is a flood within a second."""
+    budget = FloodBudget(PIPE_RATE)
+    seconds = units / parts / (2 * PIPE_RATE.units_per_second)
+    steps = int(1 / seconds) + 1 if seconds < 1 else 1
+    if steps * units / parts < PIPE_RATE.burst_units * 2:
+        return
+    assert any([budget.charge(units / parts, step * seconds) for step in range(steps)])
+
+
+def test_a_large_message_costs_more_than_a_small_one() -> None:
+    assert (message_units(0), message_units(1023), message_units(2**20)) == (1, 1, 1025)

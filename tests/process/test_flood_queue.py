@@ -1,0 +1,131 @@
+"""Pipes with a flood take turns, in a small part of the time of the event loop."""
+
+import asyncio
+import time
+from collections import deque
+
+import pytest
+
+from exthost.process.flood_budget import PIPE_RATE, FloodBudget
+from exthost.process.flood_queue import FloodQueue, Turn, flood_queue
+from tests.extensions.driving import until
+
+
+class Pipe:
+    """A pipe whose frames are the seconds that it takes to handle them; large from `LARGE` on."""
+
+    LARGE = 0.001
+
+    def __init__(self, *frames: float, level: float = 0.0) -> None:
+        self.frames = deque(frames)
+        self.turns: list[float] = []  # when each began
+        self.budget = FloodBudget(PIPE_RATE)
+        self.budget.charge(level, asyncio.get_running_loop().time())
+
+    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+        self.turns.append(asyncio.get_running_loop().time())
+        while self.frames:
+            if self.frames[0] >= self.LARGE and not may_be_long:
+                return Turn.LARGE
+            done = time.thread_time() + self.frames.popleft()
+            while time.thread_time() < done:
+                pass
+            if time.perf_counter() >= end:
+                return Turn.MORE
+        return Turn.EMPTY
+
+
+class Endless(Pipe):
+    """A pipe that never becomes empty."""
+
+    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+        self.frames.append(0.00001)
+        super().take_turn(end, may_be_long=may_be_long)
+        self.budget.charge(1, asyncio.get_running_loop().time())
+        return Turn.MORE
+
+
+async def turned(*pipes: Pipe, times: int) -> None:
+    await until(lambda: all(len(pipe.turns) >= times for pipe in pipes))
+
+
+async def test_all_pipes_are_served_and_none_after_it_was_removed() -> None:
+    queue = flood_queue(asyncio.get_running_loop())
+    assert queue is flood_queue(asyncio.get_running_loop())
+    pipes = [Endless() for _ in range(40)]
+    for pipe in pipes:
+        queue.add(pipe)
+        queue.add(pipe)
+    await turned(*pipes, times=5)
+    counts = [len(pipe.turns) for pipe in pipes]
+    assert max(counts) <= min(counts) + 40, counts
+    for pipe in pipes:
+        queue.remove(pipe)
+    counts = [len(pipe.turns) for pipe in pipes]
+    await asyncio.sleep(0.01)
+    assert counts == [len(pipe.turns) for pipe in pipes]
+
+
+async def test_many_pipes_take_no_more_of_the_loop_than_one() -> None:
+    """In processor time: the machine may be busy with other programs."""
+    queue = FloodQueue(asyncio.get_running_loop())
+    pipes = [Endless() for _ in range(100)]
+    for pipe in pipes:
+        queue.add(pipe)
+    began, used = time.monotonic(), time.thread_time()
+    await turned(*pipes, times=3)
+    seconds, used = time.monotonic() - began, time.thread_time() - used
+    for pipe in pipes:
+        queue.remove(pipe)
+    assert used < 0.5 * seconds, (used, seconds)
+
+
+async def test_the_pipe_with_the_lowest_level_is_served_first() -> None:
+    queue = FloodQueue(asyncio.get_running_loop())
+    heavy, light = Pipe(*[0.0001] * 50, level=40_000), Pipe(*[0.0001] * 5)
+    queue.add(heavy)
+    queue.add(light)
+    await until(lambda: not light.frames and not heavy.frames)
+    assert heavy.turns[0] >= light.turns[-1]
+
+
+async def test_large_frames_wait_after_one_that_took_long_and_small_ones_do_not() -> None:
+    loop = asyncio.get_running_loop()
+    queue = FloodQueue(loop)
+    first, second, small = Pipe(0.01), Pipe(0.01, level=100), Pipe(*[0.0001] * 5, level=200)
+    began = loop.time()
+    for pipe in (first, second, small):
+        queue.add(pipe)
+    await until(lambda: not small.frames)
+    assert not first.frames and second.frames
+    await until(lambda: not second.frames)
+    assert second.turns[-1] - began >= 1.0  # a hundred times as long, and at most a second
+
+
+async def test_a_pipe_keeps_its_place_when_a_callback_is_interrupted() -> None:
+    class Interrupted(Endless):
+        def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+            super().take_turn(end, may_be_long=may_be_long)
+            if len(self.turns) == 1:
+                raise ValueError("a callback failed")
+            return Turn.MORE
+
+    loop = asyncio.get_running_loop()
+    errors: list[object] = []
+    loop.set_exception_handler(lambda _, context: errors.append(context["exception"]))
+    queue, pipe = FloodQueue(loop), Interrupted()
+    queue.add(pipe)
+    await turned(pipe, times=3)
+    queue.remove(pipe)
+    assert len(errors) == 1 and isinstance(errors[0], ValueError)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_an_empty_pipe_leaves_the_queue(count: int) -> None:
+    queue = FloodQueue(asyncio.get_running_loop())
+    pipes = [Pipe(0.00001) for _ in range(count)]
+    for pipe in pipes:
+        queue.add(pipe)
+    await turned(*pipes, times=1)
+    await asyncio.sleep(0.01)
+    assert [len(pipe.turns) for pipe in pipes] == [1] * count
