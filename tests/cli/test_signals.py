@@ -258,3 +258,27 @@ def test_a_stopped_terminal_does_not_hold_up_the_host(tmp_path: Path) -> None:
         screen.press(b"\x11")
         screen.press(CTRL_C)
         assert screen.end() == 130
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_storm_of_signals_changes_nothing_about_the_exit_code(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    write_config(tmp_path, talker(tmp_path / "drained"))
+    for _ in range(5):
+        host = subprocess.Popen(
+            [*EXTHOST, "run"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        try:
+            assert host.stderr is not None
+            while b"extensions ready" not in (line := host.stderr.readline()):
+                assert line, "it has ended"
+            deadline = time.monotonic() + WAIT_SECONDS
+            while host.poll() is None:
+                assert time.monotonic() < deadline
+                host.send_signal(number)
+            assert host.returncode == (130 if number is signal.SIGINT else 0)
+        finally:
+            host.kill()
+            host.wait()
+            host.stderr.close()

@@ -130,21 +130,22 @@ async def what_is_granted_for_writing_can_be_written_and_its_sibling_cannot() ->
 @trial
 async def its_tmp_is_its_own_and_the_rest_of_the_root_is_sealed() -> None:
     name = f"/tmp/{uuid.uuid4().hex}"
-    async with exploring() as ext:
-        code = """
-            import os
-            open(facts["name"], "w").write("private")
-            result = {"tmp": os.listdir("/tmp")}
-            for place in ("/", "/usr", "/etc", "/var", os.path.dirname(facts["program"])):
-                try:
-                    open(place + "/harm", "w")
-                    result[place] = "written"
-                except OSError as error:
-                    result[place] = type(error).__name__
-        """
-        told = await explore(ext, code, name=name, program=EXPLORER[-1])
-        assert Path(name).name in told.pop("tmp")
-        assert "written" not in told.values(), told
+    with folder() as place:
+        async with exploring(permissions={"filesystem": [str(place)]}) as ext:
+            code = """
+                import os
+                open(facts["name"], "w").write("private")
+                result = {"tmp": os.listdir("/tmp")}
+                for place in ("/", "/usr", "/etc", "/var", facts["granted"]):
+                    try:
+                        open(place + "/harm", "w")
+                        result[place] = "written"
+                    except OSError as error:
+                        result[place] = type(error).__name__
+            """
+            told = await explore(ext, code, name=name, granted=str(place))
+            assert Path(name).name in told.pop("tmp")
+            assert "written" not in told.values(), told
     assert not Path(name).exists()
 
 

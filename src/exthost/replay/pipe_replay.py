@@ -5,6 +5,7 @@ extension. `play_host` starts a program and sends it the messages of the host. B
 functions, because the process of a replay has nothing else to do.
 """
 
+import codecs
 import os
 import selectors
 import time
@@ -13,7 +14,7 @@ from collections.abc import Collection, Sequence
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Positional, Role
 from exthost.dialects.find import find_dialect
-from exthost.errors import ExthostError
+from exthost.errors import ExthostError, escape_controls
 from exthost.launch_plan import LaunchPlan
 from exthost.messages import Message, Noise
 from exthost.process.child import Child, find_program
@@ -76,7 +77,8 @@ def play_extension(
     def send(due: Sequence[Message | Noise | StderrLine]) -> None:
         for item in due:
             if isinstance(item, StderrLine):
-                _write(stderr, f"{item}\n".encode())
+                text = escape_controls(item) if os.isatty(stderr) else item
+                _write(stderr, f"{text}\n".encode())
             elif isinstance(item, Noise):
                 _write(stdout, item.data + b"\n")
             else:
@@ -121,7 +123,8 @@ def play_host(
     """Run a program and replay the host of this script for it, up to the first difference.
 
     `seconds` is the timeout for each message. JSON fields whose name is in `ignored` may differ.
-    The stderr of the program is copied to the file descriptor `stderr`. Raises SpawnFailed.
+    The stderr of the program is copied to the file descriptor `stderr`, with control characters
+    escaped. Raises SpawnFailed.
     """
     role = HostRole(script, ignored)
     program = find_program(command[0], None, os.environ.get("PATH", os.defpath))
@@ -145,6 +148,7 @@ class _Conversation:
         self._child = child
         self._seconds = seconds
         self._stderr = stderr
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self._unwritten = b""  # frames, or the rest of one, for the program's stdin
         self._selector = selectors.DefaultSelector()
         for fd in (child.stdin, child.stdout, child.stderr):
@@ -195,10 +199,11 @@ class _Conversation:
             selector.unregister(self._child.stdin)
 
     def _copy_stderr(self, selector: selectors.BaseSelector) -> None:
+        """Copy what the program has written to its stderr. Control characters are escaped, because
+        a person reads it on a terminal."""
         data = _read(self._child.stderr)
-        if data:
-            _write(self._stderr, data)
-        else:
+        _write(self._stderr, escape_controls(self._decoder.decode(data, final=not data)).encode())
+        if not data:
             selector.unregister(self._child.stderr)
 
     def _handle_output(self, data: bytes) -> Difference | None:
