@@ -15,7 +15,7 @@ In reading order:
     hook_index             pure: which extensions have which hooks
     hooks                  calls the hooks of extensions, before and after an event
     hooked_call            runs one tool call with its hooks
-    tool_runner            `host.run_tool`: finds a tool, and calls it with its hooks
+    guarded_calls          runs the hooks around every tool call of the host, whoever makes it
     tool_loop              runs the tools that a model requests, until it answers without a request
     event_sinks            forwards events to the extensions that subscribe to them
     background             opens and closes the services below, with the host

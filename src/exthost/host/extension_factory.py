@@ -15,6 +15,7 @@ from exthost.dialects import find
 from exthost.errors import Refused
 from exthost.events import Bus
 from exthost.extension.extension import Extension
+from exthost.extension.tool_interceptor import ToolInterceptor
 from exthost.host.api.host_api import HostApi
 from exthost.host.reported_names import ReportedNames
 from exthost.launch.prerequisites import find_name_conflict
@@ -40,6 +41,7 @@ class ExtensionFactory:
     all_extensions  returns the extensions of the host, in their order
     traffic         records the messages of the extensions
     engines         start the processes of extensions that run on other machines
+    interceptor     runs the hooks around tool calls
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class ExtensionFactory:
         all_extensions: Callable[[], Iterable[Extension]],
         traffic: Traffic,
         engines: Engines,
+        interceptor: ToolInterceptor,
     ) -> None:
         self._bus = bus
         self._handlers = handlers
@@ -65,6 +68,7 @@ class ExtensionFactory:
         self._names = ReportedNames(all_extensions)
         self._traffic = traffic
         self._engines = engines
+        self._interceptor = interceptor
         # Returns additional handlers for an extension. `handlers` takes precedence over them.
         self.handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
 
@@ -89,6 +93,7 @@ class ExtensionFactory:
             replaces=replaces,
             traffic=self._traffic,
             spawn=self._engines.spawner(spec) or Child,
+            interceptor=self._interceptor,
         )
 
     def _merge_handlers(self, spec: Spec) -> Mapping[str, Handler]:

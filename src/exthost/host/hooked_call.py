@@ -11,7 +11,7 @@ from typing import Any
 from exthost.errors import ExthostError, Refused
 from exthost.host.hook_policy import HookFailure
 from exthost.host.hooks import Hooks
-from exthost.offer import RegisteredTool
+from exthost.names import registered_name
 from exthost.tool_result import ToolResult
 
 __all__ = ["HookedCall"]
@@ -27,14 +27,16 @@ function returns a result that contains the error."""
 
 
 class HookedCall:
-    """One call of one tool.
+    """One call of one tool: `tool` is its own name, `extension` the id of its extension.
 
     `context` is passed to the hooks. A hook that failed and did not stop the call (it failed open)
     is a warning in the result, or a note of the error (`__notes__`) if the tool failed.
     """
 
-    def __init__(self, tool: RegisteredTool, hooks: Hooks, context: Mapping[str, Any]) -> None:
+    def __init__(self, extension: str, tool: str, hooks: Hooks, context: Mapping[str, Any]) -> None:
+        self._extension = extension
         self._tool = tool
+        self._name = registered_name(extension, tool)
         self._hooks = hooks
         self._context = context
         self._failed_open: tuple[HookFailure, ...] = ()
@@ -75,12 +77,12 @@ class HookedCall:
         outcome = await self._hooks.run("before_tool_call", event, fixed_fields=_FIXED_FIELDS)
         self._failed_open = outcome.passed_over
         if outcome.failure is not None:
-            raise _hook_failed_error(self._tool.name, outcome.failure)
+            raise _hook_failed_error(self._name, outcome.failure)
         if outcome.stopped:
             stopper = outcome.aborted_by or outcome.decided_by
             reason = f": {outcome.reason}" if outcome.reason else ""
-            name = self._tool.name
-            raise Refused("X0332", f"{name} was stopped by {stopper}{reason}", extension=stopper)
+            message = f"{self._name} was stopped by {stopper}{reason}"
+            raise Refused("X0332", message, extension=stopper)
         return outcome.event["arguments"]
 
     async def _run_after_hooks(self, arguments: Any, began: float, key: str, value: Any) -> Any:
@@ -96,9 +98,9 @@ class HookedCall:
 
     def _make_event(self, arguments: Any) -> dict[str, Any]:
         return {
-            "tool_name": self._tool.name,
-            "tool": self._tool.tool,
-            "extension_id": self._tool.extension,
+            "tool_name": self._name,
+            "tool": self._tool,
+            "extension_id": self._extension,
             "context": self._context,
             "arguments": arguments,
         }

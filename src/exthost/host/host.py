@@ -24,19 +24,20 @@ from exthost.errors import UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import check_context, check_name
+from exthost.extension.timeouts import require_time_left
 from exthost.host.api.host_api import HostApi
 from exthost.host.background import BackgroundServices, TraceTarget
 from exthost.host.config_reload import ConfigReloader
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
+from exthost.host.guarded_calls import GuardedCalls
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host_settings import HostSettings, check_config
 from exthost.host.registry import Registry
 from exthost.host.start_diagnostics import raise_first_problem, start_diagnostics
 from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
-from exthost.host.tool_runner import ToolRunner
 from exthost.model_api.model_calls import run_model_calls
 from exthost.model_api.registered_tools import RegisteredTools
 from exthost.offer import RegisteredTool
@@ -93,6 +94,8 @@ class Host:
         self._extensions = ExtensionSet(self.registry, self._sinks)
         # An alias, because every call uses it and this saves an attribute look-up.
         self._by_id = self._extensions.by_id
+        self.hooks = Hooks(self._by_id.values, confirm, policy=self.config.hooks, bus=self.events)
+        self._guarded_calls = GuardedCalls(self.hooks, self.events)
         self._factory = ExtensionFactory(
             bus=self.events,
             handlers=handlers,
@@ -103,11 +106,10 @@ class Host:
             all_extensions=self._by_id.values,
             traffic=self.traffic,
             engines=self._engines,
+            interceptor=self._guarded_calls,
         )
         self._config_reloader = ConfigReloader(self._extensions, self._factory, self._api)
         self._finder = ToolFinder(self.registry, self._extensions)
-        self.hooks = Hooks(self._by_id.values, confirm, policy=self.config.hooks, bus=self.events)
-        self._runner = ToolRunner(self._finder, self.hooks, self._by_id, self.call_tool)
         self._is_strict = strict
         self._services = BackgroundServices(
             self.config,
@@ -215,6 +217,7 @@ class Host:
         self._services.apply(config)
         await self._services.stop_watch()
         self.config, self.hooks.policy = config, config.hooks
+        self._guarded_calls.mark_stale()
         try:
             return await self._config_reloader.reload(discovered.specs, discovered.diagnostics)
         finally:
@@ -254,11 +257,17 @@ class Host:
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,
+        hooks: bool = True,
     ) -> Coroutine[Any, Any, ToolResult]:
-        """Call a tool, without hooks, by its registered name, `extension:tool`, or its own name if
-        only one has it. `timeout` is in seconds; None is the configured limit. `context` has values
-        for events and the dialect. With `wait` False, a call that no process can take at once
-        raises. `on_progress` is called with the progress that the extension reports.
+        """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
+        `timeout` is in seconds; None is the configured limit. `context` has values for hooks,
+        events and the dialect. With `wait` False, a call that no process can take at once raises.
+        `on_progress` is called with the progress that the extension reports.
+
+        The hooks of the extensions run before and after the call: `before_tool_call` may change the
+        arguments or stop the call (Refused), `after_tool_call` may change the result, also one that
+        is marked as an error; it sees other failures, and cannot change them. Hooks have their own
+        time limits. With `hooks=False` no hook is called, which the audit records.
 
         A tool that fails raises CallFailed; with `check=False` its result is returned instead. If
         the tool did not run to its end (no such tool, no process, timeout), the error is raised in
@@ -266,38 +275,33 @@ class Host:
         """
         try:
             owner = self.registry.fresh_owners.get(name)
-        except TypeError:  # it has no hash, so it is no string: `find_and_call` raises the error
+        except TypeError:  # it has no hash, so it is no string: `_find_and_call` raises the error
             owner = None
         if owner is None:
-            return self._runner.find_and_call(
-                name, arguments, timeout, context, wait, on_progress, check
+            return self._find_and_call(
+                name, arguments, timeout, context, wait, on_progress, check, hooks
             )
         extension, tool = owner
         calls = self._by_id[extension].calls
-        return calls.call_tool(tool, arguments, timeout, context, wait, on_progress, check)
+        return calls.call_tool(tool, arguments, timeout, context, wait, on_progress, check, hooks)
 
-    async def run_tool(
-        self,
-        name: str,
-        arguments: Any = None,
-        *,
-        timeout: float | None = None,
-        context: Mapping[str, Any] = EMPTY_MAPPING,
-        on_progress: OnProgress | None = None,
-        check: bool = True,
+    async def _find_and_call(
+        self, name: str, arguments: Any, timeout: float | None, *options: Any
     ) -> ToolResult:
-        """Call a tool with the hooks of the extensions: `before_tool_call` may change the arguments
-        or stop the call (Refused), `after_tool_call` may change the result, also one that is marked
-        as an error; it sees other failures, and cannot change them. `check` is as in `call_tool`,
-        and applies to the result after the hooks."""
-        return await self._runner.run(name, arguments, timeout, context, on_progress, check)
+        """Find the tool, starting extensions if needed, and call it. The parameters are those of
+        `call_tool`."""
+        if timeout is not None:  # before an extension is started
+            require_time_left("", name, timeout)
+        tool = await self._finder.find(name)
+        calls = self._by_id[tool.extension].calls
+        return await calls.call_tool(tool.tool, arguments, timeout, *options)
 
     async def run_calls(
         self, response: Any, *, context: Mapping[str, Any] = EMPTY_MAPPING
     ) -> list[dict[str, Any]]:
         """Run the tool calls in a model's response, and return the messages that answer them.
 
-        The calls run concurrently, each as by `run_tool`. The answers are in the order of the
+        The calls run concurrently, each as by `call_tool`. The answers are in the order of the
         calls. For a response without calls the list is empty. A call that fails does not raise:
         its answer has `is_error` in a `tool_result` block, or content that begins with "Error: "
         in a `tool` message.
@@ -306,7 +310,7 @@ class Host:
         with `tool_use` blocks, or the list of its blocks. Dictionaries and the objects of the APIs'
         packages are accepted. Raises UsageError for anything else.
         """
-        return await run_model_calls(self.run_tool, response, context)
+        return await run_model_calls(self.call_tool, response, context)
 
     async def find_tool(
         self, name: str, *, capability: str = "", ask_all: bool = False
@@ -332,7 +336,7 @@ class Host:
     ) -> Any:
         """Return the answer of a model, after running the tools that it requests.
 
-        The name of a model begins with its extension and a colon. Tools run by `run_tool`, in at
+        The name of a model begins with its extension and a colon. Tools run by `call_tool`, in at
         most `rounds` rounds, and the model gets at most `max_tool_output` bytes of each result.
         `options` go to the facet of the extension that is a `ModelProvider`.
         """
@@ -342,7 +346,7 @@ class Host:
             await extension.start()
         provider = extension.facet(ModelProvider)
         complete = partial(provider.complete, model, tools=tools, **options)
-        run = partial(self.run_tool, context=context, check=False)
+        run = partial(self.call_tool, context=context, check=False)
         return await complete_with_tools(
             complete, messages, run, provider=model, rounds=rounds, output_bytes=max_tool_output
         )
@@ -394,6 +398,6 @@ class Host:
         self._extensions.kill()
 
     def _on_extensions_changed(self) -> None:
-        self.hooks.index.mark_stale()
+        self._guarded_calls.mark_stale()
         if ToolsChanged in self.events.listeners:
             self.events.publish(ToolsChanged())

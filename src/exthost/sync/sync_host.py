@@ -176,6 +176,7 @@ class SyncHost:
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,
+        hooks: bool = True,
     ) -> ToolResult:
         """Call a tool by any of its names; see `Host.call_tool`. `on_progress` is called on the
         thread of the event loop."""
@@ -197,9 +198,9 @@ class SyncHost:
             wait,
             on_progress,
             check,
+            hooks,
         )
 
-    run_tool = forward(Host.run_tool)
     run_calls = forward(Host.run_calls)
     find_tool = forward(Host.find_tool)
 
