@@ -9,7 +9,7 @@ from exthost.config.cluster import CLUSTER_KEYS
 from exthost.config.discovery import DISCOVERY_KEYS
 from exthost.config.entry import ENTRY_KEYS
 from exthost.documents.keys import TEXT, Key, make_section
-from exthost.documents.setting_keys import HOOKS, SETTING_KEYS
+from exthost.documents.setting_keys import HOST_HOOKS, SETTING_KEYS
 
 AUDIT_KEYS: Mapping[str, Key] = {
     "path": Key(
@@ -31,5 +31,9 @@ SECTION_KEYS: Mapping[str, Key] = {
     "discovery": make_section("Where extensions are searched for.", DISCOVERY_KEYS),
     "cluster": make_section("Processes on other machines (`pool.engine`).", CLUSTER_KEYS),
     "audit": make_section("A record of every call.", AUDIT_KEYS),
-    "hooks": Key(HOOKS, "What happens when a hook fails, for extensions that do not set it."),
+    "hooks": Key(
+        HOST_HOOKS,
+        "Which guards must be there; and what happens when a hook fails, for extensions that do "
+        "not set it.",
+    ),
 }

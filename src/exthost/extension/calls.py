@@ -424,15 +424,12 @@ class Calls:
 
     @property
     def may_have_hooks(self) -> bool:
-        """Whether the extension must be started to find out if it has hooks: it has not been
-        started, no manifest declares hooks, and in its dialect the handshake announces them."""
+        """Whether the extension must be started to find out if it has hooks: its handshake has not
+        come, no manifest declares hooks, and in its dialect the handshake announces them."""
         status = self._status
-        is_unstarted = status.state in (State.DISCOVERED, State.ADMITTED)
+        has_no_handshake = status.state in (State.DISCOVERED, State.ADMITTED, State.STARTING)
         is_offer_unknown = self._spec.manifest is None and not status.offer_is_known
-        has_announced_hooks = (
-            "hook" in self._dialect.operations and self._dialect.wants_hook is None
-        )
-        return is_unstarted and is_offer_unknown and has_announced_hooks
+        return has_no_handshake and is_offer_unknown and self._dialect.announces_hooks
 
     @property
     def may_offer_more(self) -> bool:

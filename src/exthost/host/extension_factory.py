@@ -12,6 +12,7 @@ from functools import partial
 
 from exthost.cluster.engines import Engines
 from exthost.dialects import find
+from exthost.dialects.base import Dialect
 from exthost.errors import Refused
 from exthost.events import Bus
 from exthost.extension.extension import Extension
@@ -20,6 +21,7 @@ from exthost.host.api.host_api import HostApi
 from exthost.host.reported_names import ReportedNames
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.shared_folders import find_conflict
+from exthost.offer import Offer
 from exthost.process.child import Child
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
@@ -88,13 +90,21 @@ class ExtensionFactory:
             on_change=self._on_change,
             find_refusal=lambda: self._find_conflict(spec),
             session_handlers=self._api.handlers_for(spec, dialect),
-            check_offer=partial(self._names.accept, spec) if dialect.traits.unique_name else None,
+            check_offer=partial(self._check_offer, spec, dialect),
             shared=self._shared,
             replaces=replaces,
             traffic=self._traffic,
             spawn=self._engines.spawner(spec) or Child,
             interceptor=self._interceptor,
         )
+
+    def _check_offer(self, spec: Spec, dialect: Dialect, offer: Offer) -> None:
+        """Raise if the offer of a new process conflicts with another extension. Remember the hooks
+        that it announces."""
+        if dialect.traits.unique_name:
+            self._names.accept(spec, offer)
+        if dialect.announces_hooks:
+            self._api.known_hooks.record_offer(spec, offer)
 
     def _merge_handlers(self, spec: Spec) -> Mapping[str, Handler]:
         if self.handlers_for is None:

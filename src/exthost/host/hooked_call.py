@@ -4,13 +4,14 @@
 result; it is also called when the tool fails.
 """
 
+import shlex
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from exthost.errors import ExthostError, Refused
 from exthost.host.hook_policy import HookFailure
-from exthost.host.hooks import Hooks
+from exthost.host.hooks import TOOL_CALL_HOOK, HookOutcome, Hooks
 from exthost.names import registered_name
 from exthost.tool_result import ToolResult
 
@@ -74,10 +75,12 @@ class HookedCall:
         """Return the arguments, with the changes of the hooks. Raises Refused if a hook stops the
         call."""
         event = self._make_event(arguments)
-        outcome = await self._hooks.run("before_tool_call", event, fixed_fields=_FIXED_FIELDS)
+        outcome = await self._hooks.run(TOOL_CALL_HOOK, event, fixed_fields=_FIXED_FIELDS)
         self._failed_open = outcome.passed_over
         if outcome.failure is not None:
             raise _hook_failed_error(self._name, outcome.failure)
+        if outcome.unasked:
+            raise _nobody_to_ask_error(self._name, outcome)
         if outcome.stopped:
             stopper = outcome.aborted_by or outcome.decided_by
             reason = f": {outcome.reason}" if outcome.reason else ""
@@ -106,6 +109,17 @@ class HookedCall:
         }
 
 
+def _nobody_to_ask_error(name: str, outcome: HookOutcome) -> Refused:
+    """Return the error for a call that a person would have to confirm."""
+    return Refused(
+        "X0354",
+        f"{name} was not called: {outcome.aborted_by} {outcome.reason}",
+        extension=outcome.aborted_by,
+        help="a program gives the host a function that asks (confirm=…); the gateway and the "
+        "command line cannot ask",
+    )
+
+
 def _milliseconds_since(began: float) -> int:
     return round((time.monotonic() - began) * 1000)
 
@@ -113,12 +127,17 @@ def _milliseconds_since(began: float) -> int:
 def _hook_failed_error(name: str, failure: HookFailure) -> Refused:
     """Return the error for a call that was not sent because a hook failed closed."""
     id, hook, error = failure
+    if error.code == "X0353":  # a required guard is missing: it cannot be disabled or removed
+        message = f"{name} was not called: {id} has to judge it first ({hook}): {error.message}"
+        return Refused("X0353", message, extension=id, help=error.help)
     return Refused(
         "X0333",
         f"{name} was not called: {id} has to judge it first ({hook}), and could not: "
         f"{error.message}",
         extension=id,
-        help=f'mend {id} and restart it; [overrides.{id}] hooks = {{ on_failure = "open" }} lets '
-        "calls pass that it cannot judge",
+        help=f"{error.help or f'correct {id} and restart it'}; or decide that it guards nothing: "
+        f"disable it (exthost disable {shlex.quote(id)}), ignore its folder ([discovery] "
+        "ignore_dirs), remove it, or let calls pass that it cannot judge ([hooks] on_failure = "
+        f'"open", or hooks = {{ on_failure = "open" }} in [overrides.{id}])',
         evidence=error.evidence,
     )

@@ -17,7 +17,12 @@ from exthost.config import Config, spec_from_mapping
 from exthost.control.served_host import ReloadOutcome
 from exthost.dialects.meanings import OnProgress
 from exthost.dialects.model_provider import ModelProvider
-from exthost.discovery.configfile import find_extensions, read_config, read_named_manifest
+from exthost.discovery.configfile import (
+    ConfiguredExtensions,
+    find_extensions,
+    read_config,
+    read_named_manifest,
+)
 from exthost.discovery.report import Diagnostic
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import UsageError
@@ -70,7 +75,8 @@ class Host:
 
         handlers  functions that answer requests of the extensions, by method
         environ   the environment of the host; None is `os.environ`
-        confirm   asks a person if a hook requests that; without it the answer is no
+        confirm   a plain or an async function, which asks a person if a hook requests that and
+                  returns True to agree; without it the answer is no
         shared    whether other threads call the extensions, as the blocking API does
         harden    from now on no other process of this user may read or trace this process
         control   open the socket for `exthost status`, `exthost call` and `exthost.attach`, which
@@ -94,7 +100,13 @@ class Host:
         self._extensions = ExtensionSet(self.registry, self._sinks)
         # An alias, because every call uses it and this saves an attribute look-up.
         self._by_id = self._extensions.by_id
-        self.hooks = Hooks(self._by_id.values, confirm, policy=self.config.hooks, bus=self.events)
+        self.hooks = Hooks(
+            self._by_id.values,
+            confirm,
+            policy=self.config.hooks,
+            required=self.config.required_guards,
+            bus=self.events,
+        )
         self._guarded_calls = GuardedCalls(self.hooks, self.events)
         self._factory = ExtensionFactory(
             bus=self.events,
@@ -111,12 +123,14 @@ class Host:
         self._config_reloader = ConfigReloader(self._extensions, self._factory, self._api)
         self._finder = ToolFinder(self.registry, self._extensions)
         self._is_strict = strict
+        self._change_spec: Callable[[Spec], Spec] | None = None
         self._services = BackgroundServices(
             self.config,
             self.events,
             self.traffic,
             replace=self.replace,
             unload=self.unload,
+            update_guards=self._update_guards,
             control=control,
             trace=trace,
         )
@@ -135,6 +149,11 @@ class Host:
         """Answer additional requests of extensions: `handlers_for` returns the handlers for the
         extension with this spec, by method. Call this before the host opens."""
         self._factory.handlers_for = handlers_for
+
+    def change_specs(self, change: Callable[[Spec], Spec]) -> None:
+        """Change the extensions that the config lists or discovers: `change` returns what is used
+        in place of a spec. Call this before the host opens; a reload changes the new specs, too."""
+        self._change_spec = change
 
     # -- extensions --------------------------------------------------------------------------
 
@@ -204,6 +223,7 @@ class Host:
         self._extensions.require_open()
         complete_spec = await self._api.with_stored_settings(self.config.apply_overrides(spec))
         await self._extensions.replace(complete_spec, before, self._factory)
+        await self._api.known_hooks.record([complete_spec])
 
     async def reload(self, source: str | Path | Mapping[str, Any] | None = None) -> ReloadOutcome:
         """Read the config again, or read `source` instead. Added extensions start, changed ones are
@@ -217,9 +237,11 @@ class Host:
         self._services.apply(config)
         await self._services.stop_watch()
         self.config, self.hooks.policy = config, config.hooks
+        self.hooks.required = config.required_guards
         self._guarded_calls.mark_stale()
         try:
-            return await self._config_reloader.reload(discovered.specs, discovered.diagnostics)
+            specs, guards = await self._recall_hooks(discovered)
+            return await self._config_reloader.reload(specs, guards, discovered.rejected)
         finally:
             self._services.start_watch(watch, config)
 
@@ -365,7 +387,8 @@ class Host:
             await self._services.open(self, self.config)
             watch = await self._services.make_watch(self.config)
             discovered = await asyncio.to_thread(find_extensions, self.config)
-            started = await self._config_reloader.open(discovered.specs)
+            specs, guards = await self._recall_hooks(discovered)
+            started = await self._config_reloader.open(specs, guards)
             self.diagnostics = (*discovered.diagnostics, *start_diagnostics(started))
             if self._is_strict:
                 raise_first_problem(discovered.diagnostics, started)
@@ -374,6 +397,21 @@ class Host:
             await self.close()
             raise
         return self
+
+    async def _recall_hooks(
+        self, discovered: ConfiguredExtensions
+    ) -> tuple[list[Spec], list[Spec]]:
+        """Return the extensions of the config, and the refused guards (see `known_hooks`)."""
+        specs: Sequence[Spec] = discovered.specs
+        if self._change_spec is not None:
+            specs = [self._change_spec(spec) for spec in specs]
+        return await self._api.known_hooks.recall(specs, discovered.rejected, self.config)
+
+    async def _update_guards(self) -> None:
+        """Look for refused guards again, and leave all other extensions as they are."""
+        discovered = await asyncio.to_thread(find_extensions, self.config)
+        _, guards = await self._recall_hooks(discovered)
+        await self._config_reloader.update_guards(guards)
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -386,6 +424,7 @@ class Host:
         self._extensions.check_loop(may_be_closed=True)
         await self._services.close_control_socket()
         await self._sinks.close()
+        await self.hooks.close()
         await self._services.stop_watch()
         await self._extensions.close(drain=drain)
         await self._engines.close()
