@@ -129,25 +129,14 @@ CALL_TOOL_ROWS: tuple[Row, ...] = (
         limit_s=LIMIT_S,
     ),
     Row(
-        key="run_tool-no-hook",
-        name="host.run_tool, one call, no hook / host.call_tool",
-        measure=tools.run_tool(hooks=0),
+        key="call_tool-one-hook",
+        name="host.call_tool, one call, one hook extension / without its hooks",
+        measure=tools.hooked_calls(),
     ),
     Row(
-        key="run_tool-one-hook",
-        name="host.run_tool, one call, one hook extension / host.call_tool",
-        measure=tools.run_tool(hooks=1),
-    ),
-    Row(
-        key="run_tool-100-no-hook",
-        name="host.run_tool, 100 in flight, no hook / host.call_tool",
-        measure=tools.run_tool(hooks=0, many=True),
-        limit_s=LIMIT_S,
-    ),
-    Row(
-        key="run_tool-100-one-hook",
-        name="host.run_tool, 100 in flight, one hook extension / host.call_tool",
-        measure=tools.run_tool(hooks=1, many=True),
+        key="call_tool-100-one-hook",
+        name="host.call_tool, 100 in flight, one hook extension / without its hooks",
+        measure=tools.hooked_calls(many=True),
         limit_s=LIMIT_S,
     ),
 )

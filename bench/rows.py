@@ -220,9 +220,9 @@ ROWS: tuple[Row, ...] = (
         measure=growth.in_company,
     ),
     Row(
-        key="growth-run_tool",
-        name="host.run_tool with 200 extensions loaded / with 1",
-        measure=growth.run_tool_in_company,
+        key="growth-call_tool",
+        name="host.call_tool with 200 extensions loaded / with 1",
+        measure=growth.call_tool_in_company,
     ),
     Row(
         key="growth-discovery",

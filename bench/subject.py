@@ -41,14 +41,14 @@ class Host(Protocol):
         """Return the extension of this name."""
 
     def call_tool(
-        self, name: str, arguments: Any = None, *, timeout: float | None = None
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        hooks: bool = True,
     ) -> Awaitable[Any]:
-        """Call a tool by its registered name."""
-
-    def run_tool(
-        self, name: str, arguments: Any = None, *, timeout: float | None = None
-    ) -> Awaitable[Any]:
-        """Call a tool between its hooks."""
+        """Call a tool by its registered name, between its hooks."""
 
 
 class SyncExtension(Protocol):

@@ -86,8 +86,8 @@ def in_company(setting: Setting) -> Reading:
     return subject.run(work())
 
 
-def run_tool_in_company(setting: Setting) -> Reading:
-    """`host.run_tool` in a host of 200 extensions / in a host of one, in turn."""
+def call_tool_in_company(setting: Setting) -> Reading:
+    """`host.call_tool` in a host of 200 extensions / in a host of one, in turn."""
     memory.allow_files(COMPANY * 8 + 100)
 
     async def work() -> Reading:
@@ -98,7 +98,7 @@ def run_tool_in_company(setting: Setting) -> Reading:
 
             def run(host: subject.Host, extension: str) -> Callable[[], Awaitable[object]]:
                 name = subject.registered(extension)
-                return lambda: host.run_tool(name, tools.ARGUMENTS, timeout=subject.CALL_S)
+                return lambda: host.call_tool(name, tools.ARGUMENTS, timeout=subject.CALL_S)
 
             blocks = {
                 str(COMPANY): one_by_one(run(crowded, "x0")),

@@ -269,32 +269,29 @@ def pool(size: int, *, uvloop: bool = False) -> Measure:
 # -- with hooks --------------------------------------------------------------------------------
 
 
-def run_tool(*, hooks: int, many: bool = False) -> Measure:
-    """`host.run_tool` with this many hook extensions / `host.call_tool` on the same host."""
+def hooked_calls(*, many: bool = False) -> Measure:
+    """`host.call_tool` with one hook extension / the same without its hooks (`hooks=False`)."""
 
     async def work(setting: Setting) -> Reading:
         pair = cores.apart()
         argv = (*setting.child, "--nexo")
-        hooked = [subject.entry(f"hook{n}", argv, dialect="nexo") for n in range(hooks)]
-        async with subject.host(entry(setting), *hooked) as host:
-            # Where hooks start at first use, run_tool would pass over them.
-            for hook_entry in hooked:
-                await host[hook_entry["name"]].start()
+        async with subject.host(
+            entry(setting), subject.entry("hook", argv, dialect="nexo")
+        ) as host:
             name = subject.registered("x")
 
-            def run() -> Awaitable[Any]:
-                return host.run_tool(name, ARGUMENTS, timeout=subject.CALL_S)
+            def run(hooks: bool) -> Callable[[], Awaitable[Any]]:
+                return lambda: host.call_tool(name, ARGUMENTS, timeout=subject.CALL_S, hooks=hooks)
 
-            await check(run)
-            for hook_entry in hooked:
-                answered = host[hook_entry["name"]].stats.result
-                assert answered == 2, f"{answered} hooks were run, not 2"
+            await check(run(hooks=True))
+            answered = host["hook"].stats.result
+            assert answered == 2, f"{answered} hooks were run, not 2"
             note = cores.pin(pair)
             order = in_flight if many else one_by_one
-            blocks: Blocks = {"run_tool": order(run), "call_tool": order(tool_call(host))}
+            blocks: Blocks = {"hooks": order(run(hooks=True)), "none": order(run(hooks=False))}
             calls = IN_FLIGHT_CALLS if many else BLOCK_CALLS
             rounds = setting.rounds * (MORE_IN_FLIGHT if many else MORE_ROUNDS)
             took = await take_turns_async(blocks, rounds, calls)
-        return _compared(took, "run_tool", "call_tool", duration, note)
+        return _compared(took, "hooks", "none", duration, note)
 
     return lambda setting: subject.run(work(setting))

@@ -75,6 +75,17 @@ class HookFailed(NamedTuple):
     context: Any = None
 
 
+class HooksSkipped(NamedTuple):
+    """A tool was called without hooks, because its caller requested that (`hooks=False`).
+
+    `tool_name` is the registered name of the tool. Published before the call is sent.
+    """
+
+    extension: str
+    tool_name: str
+    context: Any = None
+
+
 class Progressed(NamedTuple):
     """The extension reported the progress of a call.
 
@@ -253,6 +264,7 @@ Event: TypeAlias = (
     CallStarted
     | CallEnded
     | HookFailed
+    | HooksSkipped
     | Progressed
     | StateChanged
     | OfferChanged

@@ -221,6 +221,11 @@ class Spec:
     priority       the order in which the hooks of extensions run: the lowest first
     declared_hooks the hooks that its manifest declares; used until its handshake names them
     advisory_hooks hooks whose replies cannot stop a call
+    observer_hooks hooks whose replies change nothing, so that they may also run later
+    known_hooks    the hooks that its last handshake announced, under an earlier host; used until
+                   the next one
+    has_unknown_hooks  whether it may have any hook that can stop a call, because the manifest that
+                   declares its hooks cannot be read
     hooks          what happens when a hook fails, by its kind; "*" is for all others
                    (see `host.hook_policy`)
     unrunnable     the reason why a valid extension cannot be run here; "" if it can
@@ -270,6 +275,9 @@ class Spec:
     tools: tuple[Tool, ...] = ()
     declared_hooks: tuple[str, ...] = ()
     advisory_hooks: tuple[str, ...] = ()
+    observer_hooks: tuple[str, ...] = ()
+    known_hooks: tuple[str, ...] = field(default=(), compare=False)
+    has_unknown_hooks: bool = False
     hooks: Mapping[str, str] = field(default_factory=empty_mapping)
     priority: int = 0
     unrunnable: str = ""

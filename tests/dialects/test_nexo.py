@@ -290,7 +290,7 @@ def test_the_blocking_face_adds_the_same_context_and_checks_before_the_first_cal
     with exthost.SyncHost(config(tmp_path)) as host:
         told = host.call_tool("ext_a_open", {"_meta": 1}, context={"agent_id": "a1"})
         assert told.data == {"_meta": {"agent_id": "a1", "session_id": None}}
-        assert host.run_tool("ext_a_echo", {"a": 1}).data["a"] == 1
+        assert host.call_tool("ext_a_echo", {"a": 1}).data["a"] == 1
 
 
 @shows("nexo-hand-05", "nexo-call-04")

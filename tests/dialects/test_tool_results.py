@@ -4,6 +4,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +185,7 @@ def test_the_blocking_face_returns_and_raises_the_same(tmp_path: Path) -> None:
         with pytest.raises(CallFailed) as caught:
             host["f"].call_tool("divide", {"a": 1, "b": 0})
         assert caught.value.code == "X0701"
-        for call in (host.call_tool, host.run_tool):
+        for call in (host.call_tool, partial(host.call_tool, hooks=False)):
             divided = call("ext_f_divide", {"a": 1, "b": 0}, check=False)
             assert divided.is_error and divided.text == "division by zero"
         for _ in range(2):  # before and after its start
@@ -212,14 +213,14 @@ def hooked(folder: Path, result: Any) -> exthost.Host:
 
 async def test_run_tool_raises_after_its_hooks_have_seen_what_failed(tmp_path: Path) -> None:
     async with hooked(tmp_path, None) as host:
-        failed = await failing(host.run_tool("ext_toy_fail"))
+        failed = await failing(host.call_tool("ext_toy_fail"))
         assert isinstance(failed, CallFailed) and failed.code == "X0702"
-        assert (await host.run_tool("ext_toy_fail", check=False)).raw == failed.data
-        refused = await failing(host.run_tool("ext_toy_refuse"))
+        assert (await host.call_tool("ext_toy_fail", check=False)).raw == failed.data
+        refused = await failing(host.call_tool("ext_toy_refuse"))
         assert isinstance(refused, CallFailed) and refused.code == "X0701"
-        reply = await host.run_tool("ext_toy_refuse", check=False)
+        reply = await host.call_tool("ext_toy_refuse", check=False)
         assert reply.is_error and reply.text == "not today" and reply.error_reply is not None
-        late = await failing(host.run_tool("ext_toy_hang", timeout=0.2, check=False))
+        late = await failing(host.call_tool("ext_toy_hang", timeout=0.2, check=False))
         assert isinstance(late, CallTimeout)
     heard = (tmp_path / "heard").read_text()
     assert heard.count("as you wish") == 2 and heard.count("not today") == 2
@@ -231,26 +232,26 @@ async def test_the_error_of_a_tool_that_failed_tells_of_hooks_that_were_passed_o
 ) -> None:
     async with hooked(tmp_path, "no object") as host:
         for name in ("ext_toy_fail", "ext_toy_refuse"):
-            failed = await failing(host.run_tool(name))
+            failed = await failing(host.call_tool(name))
             assert isinstance(failed, CallFailed)
             assert [one.count("after_tool_call of") for one in failed.__notes__] == [1]
-            returned = await host.run_tool(name, check=False)
+            returned = await host.call_tool(name, check=False)
             assert [one.count("after_tool_call of") for one in returned.warnings] == [1]
 
 
 async def test_a_result_that_a_hook_replaced_is_read_anew(tmp_path: Path) -> None:
     good = {"content": "mended", "isError": False, "data": 1}
     async with hooked(tmp_path, {"result": good}) as host:
-        result = await host.run_tool("ext_toy_fail")
+        result = await host.call_tool("ext_toy_fail")
         assert (result.raw, result.text, result.data, result.is_error) == (good, "mended", 1, False)
 
 
 async def test_a_hook_may_turn_a_result_into_a_failure(tmp_path: Path) -> None:
     bad = {"content": "not allowed", "isError": True, "data": None}
     async with hooked(tmp_path, {"result": bad}) as host:
-        error = await failing(host.run_tool("ext_toy_echo"))
+        error = await failing(host.call_tool("ext_toy_echo"))
         assert isinstance(error, CallFailed) and error.data == bad
-        assert (await host.run_tool("ext_toy_echo", check=False)).text == "not allowed"
+        assert (await host.call_tool("ext_toy_echo", check=False)).text == "not allowed"
 
 
 async def test_tools_call_words_a_failure_in_the_format_of_the_dialect(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ grandchild, whose pid goes to that file;
 `events` and `result` are what commands and providers say, `die` ends it after the events, as soon
 as there is a file of that name, and `die first` before them or before it answers a hook, the first
 time (it names a file that remembers); `again` is such a file and what it offers once that is there.
-`crash` ends it in every handshake, `crash second` in its second: two files that remember. `pids` is
-a file to which its pid goes when it starts.
+`ready` is a file for which its handshake waits. `crash` ends it in every handshake, `crash second`
+in its second: two files that remember. `pids` is a file to which its pid goes when it starts.
 
 After a request of its own, it takes the next message for the answer, whatever it is.
 """
@@ -163,6 +163,8 @@ def answer(message: Any) -> Any:
             if first.exists() and not second.exists():
                 second.touch()
                 os._exit(4)
+        if "ready" in told:
+            wait_for(told["ready"])
         started = params
         for question, asked_with in told.get("init", []):
             answers.append(ask(question, asked_with))

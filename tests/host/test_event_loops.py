@@ -25,7 +25,6 @@ USES: dict[str, Use] = {
     "call_tool of the extension": lambda host: host["a"].call_tool("echo", {"n": 1}),
     "call_tool by another name": lambda host: host.call_tool("a:echo", {"n": 1}),
     "call_tool of one that is not started": lambda host: host.call_tool("ext_lazy_echo", {"n": 1}),
-    "run_tool": lambda host: host.run_tool("ext_a_echo", {"n": 1}),
     "start": lambda host: host["lazy"].start(),
     "restart": lambda host: host["a"].restart(),
     "close of the extension": lambda host: host["a"].close(),
@@ -98,7 +97,7 @@ def test_after_the_end_of_its_loop_a_host_can_only_be_closed() -> None:
         return await exthost.Host.from_config(config(entry("a"))).__aenter__()
 
     host = asyncio.run(open_host())
-    for name in ("call", "call_tool", "run_tool", "restart", "load"):
+    for name in ("call", "call_tool", "restart", "load"):
         assert code_elsewhere(host, USES[name]) == "X1319", name
     asyncio.run(host.close())
 

@@ -57,7 +57,7 @@ async def test_no_call_passes_a_guard_that_is_killed_again_and_again(
             pace = Pace()
             while not killed.is_over.is_set():
                 try:
-                    await host.run_tool(TOOL, {"a": 1})
+                    await host.call_tool(TOOL, {"a": 1})
                     killed.ends["passed"] += 1
                 except ExthostError as error:
                     killed.ends[error.code] += 1
@@ -84,7 +84,7 @@ def test_no_blocking_call_passes_a_guard_that_is_killed_again_and_again(
             pace = Pace()
             while not killed.is_over.is_set():
                 try:
-                    host.run_tool(TOOL, {"a": 1})
+                    host.call_tool(TOOL, {"a": 1})
                     killed.ends["passed"] += 1
                 except ExthostError as error:
                     killed.ends[error.code] += 1
@@ -128,7 +128,7 @@ async def test_a_hook_that_ends_its_process_is_sent_to_one_more_process_only(
     guard = {"hooks": {"before_tool_call": "die"}, "heard": str(heard)}
     plugin(tmp_path / "guard", guard, hooks=[BEFORE])
     async with exthost.Host.from_config(document(tmp_path)) as host:
-        await failing(host.run_tool(TOOL, {"a": 1}))
+        await failing(host.call_tool(TOOL, {"a": 1}))
     assert heard.read_text().count("hook.handle") == 2
 
 
@@ -146,7 +146,7 @@ async def test_what_a_hook_cannot_judge_is_refused_and_the_error_says_whose_faul
     heard = guarded(tmp_path, answer)
     overrides = {"guard": {"limits": {"call": "300ms" if answer in ("hang", "flood") else "20s"}}}
     async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
-        error = await failing(host.run_tool(TOOL, {"a": 1}))
+        error = await failing(host.call_tool(TOOL, {"a": 1}))
     assert isinstance(error, Refused) and error.code == "X0333" and error.extension == "guard"
     assert TOOL in error.message and "before_tool_call" in error.message
     assert "guard" in error.help and "on_failure" in error.help
@@ -167,7 +167,7 @@ async def test_a_guard_of_nexo_that_cannot_judge_lets_nothing_pass(
     guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(told))
     guard["limits"] = {"call": "300ms" if answer == "hang" else "20s"}
     async with exthost.Host.from_config(document(tmp_path, extensions=[guard])) as host:
-        error = await failing(host.run_tool(TOOL, {"a": 1}))
+        error = await failing(host.call_tool(TOOL, {"a": 1}))
     assert error.code == "X0333" and error.extension == "guard"
     assert "tool.call" not in heard.read_text()
 
@@ -196,17 +196,17 @@ async def test_the_operator_chooses_for_the_host_an_extension_or_a_kind(
     guarded(tmp_path, {"action": "dance"})
     async with exthost.Host.from_config(document(tmp_path, **more)) as host:
         if passes:
-            result = await host.run_tool(TOOL, {"a": 1})
+            result = await host.call_tool(TOOL, {"a": 1})
             assert result.data == {"a": 1}
             (warning,) = result.warnings
             assert "guard" in warning and "before_tool_call" in warning
-            failed = await failing(host.run_tool("ext_tools_nap", {}))
+            failed = await failing(host.call_tool("ext_tools_nap", {}))
             assert isinstance(failed, CallFailed), "its own error, and what was passed over"
             assert "before_tool_call of guard failed" in failed.__notes__[0]
-            returned = await host.run_tool("ext_tools_nap", {}, check=False)
+            returned = await host.call_tool("ext_tools_nap", {}, check=False)
             assert returned.is_error and "before_tool_call of guard failed" in returned.warnings[0]
         else:
-            assert (await failing(host.run_tool(TOOL, {"a": 1}))).code == "X0333"
+            assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
 
 
 @shows("hooks-guard-03")
@@ -234,7 +234,7 @@ async def test_a_guard_that_starts_at_first_use_is_started_by_its_hook(tmp_path:
     overrides = {"guard": {"start": "lazy", "limits": {"call": "20s"}}}
     async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
         assert host["guard"].state == "admitted"
-        error = await failing(host.run_tool(TOOL, {"a": 1}))
+        error = await failing(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0332" and "not today" in error.message
 
 
@@ -251,7 +251,7 @@ async def test_one_whose_hooks_only_its_handshake_tells_is_started_before_a_call
     words = ("-S", "-E", str(NEXO), json.dumps(told))
     lazy = extension("guard", "nexo", *words, start="lazy")
     async with exthost.Host.from_config(document(tmp_path, extensions=[lazy])) as host:
-        assert (await failing(host.run_tool(TOOL, {"a": 1}))).code == "X0332"
+        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
 
 
 @shows("hooks-guard-01")
@@ -260,7 +260,7 @@ async def test_a_guard_that_dies_over_its_hook_is_asked_once_more(tmp_path: Path
     guarded(tmp_path, block, **{"die first": str(tmp_path / "died")})
     overrides = {"guard": {"limits": {"call": "20s"}}}
     async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
-        error = await failing(host.run_tool(TOOL, {"a": 1}))
+        error = await failing(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0332" and "not today" in error.message
         assert host["guard"].stats.crashes == 1
 
@@ -273,7 +273,7 @@ async def test_asking_once_more_has_no_more_time_than_is_left(tmp_path: Path, cl
     plugin(tmp_path / "guard", told, hooks=[BEFORE])
     overrides = {"guard": {"limits": {"call": "600s"}}}
     async with exthost.Host.from_config(document(tmp_path, overrides=overrides)) as host:
-        call = asyncio.ensure_future(failing(host.run_tool(TOOL, {"a": 1})))
+        call = asyncio.ensure_future(failing(host.call_tool(TOOL, {"a": 1})))
         await clock.until(lambda: heard.read_text().count("hook.handle") == 1)
         await clock.advance(400)
         os.kill(pid_of(host["guard"]), signal.SIGKILL)
@@ -288,7 +288,7 @@ async def test_a_guard_that_failed_for_good_still_lets_nothing_pass(tmp_path: Pa
     guarded(tmp_path, {"action": "continue"}, crash=True)
     async with exthost.Host.from_config(document(tmp_path)) as host:
         assert host["guard"].state == "failed"
-        error = await failing(host.run_tool(TOOL, {"a": 1}))
+        error = await failing(host.call_tool(TOOL, {"a": 1}))
         assert error.code == "X0333" and error.extension == "guard"
 
 
@@ -299,7 +299,7 @@ async def test_a_hook_that_may_not_block_is_passed_over_and_seen(tmp_path: Path)
     told = {"hooks": {"after_tool_call": "die", "before_message": "die"}}
     plugin(tmp_path / "eye", told, hooks=hooks)
     async with exthost.Host.from_config(document(tmp_path)) as host:
-        result = await host.run_tool(TOOL, {"a": 1})
+        result = await host.call_tool(TOOL, {"a": 1})
         assert result.data == {"a": 1} and "after_tool_call of eye" in result.warnings[0]
         outcome = await host.hooks.run("before_message", {"message": "hi"})
         assert not outcome.stopped and [one.extension for one in outcome.passed_over] == ["eye"]
@@ -308,10 +308,10 @@ async def test_a_hook_that_may_not_block_is_passed_over_and_seen(tmp_path: Path)
 async def test_no_hook_runs_for_a_call_that_cannot_be_made(tmp_path: Path) -> None:
     guarded(tmp_path, {"action": "block", "reason": "no"})
     async with exthost.Host.from_config(document(tmp_path)) as host:
-        error = await failing(host.run_tool(TOOL, {"a": 1}, timeout=-0.5))
+        error = await failing(host.call_tool(TOOL, {"a": 1}, timeout=-0.5))
         assert isinstance(error, CallTimeout)
         nothing_to_call: Any = 5
-        error = await failing(host.run_tool(TOOL, {"a": 1}, on_progress=nothing_to_call))
+        error = await failing(host.call_tool(TOOL, {"a": 1}, on_progress=nothing_to_call))
         assert error.code == "X1332"
         assert host["guard"].stats.calls == 0
 
@@ -330,7 +330,7 @@ async def test_listeners_and_the_audit_see_what_was_refused_or_passed_over(
     seen: list[HookFailed] = []
     async with exthost.Host.from_config(document(tmp_path, **more)) as host:
         host.events.subscribe(HookFailed, seen.append)
-        call = host.run_tool(TOOL, {"a": 1}, context={"agent_id": "me"})
+        call = host.call_tool(TOOL, {"a": 1}, context={"agent_id": "me"})
         await (failing(call) if on_failure == "closed" else call)
     outcome = "refused" if on_failure == "closed" else "passed over"
     (event,) = seen

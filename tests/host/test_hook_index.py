@@ -88,10 +88,10 @@ async def test_a_guard_counts_from_its_coming_to_its_going(tmp_path: Path) -> No
     command = {"type": "process", "command": sys.executable, "args": [str(NEXO), json.dumps(told)]}
     document: dict[str, Any] = {"discovery": {"search_paths": [str(tmp_path)]}}
     async with exthost.Host.from_config(document) as host:
-        assert (await host.run_tool(TOOL, {"a": 1})).data == {"a": 1}
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
         await host.load({"name": "guard", "dialect": "nexo", "source": command})
-        assert isinstance(await failing(host.run_tool(TOOL, {"a": 1})), Refused)
+        assert isinstance(await failing(host.call_tool(TOOL, {"a": 1})), Refused)
         await host["guard"].restart()
-        assert isinstance(await failing(host.run_tool(TOOL, {"a": 1})), Refused)
+        assert isinstance(await failing(host.call_tool(TOOL, {"a": 1})), Refused)
         await host.unload("guard")
-        assert (await host.run_tool(TOOL, {"a": 1})).data == {"a": 1}
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}

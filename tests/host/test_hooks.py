@@ -261,8 +261,9 @@ async def test_a_tool_runs_between_its_hooks(tmp_path: Path) -> None:
     guard(tmp_path, "rich", before_tool_call={"override": {"arguments": {"city": "Lima"}}})
     guard(tmp_path, "gold", after_tool_call={"override": {"result": "gilded"}, "abort": True})
     async with exthost.Host(config(tmp_path)) as host:
-        assert (await host.call_tool("ext_tool_echo", {"city": "Rome"})).data == {"city": "Rome"}
-        assert (await host.run_tool("ext_tool_echo", {"city": "Rome"})).data == "gilded"
+        result = await host.call_tool("ext_tool_echo", {"city": "Rome"}, hooks=False)
+        assert result.data == {"city": "Rome"}
+        assert (await host.call_tool("ext_tool_echo", {"city": "Rome"})).data == "gilded"
 
 
 @shows("nexo-hook-01", "nexo-hook-03")
@@ -272,7 +273,7 @@ async def test_a_hook_that_aborts_keeps_the_call_from_being_sent(tmp_path: Path)
     guard(tmp_path, "late", priority=9, before_tool_call={"abort": True, "reason": "me too"})
     guard(tmp_path, "no", priority=1, before_tool_call={"abort": True, "reason": "not today"})
     async with exthost.Host(config(tmp_path)) as host:
-        error = await failing(host.run_tool("echo", {}))
+        error = await failing(host.call_tool("echo", {}))
         assert isinstance(error, Refused) and error.code == "X0332"
         assert "no" in error.extension and "not today" in error.message
     assert "tools/call" not in heard.read_text()
@@ -285,7 +286,7 @@ async def test_no_priority_lets_a_hook_change_arguments_behind_a_guard(tmp_path:
     harmful = {"override": {"arguments": {"path": "/etc"}}}
     guard(tmp_path, "liar", priority=2**62, before_tool_call=harmful)
     async with exthost.Host(config(tmp_path)) as host:
-        error = await failing(host.run_tool("echo", {"path": "/srv"}))
+        error = await failing(host.call_tool("echo", {"path": "/srv"}))
         assert isinstance(error, Refused) and error.code == "X0333"
         assert error.extension == "guard" and "liar" in error.message
     assert "tools/call" not in heard.read_text()
@@ -305,7 +306,7 @@ async def test_a_hook_that_dies_or_hangs_does_not_stop_the_call_where_that_was_c
         "hooks": {"on_failure": "open"},
     }
     async with exthost.Host(config_from_mapping(said)) as host:
-        assert (await host.run_tool("ext_tool_echo", {"a": 1})).data == {"a": 1}
+        assert (await host.call_tool("ext_tool_echo", {"a": 1})).data == {"a": 1}
 
 
 def after_event(heard: Path) -> dict[str, Any]:
@@ -326,7 +327,7 @@ async def test_the_after_hook_sees_a_tool_that_failed(tmp_path: Path) -> None:
         told={"offer": {"hooks": ["after_tool_call"]}, "heard": str(heard)},
     )
     async with exthost.Host(config(tmp_path)) as host:
-        error = await failing(host.run_tool("ext_tool_die"))
+        error = await failing(host.call_tool("ext_tool_die"))
         assert error.kind == "ExtensionGone"
     event = after_event(heard)
     assert event["result"] is None and "exited with" in event["error"]
@@ -340,7 +341,7 @@ async def test_the_after_hook_sees_result_error_and_duration(tmp_path: Path) -> 
     told = {"offer": {"hooks": ["after_tool_call"]}, "heard": str(heard)}
     plugin(tmp_path / "eye", "eye", told=told)
     async with exthost.Host(config(tmp_path)) as host:
-        await host.run_tool("ext_tool_echo", {"a": 1})
+        await host.call_tool("ext_tool_echo", {"a": 1})
     event = after_event(heard)
     assert event["result"] == {"a": 1} and event["error"] is None
     assert type(event["duration_ms"]) is int

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -312,7 +313,7 @@ async def test_a_name_that_is_no_string_is_told(name: Any) -> None:
             lambda: host["a"].call_tool(name),
             lambda: host["a"].stream(name),
             lambda: host.call_tool(name),
-            lambda: host.run_tool(name),
+            lambda: host.call_tool(name),
             lambda: host.find_tool(name),
             lambda: host.complete(name, []),
             lambda: host.unload(name),
@@ -378,7 +379,7 @@ async def listen(progress: Any) -> None:
 @pytest.mark.parametrize("on_progress", [5, "print", listen])
 async def test_a_progress_callback_that_would_never_run_is_told(on_progress: Any) -> None:
     async with exthost.Host.from_config(config(entry("a"))) as host:
-        for use in (host.call_tool, host.run_tool):
+        for use in (host.call_tool, partial(host.call_tool, hooks=False)):
             with pytest.raises(errors.UsageError, match="on_progress is a") as caught:
                 await use("ext_a_echo", {"n": 1}, on_progress=on_progress)
             assert caught.value.code == "X1332"
@@ -387,7 +388,7 @@ async def test_a_progress_callback_that_would_never_run_is_told(on_progress: Any
 
 async def test_a_call_whose_time_is_over_before_starts_no_extension() -> None:
     async with exthost.Host.from_config(config(entry("a", start="lazy"))) as host:
-        for use in (host.call_tool, host.run_tool):
+        for use in (host.call_tool, partial(host.call_tool, hooks=False)):
             with pytest.raises(errors.CallTimeout, match="was not sent"):
                 await use("ext_a_echo", {}, timeout=-0.5)
         assert host["a"].state == "admitted"

@@ -17,8 +17,8 @@ CallTool = Callable[[exthost.Host, str], Awaitable[ToolResult]]
 
 in_both_ways = pytest.mark.parametrize(
     "call",
-    [lambda host, name: host.call_tool(name), lambda host, name: host.run_tool(name)],
-    ids=["call_tool", "run_tool"],
+    [lambda host, name: host.call_tool(name), lambda host, name: host.call_tool(name, hooks=False)],
+    ids=["with hooks", "without"],
 )
 
 

@@ -53,10 +53,10 @@ def hooked(root: Path, answer: Any, name: str = "guard", **subscription: Any) ->
 async def test_a_plugin_blocks(tmp_path: Path) -> None:
     hooked(tmp_path, {"action": "block", "reason": "not today"})
     async with exthost.Host(config(tmp_path)) as host:
-        error = await failing(host.run_tool(ECHO, {"a": 1}))
+        error = await failing(host.call_tool(ECHO, {"a": 1}))
         assert isinstance(error, Refused) and error.extension == "guard"
         assert "not today" in error.message
-        assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
+        assert (await host.call_tool(ECHO, {"a": 1}, hooks=False)).data == {"a": 1}
 
 
 @shows("synaps-hook-08", "synaps-hook-06")
@@ -65,14 +65,14 @@ async def test_a_plugin_modifies_and_is_the_last_to_be_asked(tmp_path: Path) -> 
     last = {"hooks": {"before_tool_call": {"action": "block", "reason": "never asked"}}}
     plugin(tmp_path / "later", last, hooks=[BEFORE])
     async with exthost.Host(config(tmp_path)) as host:
-        assert (await host.run_tool(ECHO, {"a": 1})).data == {"a": 2}
+        assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 2}
 
 
 @shows("synaps-hook-07", "synaps-hook-08")
 async def test_a_plugin_asks_for_a_person(tmp_path: Path) -> None:
     hooked(tmp_path, {"action": "confirm", "message": "really?"})
     async with exthost.Host(config(tmp_path)) as host:
-        error = await failing(host.run_tool(ECHO))
+        error = await failing(host.call_tool(ECHO))
         assert isinstance(error, Refused) and "nobody to ask" in error.message
     asked: list[Confirmation] = []
     answers: list[Any] = [True, False, "yes", ValueError("no terminal")]
@@ -85,9 +85,9 @@ async def test_a_plugin_asks_for_a_person(tmp_path: Path) -> None:
         return answer  # type: ignore[no-any-return]
 
     async with exthost.Host(config(tmp_path), confirm=confirm) as host:
-        assert (await host.run_tool(ECHO, {"a": 1})).data == {"a": 1}
+        assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
         for _ in range(3):  # a no, something else than a yes, an asker that fails
-            assert isinstance(await failing(host.run_tool(ECHO, {"a": 1})), Refused)
+            assert isinstance(await failing(host.call_tool(ECHO, {"a": 1})), Refused)
     assert (asked[0].extension, asked[0].message, asked[0].hook) == (
         "guard",
         "really?",
@@ -119,10 +119,10 @@ async def test_with_on_failure_open_nonsense_passes_unless_it_meant_to_modify(
     async with exthost.Host(config(tmp_path, hooks={"on_failure": "open"})) as host:
         with caplog.at_level(logging.WARNING, "exthost"):
             if stopped:
-                error = await failing(host.run_tool(ECHO, {"a": 1}))
+                error = await failing(host.call_tool(ECHO, {"a": 1}))
                 assert isinstance(error, Refused) and "malformed" in error.message
             else:
-                assert (await host.run_tool(ECHO, {"a": 1})).data == {"a": 1}
+                assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
     harmless = stopped or answer in ({"action": "continue", "more": 1}, {}, None)
     assert harmless or any("the event goes on" in one.getMessage() for one in caplog.records)
 
@@ -134,7 +134,7 @@ async def test_with_on_failure_open_a_hook_that_hangs_passes_when_its_time_is_up
     hooked(tmp_path, "hang")
     overrides = {"guard": {"limits": {"call": "200ms"}, "hooks": {"on_failure": "open"}}}
     async with exthost.Host(config(tmp_path, overrides=overrides)) as host:
-        assert (await host.run_tool(ECHO, {"a": 1})).data == {"a": 1}
+        assert (await host.call_tool(ECHO, {"a": 1})).data == {"a": 1}
 
 
 @shows("synaps-hook-05", "synaps-hand-10")
@@ -160,7 +160,7 @@ async def test_who_is_asked_is_said_by_filters(
 ) -> None:
     hooked(tmp_path, {"action": "block", "reason": "no"}, **filter)
     async with exthost.Host(config(tmp_path)) as host:
-        call = host.run_tool("echo" if stops else ECHO, {"b": [1], "a": "x y"})
+        call = host.call_tool("echo" if stops else ECHO, {"b": [1], "a": "x y"})
         if stops:
             assert isinstance(await failing(call), ExthostError)
         else:
@@ -175,8 +175,8 @@ async def test_the_event_before_and_after_a_call(tmp_path: Path) -> None:
     told = {"heard": str(heard)}
     plugin(root / "witness", told, hooks=[BEFORE, {"hook": "after_tool_call"}])
     async with exthost.Host(config(root)) as host:
-        await host.run_tool("tools:echo", {"a": 1}, context={"session_id": "s"})
-        await failing(host.run_tool("tools:ask", {}))
+        await host.call_tool("tools:echo", {"a": 1}, context={"session_id": "s"})
+        await failing(host.call_tool("tools:ask", {}))
     messages = map(json.loads, heard.read_text().splitlines())
     events = [one["params"] for one in messages if one["method"] == "hook.handle"]
     first = {
@@ -271,7 +271,7 @@ async def test_tools_are_run_one_after_another_and_told_to_the_model(tmp_path: P
     )
     messages = [{"role": "user", "content": "go"}]
     async with exthost.Host(config(tmp_path)) as host:
-        run = partial(host.run_tool, check=False)
+        run = partial(host.call_tool, check=False)
         done = await complete_with_tools(model, messages, run, provider="x:p:m")
     assert done.content == ({"type": "text", "text": "done"},) and len(messages) == 1
     last = model.asked[-1]
@@ -403,7 +403,7 @@ async def test_neither_a_hook_nor_an_event_gets_a_context_that_is_no_mapping(
     wrong: Any = 5
     async with exthost.Host(config(tmp_path)) as host:
         with pytest.raises(UsageError) as refused:
-            await host.run_tool("notes:env", context=wrong)
+            await host.call_tool("notes:env", context=wrong)
         assert refused.value.code == "X1338"
         with pytest.raises(UsageError):
             host.emit("turn.started", context=wrong)

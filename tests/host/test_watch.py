@@ -21,7 +21,7 @@ from exthost.errors import ConfigError
 from exthost.events import Exited, ManifestChanged, Spawned, StateChanged
 from exthost.host.extension_logs import ExtensionLogs
 from tests.dialects.requirements import shows
-from tests.extensions.driving import pid_of, until
+from tests.extensions.driving import failing, pid_of, until
 from tests.extensions.looking import gone
 from tests.extensions.nexo_tree import config, plugin, rewrite
 
@@ -241,6 +241,28 @@ async def test_the_servers_of_a_manifest_follow_it_and_those_that_are_the_same_s
         plugin(tmp_path / "a", "a", more=server("same", '{"other": 1}'))
         assert await heard.next() == ("changed", "a", "reloaded")
         assert sorted(host) == ["a", "a.same"] and host["a.same"].stats.pid != pid
+
+
+@pytest.mark.parametrize("is_fixed", [True, False])
+async def test_a_new_manifest_that_is_invalid_may_be_a_guard_until_it_is_fixed_or_removed(
+    tmp_path: Path, is_fixed: bool
+) -> None:
+    plugin(tmp_path / "a", "a", told=FIRST)
+    (tmp_path / "new").mkdir()
+    path = tmp_path / "new" / "plugin.toml"
+    async with opened(tmp_path, reload=True) as (host, heard):
+        assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
+        rewrite(path, "[plugin]\nid = \n")
+        assert (await heard.next())[0] == "invalid"
+        error = await failing(host.call_tool("ext_a_echo", {"a": 1}))
+        assert error.code == "X0333" and error.extension == "new"
+        if is_fixed:
+            plugin(path.parent, "b")
+        else:
+            path.unlink()
+        assert (await heard.next())[0] == ("changed" if is_fixed else "removed")
+        assert (await host.call_tool("ext_a_echo", {"a": 1})).data == {"a": 1}
+        assert "new" not in host and ("b" in host) == is_fixed
 
 
 async def test_a_renamed_extension_takes_the_place_of_the_old_one(tmp_path: Path) -> None:

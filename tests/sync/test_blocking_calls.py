@@ -77,7 +77,7 @@ def test_a_call_whose_time_is_over_before_is_not_accepted(timeout: float) -> Non
                 partial(host["a"].call, "echo", 1),
                 partial(host["a"].call_tool, "echo", {}),
                 partial(host.call_tool, "ext_a_echo", {}),
-                partial(host.run_tool, "ext_a_echo", {}),
+                partial(host.call_tool, "ext_a_echo", {}),
                 partial(host.call_tool, "ext_lazy_echo", {}),
             ):
                 with pytest.raises(errors.CallTimeout, match="was not sent") as caught:

@@ -117,7 +117,7 @@ def test_tools_run_between_their_hooks_and_hooks_can_be_run_alone(tmp_path: Path
     plugin(tmp_path / "tool", "tool")
     guard(tmp_path, "g", before_tool_call={"override": {"arguments": {"a": 7}}})
     with SyncHost(nexo_config(tmp_path)) as host:
-        assert host.run_tool("ext_tool_echo", {"a": 1}).data == {"a": 7}
+        assert host.call_tool("ext_tool_echo", {"a": 1}).data == {"a": 7}
         outcome = host.hooks.run("before_tool_call", {"arguments": {}})
         assert outcome.event["arguments"] == {"a": 7}
         assert [type(one) for one in host.hooks.extensions_with("before_tool_call")] == [

@@ -141,7 +141,7 @@ def test_a_name_that_is_no_string_is_told(name: Any) -> None:
             lambda: host["a"].call_tool(name),
             lambda: host["a"].stream(name),
             lambda: host.call_tool(name),
-            lambda: host.run_tool(name),
+            lambda: host.call_tool(name),
             lambda: host.find_tool(name),
             lambda: host.unload(name),
             lambda: host[name],

@@ -10,15 +10,19 @@ from stdin.
 With --method, NAME is a method of the extension's dialect instead of a tool. If the method streams
 events, they are printed to stderr as they arrive, and progress is shown as a bar.
 If a host with this config is running, it makes the call; --standalone starts a new process instead.
+The hooks of the config's extensions judge the call of a tool; --no-hooks skips them, which the
+audit records. They do not judge methods (--method), nor an extension after -- or at a path.
 If the result is marked as an error, it is printed all the same, and the exit code is 1; without
 --json, the error is also printed to stderr.
 If the result contains files, --write DIR writes them, and never outside of DIR.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from exthost.cli.common import (
@@ -30,6 +34,7 @@ from exthost.cli.common import (
     add_timeout_option,
     add_trace_option,
     print_error,
+    require_config_path,
     say,
     show_json,
     show_text,
@@ -42,9 +47,14 @@ from exthost.cli.running_host import (
     show_event,
 )
 from exthost.cli.start_note import start_note
-from exthost.cli.started_extension import print_events, record_traffic, start_extension
+from exthost.cli.started_extension import (
+    print_events,
+    record_traffic,
+    start_extension,
+    with_start_limit,
+)
 from exthost.cli.stream_display import StreamDisplay
-from exthost.cli.target_specs import find_spec, read_extensions, refuse_dialect, with_launch_flags
+from exthost.cli.target_specs import find_spec, has_config, refuse_dialect, with_launch_flags
 from exthost.cli.verb_loop import run_once
 from exthost.control.as_data import as_data
 from exthost.control.call_requests import own_tool_name
@@ -53,6 +63,7 @@ from exthost.control.protocol import Request, read_error, read_tool_error
 from exthost.dialects.base import Dialect
 from exthost.dialects.find import find_dialect
 from exthost.dialects.streams import ProgressBar
+from exthost.discovery.configfile import read_config
 from exthost.errors import CallFailed, ExthostError, NotFound, UsageError
 from exthost.extension.extension import Extension
 from exthost.host.host import Host
@@ -80,6 +91,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--capability",
         metavar="NS:VALUE",
         help="call only an extension that has it; * is any value",
+    )
+    parser.add_argument(
+        "--context",
+        metavar="K=V",
+        action="append",
+        default=[],
+        help="a value for hooks, events and the dialect, such as agent_id or session_id",
+    )
+    parser.add_argument(
+        "--no-hooks", action="store_true", help="call the tool without hooks, as the audit records"
     )
     add_dialect_options(parser)
     parser.add_argument("--write", metavar="DIR", help="write the files in the result into DIR")
@@ -118,12 +139,28 @@ def run(args: Args) -> int:
             help="leave one of them out",
         )
     arguments = read_arguments(pairs, args.args)
+    args.context = _read_context(args)
     target = names[0] if len(names) == 2 else None
     try:
         return _call(args, target, names[-1], arguments)
     except UsageError as error:
         error.help = _suggest_quotes(error.message, pairs) or error.help
         raise
+
+
+def _read_context(args: Args) -> dict[str, Any]:
+    """Return the context of the call, from the options --context. Raises UsageError."""
+    if args.context and args.method:
+        raise UsageError(
+            "X1316", "--context is for tools, and --method calls a method", help="leave one out"
+        )
+    for pair in args.context:
+        if "=" not in pair or pair.startswith("="):
+            raise UsageError(
+                "X1316", f"--context {pair!r} is not K=V", help="write --context session_id=s1"
+            )
+    # Ids are text, also if they look like numbers: agent_id=7 is the agent "7".
+    return dict(pair.split("=", 1) for pair in args.context)
 
 
 def _suggest_quotes(message: str, pairs: Sequence[str]) -> str:
@@ -151,10 +188,19 @@ def _call(args: Args, target: str | None, name: str, arguments: Any) -> int:
             "--option needs a TARGET, or a command after --",
             help="name the extension before the tool, or set `options` in the config",
         )
-    if spec is not None:
+    if spec is not None and (args.method or not _is_in_config(args, spec)):
         return run_once(_call_extension(args, spec, name, arguments))
-    refuse_dialect(args)
-    return run_once(_call_tool_of_config(args, name, arguments))
+    if spec is None:
+        refuse_dialect(args)
+    return run_once(_call_tool_of_config(args, spec, name, arguments))
+
+
+def _is_in_config(args: Args, spec: Spec) -> bool:
+    """Return whether this is an extension of the config, and not a command or one at a path, which
+    may have a config of its own."""
+    if args.command or not has_config(args):
+        return False
+    return spec.config_file == str(Path(require_config_path(args)).absolute())
 
 
 def _call_in_running_host(
@@ -168,7 +214,9 @@ def _call_in_running_host(
     dialect = find_dialect(tool["dialect"])
     _check_supported(args, tool["extension"], dialect, tool["capabilities"])
     # "if_any": the host streams the events of the method if it is one that streams.
-    callee = {"method": name, "stream": "if_any"} if args.method else {"tool": tool["tool"]}
+    callee: dict[str, Any] = {"method": name, "stream": "if_any"}
+    if not args.method:
+        callee = {"tool": tool["tool"], "context": args.context, "hooks": not args.no_hooks}
     call_settings = {"arguments": arguments, "timeout": args.timeout, "progress": True, "log": True}
     with StreamDisplay(_render_stream_event) as display:
 
@@ -218,11 +266,7 @@ def read_arguments(pairs: Sequence[str], text: str | None) -> Any:
 
 async def _call_extension(args: Args, spec: Spec, name: str, arguments: Any) -> int:
     """Start this extension, and call its tool or method. Return the exit code."""
-    if args.capability:
-        # A dialect that has this option fails the handshake of an extension without the capability.
-        # Other dialects ignore the option; for them `_check_supported` checks it below.
-        spec = replace(spec, options={**spec.options, "capability": args.capability})
-    spec = apply_dialect_options(args, spec)
+    spec = _with_target_options(args, spec)
     error: CallFailed | None = None
     async with start_extension(args, spec) as extension:
         _check_supported(args, extension.id, extension.dialect, extension.offer.capabilities)
@@ -250,7 +294,13 @@ async def _call_tool(
     marked as an error. The error is printed when the extension has ended, because lines that it
     wrote to stderr earlier may still wait to be printed."""
     try:
-        result = await extension.call_tool(name, arguments, timeout=args.timeout)
+        result = await extension.call_tool(
+            name,
+            arguments,
+            timeout=args.timeout,
+            context=args.context,
+            hooks=not args.no_hooks,
+        )
     except CallFailed as error:
         if error.code != ERROR_RESULT_ERROR_CODE:
             raise
@@ -277,34 +327,59 @@ async def _call_stream(
     return events.result
 
 
-async def _call_tool_of_config(args: Args, name: str, arguments: Any) -> int:
+async def _call_tool_of_config(args: Args, target: Spec | None, name: str, arguments: Any) -> int:
     """Start a host with the extensions of the config, find the tool by its name, and call it.
+    `target` is the extension that has the tool; None to search for it.
 
-    Extensions start lazily. Only those start whose tools are unknown before the handshake and could
-    have this tool (see `ToolFinder`), and the one that has it.
+    Extensions start lazily. Only these start: the one that has the tool, those whose tools are
+    unknown before the handshake and could have it (see `ToolFinder`), and those whose hooks judge
+    the call.
     """
-    configured = read_extensions(args)
+    config = read_config(require_config_path(args))
     if args.method:
         raise _no_target_error()
-    # `_find_and_call` loads the extensions one by one, with the options of the command line.
-    host = Host(replace(configured.config, discovery=None, specs=()))
+    if config.discovery is not None:  # one call needs no watch
+        watch = replace(config.discovery.watch, enabled=False)
+        config = replace(config, discovery=replace(config.discovery, watch=watch))
+    host = Host(config, environ=dict(os.environ))
+
+    def change(spec: Spec) -> Spec:
+        if target is None:
+            spec = with_launch_flags(args, spec)
+        elif spec.id == target.id:
+            spec = _with_target_options(args, target)
+        return replace(spec, start="lazy")
+
+    host.change_specs(change)
     print_events(host.events)
     with record_traffic(args, host.traffic):
-        return await _find_and_call(args, host, configured.specs, name, arguments)
+        return await _find_and_call(args, host, target, name, arguments)
+
+
+def _with_target_options(args: Args, spec: Spec) -> Spec:
+    """Return the extension of the target with the options of the command line."""
+    if args.capability:
+        # A dialect that has this option fails the handshake of an extension without the capability.
+        # Other dialects ignore the option; for them `_check_supported` checks it.
+        spec = replace(spec, options={**spec.options, "capability": args.capability})
+    return with_start_limit(args, apply_dialect_options(args, spec))
 
 
 async def _find_and_call(
-    args: Args, host: Host, specs: Sequence[Spec], name: str, arguments: Any
+    args: Args, host: Host, target: Spec | None, name: str, arguments: Any
 ) -> int:
     async with host:
-        for spec in specs:
-            if spec.enabled:
-                await host.load(replace(with_launch_flags(args, spec), start="lazy"))
-        with start_note("extensions, to find the tool"):
-            tool = await host.find_tool(name, capability=args.capability or "", ask_all=True)
-        extension = host[tool.extension]
+        if target is not None:
+            extension = host[target.id]
+            with start_note(target.id):
+                await extension.start()
+            tool_name = own_tool_name(extension, name)
+        else:
+            with start_note("extensions, to find the tool"):
+                tool = await host.find_tool(name, capability=args.capability or "", ask_all=True)
+            extension, tool_name = host[tool.extension], tool.tool
         _check_supported(args, extension.id, extension.dialect, extension.offer.capabilities)
-        data, error = await _call_tool(args, extension, tool.tool, arguments)
+        data, error = await _call_tool(args, extension, tool_name, arguments)
         result = ToolResult(data, extension.dialect.result_reader)
         code = _print_result(args, extension.id, extension.dialect, result)
     _print_error_result(args, error)

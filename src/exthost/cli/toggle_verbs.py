@@ -5,6 +5,7 @@ config; otherwise an error says what to change by hand.
 """
 
 import argparse
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from exthost.config.enabled_edit import (
 )
 from exthost.discovery.configfile import ConfiguredExtensions, parse_config
 from exthost.errors import ConfigError, NotFound, UsageError
+from exthost.host.known_hooks import read_known_ids
 from exthost.names import nearest
 
 _YAML = (".yaml", ".yml")
@@ -85,6 +87,11 @@ def _plan_edit(configured: ConfiguredExtensions, id: str, enabled: bool) -> tupl
         return lambda text, _: set_enabled_in_toml(text, id, enabled), replace(config, specs=specs)
     disabled_ids = config.discovery.disabled if config.discovery is not None else ()
     ids = {candidate.id for candidate in configured.report.candidates}
+    # An extension whose manifest has an error can be disabled, so that it guards nothing.
+    rejected = configured.report.rejected
+    if id not in ids and rejected:
+        known_ids = read_known_ids((manifest.path for manifest in rejected), os.environ)
+        ids = ids.union(known_ids, *(manifest.ids for manifest in rejected))
     if config.discovery is None or id not in ids | set(disabled_ids):
         raise _not_found_error(configured, id)
     other_ids = tuple(name for name in disabled_ids if name != id)

@@ -36,7 +36,7 @@ from exthost.documents.problems import (
     format_path,
 )
 from exthost.documents.readers import describe_type, drop_foreign_keys, read_table
-from exthost.documents.setting_keys import hook_policy
+from exthost.documents.setting_keys import HostHooks, read_host_hooks
 from exthost.documents.settings import NO_SETTINGS, Settings, read_settings, resolve_path
 from exthost.documents.toml_positions import find_line
 from exthost.documents.toml_text import parse_toml
@@ -54,8 +54,9 @@ class Config:
     `specs` are the extensions of the file, in its order and including disabled ones. Overrides and
     defaults are already applied to them; `apply_overrides` does the same for a discovered
     extension. `audit_path` is None for no audit. `hooks` maps a kind of hook ("*" for all others)
-    to "closed" or "open" (see `hook_policy`), for extensions that do not set it. `origin` is the
-    path of the file, `folder` its folder. `notes` are texts about keys without effect here.
+    to "closed" or "open" (see `hook_policy`), for extensions that do not set it. `required_guards`
+    are the ids of the extensions without whose hooks no tool is called. `origin` is the path of the
+    file, `folder` its folder. `notes` are texts about keys without effect here.
     """
 
     specs: tuple[Spec, ...] = ()
@@ -66,6 +67,7 @@ class Config:
     cluster: ClusterSettings = DEFAULT_CLUSTER_SETTINGS
     gateway: GatewaySettings = DEFAULT_GATEWAY_SETTINGS
     hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
+    required_guards: tuple[str, ...] = ()
     origin: str = ""
     folder: str | None = None
     notes: tuple[str, ...] = ()
@@ -232,6 +234,7 @@ def _read_config(document: Any, problems: Problems, context: _FileContext) -> Co
     _check_settings(entries)
     _check_names(entries)
     problems.raise_first()
+    hooks: HostHooks = read.get("hooks") or HostHooks({})
     config = Config(
         defaults=read.get("defaults", NO_SETTINGS),
         overrides=read.get("overrides", EMPTY_MAPPING),
@@ -239,7 +242,8 @@ def _read_config(document: Any, problems: Problems, context: _FileContext) -> Co
         audit_path=read.get("audit"),
         cluster=read.get("cluster") or DEFAULT_CLUSTER_SETTINGS,
         gateway=read.get("gateway") or DEFAULT_GATEWAY_SETTINGS,
-        hooks=MappingProxyType(read.get("hooks") or {}),
+        hooks=MappingProxyType(hooks.policy),
+        required_guards=hooks.required,
         origin=context.origin,
         folder=context.folder,
         notes=tuple(problems.notes),
@@ -371,8 +375,8 @@ def _read_gateway(value: Any, place: Place, context: _FileContext) -> GatewaySet
     return read_gateway_settings(value, place)
 
 
-def _read_hooks(value: Any, place: Place, context: _FileContext) -> dict[str, str]:
-    return hook_policy(value, place)
+def _read_hooks(value: Any, place: Place, context: _FileContext) -> HostHooks:
+    return read_host_hooks(value, place)
 
 
 # A test checks that `section_keys` has the same names.

@@ -10,7 +10,7 @@ from exthost.config.discovery import DISCOVERY_KEYS
 from exthost.config.entry import ENTRY_KEYS
 from exthost.config.gateway import GATEWAY_KEYS
 from exthost.documents.keys import TEXT, Key, make_section
-from exthost.documents.setting_keys import HOOKS, SETTING_KEYS
+from exthost.documents.setting_keys import HOST_HOOKS, SETTING_KEYS
 
 AUDIT_KEYS: Mapping[str, Key] = {
     "path": Key(
@@ -33,5 +33,9 @@ SECTION_KEYS: Mapping[str, Key] = {
     "cluster": make_section("Processes on other machines (`pool.engine`).", CLUSTER_KEYS),
     "gateway": make_section("How the gateway serves its clients.", GATEWAY_KEYS),
     "audit": make_section("A record of every call.", AUDIT_KEYS),
-    "hooks": Key(HOOKS, "What happens when a hook fails, for extensions that do not set it."),
+    "hooks": Key(
+        HOST_HOOKS,
+        "Which guards must be there; and what happens when a hook fails, for extensions that do "
+        "not set it.",
+    ),
 }

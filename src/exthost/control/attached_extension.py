@@ -55,6 +55,7 @@ class AttachedCalls(Protocol):
         wait: bool,
         on_progress: OnProgress | None,
         check: bool,
+        hooks: bool,
     ) -> Coroutine[Any, Any, ToolResult]: ...
 
 
@@ -108,10 +109,11 @@ class AttachedExtension:
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,
+        hooks: bool = True,
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call one of its tools by the tool's own name, as `Extension.call_tool` does."""
         return self._host.call_own_tool(
-            self.id, name, arguments, timeout, context, wait, on_progress, check
+            self.id, name, arguments, timeout, context, wait, on_progress, check, hooks
         )
 
     async def notify(

@@ -227,6 +227,7 @@ class AttachedHost:
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,
+        hooks: bool = True,
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool by its registered name, by `extension:tool`, or by its own name if only one
         extension has such a tool. The parameters are those of `Host.call_tool`."""
@@ -235,37 +236,23 @@ class AttachedHost:
         except TypeError:  # it has no hash, so it is no string: `_find_and_call` raises the error
             tool = None
         if tool is None:
-            return self._find_and_call(name, arguments, timeout, context, wait, on_progress, check)
+            return self._find_and_call(
+                name, arguments, timeout, context, wait, on_progress, check, hooks
+            )
         return self.call_own_tool(
-            tool.extension, tool.tool, arguments, timeout, context, wait, on_progress, check
+            tool.extension, tool.tool, arguments, timeout, context, wait, on_progress, check, hooks
         )
 
     async def _find_and_call(self, name: str, *arguments: Any) -> ToolResult:
         extension, tool = await self._locate(name)
         return await self.call_own_tool(extension, tool, *arguments)
 
-    async def run_tool(
-        self,
-        name: str,
-        arguments: Any = None,
-        *,
-        timeout: float | None = None,
-        context: Mapping[str, Any] = EMPTY_MAPPING,
-        on_progress: OnProgress | None = None,
-        check: bool = True,
-    ) -> ToolResult:
-        """Call a tool with the hooks of the extensions, as `Host.run_tool` does."""
-        extension, tool = await self._locate(name)
-        return await self.call_own_tool(
-            extension, tool, arguments, timeout, context, True, on_progress, check, hooks=True
-        )
-
     async def run_calls(
         self, response: Any, *, context: Mapping[str, Any] = EMPTY_MAPPING
     ) -> list[dict[str, Any]]:
         """Run the tool calls in a model's response, and return the messages that answer them, as
         `Host.run_calls` does."""
-        return await run_model_calls(self.run_tool, response, context)
+        return await run_model_calls(self.call_tool, response, context)
 
     async def call_own_tool(
         self,
@@ -277,10 +264,9 @@ class AttachedHost:
         wait: bool,
         on_progress: OnProgress | None,
         check: bool,
-        *,
-        hooks: bool = False,
+        hooks: bool,
     ) -> ToolResult:
-        """Call a tool of an extension by the tool's own name, with the hooks if `hooks` is True."""
+        """Call a tool of an extension by the tool's own name."""
         if type(name) is not str:
             check_name(name)
         params = {"tool": name, "arguments": arguments}
@@ -290,13 +276,14 @@ class AttachedHost:
             params["context"] = dict(check_context(context))
         if not wait:
             params["wait"] = False
+        if not hooks:
+            params["hooks"] = False
         forward = None
         if on_progress is not None:
             params["progress"] = True
             forward = partial(_forward_progress, check_callback(on_progress, "on_progress"))
         client = self._client or self._connected()
-        # A verb of its own: an older host refuses it, and would ignore a parameter of `call`.
-        pending = client.send("run" if hooks else "call", extension, params, forward)
+        pending = client.send("call", extension, params, forward)
         await pending
         reply = pending.value
         if "error_reply" in reply:

@@ -67,8 +67,9 @@ class CallPerformer:
     def start(self, request: Request, send_reply: SendReply) -> "StartedCall | None":
         """Start a call of a tool without a task. `send_reply` is called with its outcome.
 
-        Return None if the request is not a plain call of a tool, or if no process of the extension
-        is ready. The caller then uses `perform`, which waits for a process or raises the error.
+        Return None if the request is not a plain call of a tool, if hooks judge calls, or if no
+        process of the extension is ready. The caller then uses `perform`, which waits for a process
+        or raises the error.
         Raises ExthostError if the call cannot be sent.
         """
         params = request.params
@@ -113,7 +114,7 @@ class CallPerformer:
         try:
             if method is not None:
                 return await self._call_method(extension, str(method), params, events)
-            return await self._call_tool(extension, params, events, hooks=False)
+            return await self._call_tool(extension, params, events)
         finally:
             if unsubscribe is not None:
                 # The extension may have written log lines, such as the end of a traceback, that
@@ -121,12 +122,8 @@ class CallPerformer:
                 extension.calls.flush_log()
                 unsubscribe()
 
-    async def run(self, request: Request, events: EventSender) -> dict[str, Any]:
-        """Call a tool with the hooks of the extensions."""
-        return await self._call_tool(self._host[request.name], request.params, events, hooks=True)
-
     async def _call_tool(
-        self, extension: Extension, params: Mapping[str, Any], events: EventSender, *, hooks: bool
+        self, extension: Extension, params: Mapping[str, Any], events: EventSender
     ) -> dict[str, Any]:
         tool = str(params.get("tool", ""))
 
@@ -135,18 +132,17 @@ class CallPerformer:
             event = {"kind": "progress", "extension": extension.id, "method": tool}
             events.send_or_drop(event | {"progress": done, "total": total, "message": message})
 
-        options: dict[str, Any] = {
-            "timeout": params.get("timeout"),
-            "context": params.get("context") or EMPTY_MAPPING,
-            "on_progress": forward if params.get("progress") else None,
-            "check": False,
-        }
-        if hooks:
-            name = f"{extension.id}:{tool}"
-            result = await self._host.run_tool(name, params.get("arguments"), **options)
-        else:
-            options["wait"] = params.get("wait", True)
-            result = await extension.call_tool(tool, params.get("arguments"), **options)
+        result = await extension.call_tool(
+            tool,
+            params.get("arguments"),
+            timeout=params.get("timeout"),
+            context=params.get("context") or EMPTY_MAPPING,
+            wait=params.get("wait", True),
+            on_progress=forward if params.get("progress") else None,
+            check=False,
+            # Any value but False runs the hooks: a mistake of a client must not skip them.
+            hooks=params.get("hooks") is not False,
+        )
         return _make_call_value(extension, result, tool)
 
     async def _call_method(

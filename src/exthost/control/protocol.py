@@ -57,10 +57,10 @@ REQUEST_BYTES = 64 * 2**20
 REPLY_BYTES = 256 * 2**20
 
 # The verbs that need the name of an extension.
-_VERBS_WITH_NAME = frozenset({"start", "stop", "restart", "inspect", "notify", "run"})
+_VERBS_WITH_NAME = frozenset({"start", "stop", "restart", "inspect", "notify"})
 VERBS = (
     "status", "start", "stop", "restart", "reload", "hello", "tools", "inspect", "find", "call",
-    "run", "notify", "trace", "cancel",
+    "notify", "trace", "cancel",
 )  # fmt: skip
 
 # Creates a named tuple in half the time that calling its class takes.

@@ -37,7 +37,7 @@ _STARTABLE_STATES = frozenset({"discovered", "admitted", "starting", "ready"})
 _VERBS_WHILE_ENDING = frozenset({"status", "hello"})
 
 # Requests with these verbs are cancelled when their client disconnects; others are completed.
-CANCELLED_WITH_CLIENT = frozenset({"call", "run", "notify", "find", "trace"})
+CANCELLED_WITH_CLIENT = frozenset({"call", "notify", "find", "trace"})
 
 
 # The most records of a trace in one event.
@@ -82,7 +82,6 @@ class RequestPerformer:
             "tools": self._tools,
             "find": self._find,
             "call": self._calls.perform,
-            "run": self._calls.run,
             "notify": self._notify,
             "trace": self._trace,
         }

@@ -5,15 +5,12 @@ because `Host` imports the server to open its own socket.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from exthost.dialects.meanings import OnProgress
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExthostError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.offer import RegisteredTool
-from exthost.tool_result import ToolResult
 from exthost.trace.traffic import Traffic
 
 __all__ = ["ReloadOutcome", "ServedHost"]
@@ -51,16 +48,5 @@ class ServedHost(Protocol):
     async def find_tool(
         self, name: str, *, capability: str = "", ask_all: bool = False
     ) -> RegisteredTool: ...
-
-    async def run_tool(
-        self,
-        name: str,
-        arguments: Any = None,
-        *,
-        timeout: float | None = None,
-        context: Mapping[str, Any] = EMPTY_MAPPING,
-        on_progress: OnProgress | None = None,
-        check: bool = True,
-    ) -> ToolResult: ...
 
     async def reload(self) -> ReloadOutcome: ...

@@ -158,3 +158,8 @@ class Dialect:
     host_requests: Mapping[str, HostRequest] = field(default_factory=empty_mapping)
     refuse: Callable[[Request], Reply | Failure] = method_unknown
     options: Mapping[str, Option] = field(default_factory=empty_mapping)
+
+    @property
+    def announces_hooks(self) -> bool:
+        """Whether a handshake of this dialect announces the hooks of an extension."""
+        return "hook" in self.operations and self.wants_hook is None

@@ -138,6 +138,11 @@ class ManifestFormat:
                  reports a handshake that announces others
     homes        the folders in which the dialect's own system looks for extensions, in ascending
                  priority. The search path `$DIALECT` stands for these folders
+    read_hooks   returns what can be read of the hooks of a manifest that `read` rejects, as an
+                 extension without a command: its id, its hooks and their filters. If the hooks
+                 cannot be read, it has `has_unknown_hooks`. Does not raise. While such an extension
+                 is refused, its hooks cannot judge a call, so the call is refused. None if every
+                 hook of the dialect is unknown until its manifest is read
     join         returns the spec of a config entry that names its manifest (`manifest = "path"`),
                  completed with the contents of that manifest; settings of the entry take
                  precedence. None if a config entry cannot name a manifest of this format
@@ -150,6 +155,7 @@ class ManifestFormat:
     executable: bool = False
     lists_tools: bool = True
     homes: tuple[str, ...] = ()
+    read_hooks: Callable[[ManifestFile], Spec] | None = None
     join: Callable[[Spec, ManifestFile], Spec] | None = None
 
     def matches(self, name: str, parent: str) -> bool:

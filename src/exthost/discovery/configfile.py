@@ -22,8 +22,8 @@ from exthost.config import (
 from exthost.dialects import find
 from exthost.dialects.manifest_format import ManifestFile, Rejected
 from exthost.discovery.open_files import find_open_files
-from exthost.discovery.report import Diagnostic, Report
-from exthost.discovery.search import discover
+from exthost.discovery.report import Diagnostic, RejectedManifest, Report
+from exthost.discovery.search import discover, read_rejected_hooks
 from exthost.discovery.trust import refuse_untrusted
 from exthost.discovery.untrusted_files import read_file
 from exthost.errors import ConfigError, Evidence, ManifestError, UsageError
@@ -49,6 +49,8 @@ class ConfiguredExtensions:
     config       the config itself
     specs        the entries of the config first, then the discovered extensions
     diagnostics  problems with the config and with manifests
+    rejected     the manifests that are in use and have errors: those of enabled entries of the
+                 config, and the discovered ones that are not disabled
     report       the result of discovery; empty if the config has no `[discovery]`
     entry_ids    the ids of the entries of the config, which are not discovered
     """
@@ -56,6 +58,7 @@ class ConfiguredExtensions:
     config: Config
     specs: tuple[Spec, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    rejected: tuple[RejectedManifest, ...] = ()
     report: Report = field(default_factory=Report)
     entry_ids: frozenset[str] = field(init=False, default=frozenset())
 
@@ -162,11 +165,13 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         *report.diagnostics,
     ]
     specs: dict[str, Spec] = {}
+    rejected = [*report.rejected]
     for spec in config.specs:
         try:
             specs[spec.id] = read_named_manifest(spec) if spec.enabled else spec
         except ManifestError as error:
             diagnostics.append(Diagnostic.of((error,), config.origin))
+            rejected.append(_rejected_entry(spec, diagnostics[-1]))
     for candidate in report.candidates:
         for spec in candidate.all_specs:
             if spec.id in specs:
@@ -176,6 +181,13 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
     disabled = {spec.id for candidate in report.disabled_candidates for spec in candidate.all_specs}
     unused = sorted(config.overrides.keys() - specs.keys() - disabled)
     diagnostics += [_unused_override_diagnostic(id, config.origin) for id in unused]
+    enabled = {id for id, spec in specs.items() if spec.enabled}
+    present = enabled.union(*(manifest.ids for manifest in rejected))
+    diagnostics += [
+        _missing_guard_diagnostic(id, config.origin)
+        for id in config.required_guards
+        if id not in present
+    ]
     judged = [
         replace(spec, config_file=config.origin) for spec in refuse_untrusted(config, report, specs)
     ]
@@ -183,6 +195,7 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
         config=config,
         specs=_with_neighbours(judged),
         diagnostics=tuple(diagnostics),
+        rejected=tuple(rejected),
         report=report,
     )
 
@@ -198,6 +211,40 @@ def _with_neighbours(specs: list[Spec]) -> tuple[Spec, ...]:
         return tuple(specs)
     neighbours = tuple(spec for spec in specs if spec.enabled)
     return tuple(replace(spec, neighbours=neighbours) for spec in specs)
+
+
+def _rejected_entry(spec: Spec, diagnostic: Diagnostic) -> RejectedManifest:
+    """Return the rejected manifest of a config entry, with what can be read of its hooks."""
+    assert spec.manifest_path is not None
+    path = str(Path(spec.manifest_path).absolute())
+    folder = str(Path(path).parent)
+    format = find.find_manifest_format(spec.dialect)
+    hooks = None
+    if format is not None:
+        try:
+            data = read_file(os.path.realpath(path)) or b""
+        except ManifestError:
+            data = b""
+        hooks = read_rejected_hooks(format, ManifestFile(path=path, folder=folder, data=data))
+    if hooks is not None:
+        hooks = replace(
+            spec,
+            manifest_path=None,
+            manifest_file=path,
+            manifest=hooks.manifest,
+            declared_hooks=hooks.declared_hooks,
+            advisory_hooks=hooks.advisory_hooks,
+            has_unknown_hooks=hooks.has_unknown_hooks,
+        )
+    return RejectedManifest(
+        diagnostic=diagnostic,
+        path=path,
+        folder=folder,
+        home=folder,
+        root_index=-1,
+        dialect=spec.dialect,
+        hooks=hooks,
+    )
 
 
 def read_named_manifest(spec: Spec) -> Spec:
@@ -268,6 +315,17 @@ def _shadowed_diagnostic(spec: Spec, winner: Spec) -> Diagnostic:
 
 def _note_diagnostic(note: str, origin: str) -> Diagnostic:
     return Diagnostic(level="warning", path=origin, message=note, code="X0161")
+
+
+def _missing_guard_diagnostic(id: str, origin: str) -> Diagnostic:
+    return Diagnostic(
+        level="error",
+        path=origin,
+        message=f"[hooks] requires the guard {id}, which was not found, or is disabled",
+        code="X0353",
+        help="install or enable it, or take it out of [hooks] required: no tool is called without",
+        extension=id,
+    )
 
 
 def _unused_override_diagnostic(id: str, origin: str) -> Diagnostic:

@@ -14,10 +14,11 @@ The module does no I/O and raises nothing. `filter_candidates` runs all steps an
 warnings.
 """
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from exthost.discovery.report import Candidate, Diagnostic
+from exthost.discovery.report import Candidate, Diagnostic, RejectedManifest
 
 __all__ = [
     "Filtered",
@@ -27,6 +28,7 @@ __all__ = [
     "order",
     "prune",
     "filter_candidates",
+    "filter_rejected",
 ]
 
 
@@ -57,6 +59,31 @@ def filter_candidates(
     removed_ids = {candidate.id for candidate in removed}
     diagnostics += [_absent_diagnostic(id, id in removed_ids) for id in absent_ids]
     return Filtered(order(allowed), tuple(diagnostics), removed, _find_rivals(shadowed))
+
+
+def filter_rejected(
+    rejected: Iterable[RejectedManifest],
+    candidates: Iterable[Candidate],
+    *,
+    disabled: Collection[str],
+    allowlist: Sequence[str],
+) -> tuple[RejectedManifest, ...]:
+    """Return the rejected manifests that would be used if they were valid, by the same steps:
+    `candidates` are all valid ones, before the filters. One whose id cannot be read may be in the
+    allowlist."""
+    all_candidates = tuple(candidates)
+    homes = {candidate.home for candidate in all_candidates}
+    roots: dict[str, float] = {}  # id → the first search path that has an extension of this id
+    for candidate in all_candidates:
+        roots[candidate.id] = min(candidate.root_index, roots.get(candidate.id, math.inf))
+    return tuple(
+        manifest
+        for manifest in rejected
+        if manifest.ids.isdisjoint(disabled)
+        and not (allowlist and manifest.has_id and manifest.ids.isdisjoint(allowlist))
+        and not any(folder in homes for folder in _parent_folders(manifest.home))
+        and roots.get(manifest.diagnostic.extension, math.inf) >= manifest.root_index
+    )
 
 
 def prune(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:

@@ -13,7 +13,7 @@ from exthost.empty_mapping import empty_mapping
 from exthost.errors import Evidence, ManifestError
 from exthost.spec import Spec
 
-__all__ = ["Candidate", "Diagnostic", "Report"]
+__all__ = ["Candidate", "Diagnostic", "RejectedManifest", "Report"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +110,40 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedManifest:
+    """A manifest that cannot be used. What its hooks would judge is refused, unless the operator
+    has disabled its extension, ignores its folder or removes it.
+
+    diagnostic  its errors
+    path, folder, home, root_index, dialect
+                as in `Candidate`
+    hooks       what can be read of its hooks (`ManifestFormat.read_hooks`); None if extensions of
+                its dialect have no hooks
+    """
+
+    diagnostic: Diagnostic
+    path: str
+    folder: str
+    home: str
+    root_index: int
+    dialect: str
+    hooks: Spec | None = None
+
+    @property
+    def has_id(self) -> bool:
+        """Whether its id can be read."""
+        return bool(self.diagnostic.extension)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The names by which an operator may refer to it: its id, as far as it can be read, and the
+        name of its folder."""
+        hooks_id = self.hooks.id if self.hooks is not None else ""
+        folder_name = self.folder.rpartition("/")[2]
+        return frozenset({self.diagnostic.extension, hooks_id, folder_name} - {""})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The result of a whole search.
 
@@ -120,6 +154,8 @@ class Report:
     disabled_count       the number of extensions that the `disabled` list removed
     disabled_candidates  the extensions that the `disabled` list removed
     invalid              the number of manifests that could not be read or used
+    rejected             those of them that the filters keep: they are not disabled, not nested in
+                         another extension, and no earlier search path has an extension of their id
     rivals               by id, the extensions that are not used because another one in the same
                          search path has that id
     """
@@ -130,6 +166,7 @@ class Report:
     disabled_count: int = 0
     disabled_candidates: tuple[Candidate, ...] = ()
     invalid: int = 0
+    rejected: tuple[RejectedManifest, ...] = ()
     rivals: Mapping[str, tuple[Candidate, ...]] = field(default_factory=empty_mapping)
 
     def every_diagnostic(self) -> Iterator[Diagnostic]:

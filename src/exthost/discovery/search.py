@@ -9,6 +9,7 @@ The functions block: a program with an event loop calls them in a thread. Nothin
 raise; problems are reported as diagnostics.
 """
 
+import logging
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -16,10 +17,11 @@ from pathlib import Path
 from typing import Protocol
 
 from exthost.config.discovery import ENV_PATH
+from exthost.dialects.find import find_dialect
 from exthost.dialects.manifest_format import ManifestFile, ManifestFormat, Rejected, Remark, Verdict
-from exthost.discovery.filters import filter_candidates
+from exthost.discovery.filters import filter_candidates, filter_rejected
 from exthost.discovery.links import read_links
-from exthost.discovery.report import Candidate, Diagnostic, Report
+from exthost.discovery.report import Candidate, Diagnostic, RejectedManifest, Report
 from exthost.discovery.untrusted_files import (
     describe_os_error,
     is_inside,
@@ -27,10 +29,19 @@ from exthost.discovery.untrusted_files import (
     read_file,
 )
 from exthost.discovery.walk import Hit, unsearchable_diagnostic, walk
-from exthost.errors import Evidence, ManifestError
+from exthost.errors import ConfigError, Evidence, ManifestError
 from exthost.spec import Package, Spec
 
-__all__ = ["Settings", "base_folders", "resolve_search_path", "discover", "expand_search_path"]
+__all__ = [
+    "Settings",
+    "base_folders",
+    "discover",
+    "expand_search_path",
+    "read_rejected_hooks",
+    "resolve_search_path",
+]
+
+_log = logging.getLogger("exthost.discovery")
 
 
 class Settings(Protocol):
@@ -70,7 +81,8 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
         return Report()
     candidates: list[Candidate] = []
     diagnostics: list[Diagnostic] = []
-    scanned = invalid = 0
+    rejected: list[RejectedManifest] = []
+    scanned = 0
     bases = base_folders(settings, base)
     expanded = [
         (path, root)
@@ -105,8 +117,8 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
                     _warning_diagnostic(outcome, warning) for warning in outcome.warnings
                 ]
             elif outcome is not None:
-                invalid += 1
-                diagnostics.append(outcome)
+                rejected.append(outcome)
+                diagnostics.append(outcome.diagnostic)
     filtered = filter_candidates(
         candidates, disabled=settings.disabled, allowlist=settings.allowlist
     )
@@ -119,7 +131,10 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
         scanned=scanned,
         disabled_count=len(filtered.disabled_candidates),
         disabled_candidates=filtered.disabled_candidates,
-        invalid=invalid,
+        invalid=len(rejected),
+        rejected=filter_rejected(
+            rejected, candidates, disabled=settings.disabled, allowlist=settings.allowlist
+        ),
         rivals=filtered.rivals,
     )
 
@@ -174,29 +189,40 @@ def resolve_search_path(search_path: str, bases: Sequence[str]) -> str | Diagnos
     return unsearchable_diagnostic(list(reasons)[-1], why)
 
 
-def _read_hit(hit: Hit, index: int, root: str, follow_links: bool) -> Candidate | Diagnostic | None:
-    """Return the extension of this file. Return a Diagnostic if the file cannot be read or a format
-    rejects it, and None if it is not a manifest in any format. `index` is the index of `root`."""
+def _read_hit(
+    hit: Hit, index: int, root: str, follow_links: bool
+) -> Candidate | RejectedManifest | None:
+    """Return the extension of this file. Return a RejectedManifest if the file cannot be read or a
+    format rejects it, and None if it is not a manifest in any format. `index` is the index of
+    `root`."""
     for format in hit.formats:
         folder, home = _locate_extension(hit, format)
+        manifest = ManifestFile(
+            path=hit.path,
+            folder=folder,
+            root_index=index,
+            read_sibling=_SiblingReader(hit, root, follow_links),
+            has_file=_FileChecker(folder),
+        )
         try:
             data = b"" if format.executable else read_file(hit.real)
             if data is None:
                 # Deleted since the walk.
                 return None
-            manifest = ManifestFile(
-                path=hit.path,
-                folder=folder,
-                data=data,
-                root_index=index,
-                read_sibling=_SiblingReader(hit, root, follow_links),
-                has_file=_FileChecker(folder),
-            )
+            manifest = replace(manifest, data=data)
             verdict = _read_manifest(format, manifest)
         except ManifestError as error:
             verdict = Rejected((error,))
         if isinstance(verdict, Rejected):
-            return Diagnostic.of(verdict.errors, hit.path)
+            return RejectedManifest(
+                diagnostic=Diagnostic.of(verdict.errors, hit.path),
+                path=hit.path,
+                folder=folder,
+                home=home,
+                root_index=index,
+                dialect=format.dialect,
+                hooks=read_rejected_hooks(format, manifest),
+            )
         if verdict is not None:
             return Candidate(
                 spec=_with_location(verdict.spec, hit.path, folder, home),
@@ -237,6 +263,24 @@ def _read_manifest(format: ManifestFormat, manifest: ManifestFile) -> Verdict:
             help="if the manifest is right, this is a bug in exthost: please report it",
             evidence=Evidence(path=manifest.path),
         ) from error
+
+
+def read_rejected_hooks(format: ManifestFormat, manifest: ManifestFile) -> Spec | None:
+    """Return what can be read of the hooks of a manifest that its format rejects. Return None if
+    extensions of its dialect have no hooks."""
+    try:
+        dialect = find_dialect(format.dialect)
+    except ConfigError:  # it cannot be used, so none of its extensions can be
+        return None
+    if "hook" not in dialect.operations:
+        return None
+    spec = Spec(id=manifest.folder_name, argv=(), dialect=format.dialect, has_unknown_hooks=True)
+    if format.read_hooks is not None:
+        try:
+            spec = format.read_hooks(manifest)
+        except Exception:  # as in `_read_manifest`: what it declares is then not known
+            _log.exception("the hooks of %s cannot be read", manifest.path)
+    return replace(spec, origin=manifest.path, manifest_file=manifest.path)
 
 
 def _with_location(spec: Spec, path: str, folder: str, home: str, *, owner: str = "") -> Spec:

@@ -5,7 +5,8 @@ merges the values of the three places.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from exthost.documents.keys import (
     ANY_TEXT_LIST,
@@ -205,11 +206,42 @@ _ON_FAILURE: Mapping[str, Key] = {
 }
 
 
-def hook_policy(value: Any, place: Place) -> dict[str, str]:
+_HOST_HOOK_KEYS: Mapping[str, Key] = {
+    **_ON_FAILURE,
+    "required": Key(
+        TEXT_LIST,
+        "The guards that must be there, by their ids: without one of them no tool is called.",
+        '["policy"]',
+        "[]",
+    ),
+}
+
+
+class HostHooks(NamedTuple):
+    """The section `[hooks]`: what happens when a hook fails (see `hook_policy`), and the ids of the
+    guards that must be there."""
+
+    policy: Mapping[str, str]
+    required: tuple[str, ...] = ()
+
+
+def read_host_hooks(value: Any, place: Place) -> HostHooks:
+    """Read the section `[hooks]`."""
+    if not isinstance(value, Mapping):
+        return HostHooks(hook_policy(value, place))
+    table = dict(value)
+    required = read_table(
+        {"required": table.pop("required", [])}, place, {"required": _HOST_HOOK_KEYS["required"]}
+    )
+    return HostHooks(hook_policy(table, place, _HOST_HOOK_KEYS), required.get("required") or ())
+
+
+def hook_policy(value: Any, place: Place, keys: Mapping[str, Key] = _ON_FAILURE) -> dict[str, str]:
     """Read what happens to a call when a hook fails: kind of hook → "closed" or "open".
 
     `{ on_failure = "closed" }` is for all kinds, and becomes the key "*". A table such as
-    `{ before_message = { on_failure = "open" } }` is for one kind.
+    `{ before_message = { on_failure = "open" } }` is for one kind. `keys` are those that an error
+    suggests.
     """
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table, and is {describe_type(value)}")
@@ -220,7 +252,7 @@ def hook_policy(value: Any, place: Place) -> dict[str, str]:
             policy = read_table(item, place.at(key), _ON_FAILURE).get("on_failure")
         else:
             # `on_failure`, or an unknown key, which `read_table` reports.
-            policy, key = read_table({key: item}, place, _ON_FAILURE).get("on_failure"), "*"
+            policy, key = read_table({key: item}, place, keys).get("on_failure"), "*"
         if policy is not None:
             read[key] = policy
     return read
@@ -295,6 +327,13 @@ HOOKS = ValueType(
         },
     },
     keys=_ON_FAILURE,
+)
+
+HOST_HOOKS = replace(
+    HOOKS,
+    read=read_host_hooks,
+    description="table, and tables by kind of hook",
+    keys=_HOST_HOOK_KEYS,
 )
 
 SETTING_KEYS: Mapping[str, Key] = {

@@ -4,6 +4,7 @@ In reading order:
 
     extension        the public object: calls, start and stop, status
     calls            makes calls, checks their arguments, sends them through the queue
+    tool_interceptor the interface of what a host runs around each tool call: hooks
     call_factory     makes the method, params, reply handler and time limit of a call; sends nothing
     timeouts         the error of a call whose time is over
     stream_calls     calls whose reply is a stream of events

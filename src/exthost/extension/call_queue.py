@@ -201,6 +201,8 @@ class CallQueue:
             self._is_pumping = False
 
     def _start_waiting(self, session: Session, call: Call) -> None:
+        if call.first_error is not None:
+            call.was_resent = True
         try:
             session.send_call(call)
         except ExthostError as error:

@@ -3,7 +3,7 @@ the caller gets."""
 
 from exthost.errors import CallFailed, ExthostError
 from exthost.session.call import Call
-from exthost.session.failures import failed_twice_error
+from exthost.session.failures import failed_twice_error, not_resent_error
 from exthost.session.replies import GeneratorHandler
 
 
@@ -22,12 +22,13 @@ def may_resend(call: Call) -> bool:
 
 def final_error(extension: str, call: Call, error: ExthostError) -> ExthostError:
     """Return the error that the caller gets. It has the evidence (command line, exit status, last
-    stderr lines) of the process, and the message of the first error if the call was sent twice."""
+    stderr lines) of the process, and the message of the first error if the call lost a process."""
     error.extension = error.extension or extension
     if call.session is not None:
         error = call.session.diagnostics.with_evidence(error)
         if isinstance(error, CallFailed):
             call.session.diagnostics.add_advice(error)
     if call.first_error is not None and not isinstance(error, CallFailed):
-        error = failed_twice_error(call.first_error, error)
+        combine = failed_twice_error if call.was_resent else not_resent_error
+        error = combine(call.first_error, error)
     return error

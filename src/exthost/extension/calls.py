@@ -6,7 +6,7 @@ busy, the queue tells the supervisor, which starts one.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from threading import get_ident
 from typing import Any
 
@@ -24,11 +24,12 @@ from exthost.events import Bus, check_callback
 from exthost.extension.call_factory import CallFactory, PreparedTool
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.lifecycle import State
-from exthost.extension.misuse import check_loop, check_name, check_timeout
+from exthost.extension.misuse import check_context, check_loop, check_name, check_timeout
 from exthost.extension.policy import effective_pool_size
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
-from exthost.extension.timeouts import not_ready_in_time_error
+from exthost.extension.timeouts import not_ready_in_time_error, require_time_left
+from exthost.extension.tool_interceptor import ToolInterceptor, ToolOptions
 from exthost.messages import Notification
 from exthost.names import nearest
 from exthost.offer import Tool
@@ -88,7 +89,7 @@ class Calls:
 
     __slots__ = (
         "_dialect", "_queue", "_spec", "_status", "_supervisor", "_thread", "factory",
-        "result_reader",
+        "interceptor", "result_reader",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +100,7 @@ class Calls:
         queue: CallQueue,
         status: Status,
         supervisor: Supervisor,
+        interceptor: ToolInterceptor,
     ) -> None:
         self._spec = spec
         self._dialect = dialect
@@ -107,6 +109,7 @@ class Calls:
         self._status = status
         self._supervisor = supervisor
         self._thread = get_ident()  # of the loop
+        self.interceptor = interceptor
         self.factory = CallFactory(spec, dialect, limits)
 
     async def call(
@@ -146,16 +149,23 @@ class Calls:
         wait: bool,
         on_progress: OnProgress | None,
         check: bool,
+        hooks: bool = True,
+        is_judged: bool = False,
     ) -> ToolResult:
-        """Call a tool, starting the extension if needed, and return its result.
+        """Call a tool, starting the extension if needed, and return its result. This is the one way
+        to call a tool: the hooks of the host's extensions run before and after it.
 
         `context` holds values of the caller (a trace context, for example), which the dialect may
         send and events carry. With `check`, a tool that fails raises CallFailed; without, its
-        result is returned. The other parameters are the same as in `call`.
+        result is returned. With `hooks` False no hook is called, which the audit records. The other
+        parameters are the same as in `call`. Only `call_directly` sets `is_judged`.
         """
         queue = self._queue
         if get_ident() != self._thread or not queue.loop.is_running():  # as in `call`
             check_loop(queue)
+        if not (is_judged or (hooks and self.interceptor.is_idle)):
+            options = ToolOptions(timeout, context, wait, on_progress, check, hooks)
+            return await self.interceptor.run(self, name, arguments, options)
         if not wait:
             self.require_session(name)
         try:
@@ -193,6 +203,35 @@ class Calls:
             raise self.tool_error(result, name, call)
         return result
 
+    @property
+    def extension(self) -> str:
+        """The id of the extension."""
+        return self._spec.id
+
+    async def prepare_to_call(self, name: str, options: ToolOptions) -> None:
+        """Raise the error of a call that cannot be made; see `InterceptedCalls`."""
+        check_context(options.context)
+        if options.on_progress is not None:
+            check_callback(options.on_progress, "on_progress")
+        if options.timeout is not None:
+            require_time_left(self._spec.id, name, options.timeout)
+        if not options.wait:
+            self.require_session(name)
+        if self.prepare_announced_tool(name) is None:
+            check_name(name)
+            if self.may_offer_more:
+                await self._wait_for_start(name, options.timeout)
+            self.tool(name)
+
+    def call_directly(
+        self, name: str, arguments: Any, options: ToolOptions
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """Call a tool without an interceptor; see `InterceptedCalls`."""
+        timeout, context, wait, on_progress, check, _ = options
+        return self.call_tool(
+            name, arguments, timeout, context, wait, on_progress, check, is_judged=True
+        )
+
     def start_tool_with_callback(
         self,
         name: str,
@@ -204,12 +243,13 @@ class Calls:
         """Call a tool without a task that awaits the result: `on_end` is called with the value or
         the error. Return the call, which `cancel` takes.
 
-        Return None if no process is ready or the tool is not known yet; the caller then uses
-        `call_tool`, which waits. Raises the error that keeps the call from being sent.
+        Return None if no process is ready, the tool is not known yet, or hooks judge the call; the
+        caller then uses `call_tool`, which waits. Raises the error that keeps the call from being
+        sent.
         """
         queue = self._queue
         prepared = self.prepare_announced_tool(name)
-        if prepared is None or not queue.sessions:
+        if prepared is None or not queue.sessions or not self.interceptor.is_idle:
             return None
         parts = self.factory.for_tool(prepared, arguments, timeout, context)
         call = CallbackCall(*parts, queue, on_end, context)
@@ -384,15 +424,12 @@ class Calls:
 
     @property
     def may_have_hooks(self) -> bool:
-        """Whether the extension must be started to find out if it has hooks: it has not been
-        started, no manifest declares hooks, and in its dialect the handshake announces them."""
+        """Whether the extension must be started to find out if it has hooks: its handshake has not
+        come, no manifest declares hooks, and in its dialect the handshake announces them."""
         status = self._status
-        is_unstarted = status.state in (State.DISCOVERED, State.ADMITTED)
+        has_no_handshake = status.state in (State.DISCOVERED, State.ADMITTED, State.STARTING)
         is_offer_unknown = self._spec.manifest is None and not status.offer_is_known
-        has_announced_hooks = (
-            "hook" in self._dialect.operations and self._dialect.wants_hook is None
-        )
-        return is_unstarted and is_offer_unknown and has_announced_hooks
+        return has_no_handshake and is_offer_unknown and self._dialect.announces_hooks
 
     @property
     def may_offer_more(self) -> bool:

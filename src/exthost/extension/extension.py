@@ -30,6 +30,7 @@ from exthost.extension.status import Status
 from exthost.extension.stream_calls import make_stream
 from exthost.extension.supervisor import Supervisor
 from exthost.extension.timeouts import require_time_left
+from exthost.extension.tool_interceptor import NO_INTERCEPTOR, ToolInterceptor
 from exthost.extension.toolbox import Toolbox
 from exthost.launch.integrity import compute_digests
 from exthost.launch.limits import resolve_limits
@@ -67,6 +68,7 @@ class Extension(FacetAttributes):
         shared: bool = False,
         replaces: bool = False,
         traffic: Traffic | None = None,
+        interceptor: ToolInterceptor = NO_INTERCEPTOR,
     ) -> None:
         """Create an extension that is not started.
 
@@ -80,6 +82,7 @@ class Extension(FacetAttributes):
         shared            whether calls come from several threads
         replaces          whether it replaces another one, and is silent until `take_over`
         traffic           the recorder of messages, shared by the extensions of a host
+        interceptor       what the host runs around the tool calls
         """
         loop = asyncio.get_running_loop()
         limits = resolve_limits(spec, dialect)
@@ -109,7 +112,9 @@ class Extension(FacetAttributes):
             publishes_changes=not replaces,
         )
         self._supervisor = Supervisor(self._starter, self.queue, self._status)
-        self.calls = Calls(spec, dialect, limits, self.queue, self._status, self._supervisor)
+        self.calls = Calls(
+            spec, dialect, limits, self.queue, self._status, self._supervisor, interceptor
+        )
         self._counts = Counts(self.queue, self._supervisor)
         self._totals = Totals(self._counts)
         self._starter.on_new_process = attach_facets(self, dialect)
@@ -143,14 +148,18 @@ class Extension(FacetAttributes):
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,
+        hooks: bool = True,
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool of this extension by the tool's own name, and return its result.
 
         `on_progress` is called with each progress report of the extension. A tool that fails raises
         CallFailed; with `check=False` its result is returned instead. A call that cannot be made,
-        or gets no reply in time, raises in both cases.
+        or gets no reply in time, raises in both cases. The hooks of the host's extensions run
+        before and after the call, as in `Host.call_tool`.
         """
-        return self.calls.call_tool(name, arguments, timeout, context, wait, on_progress, check)
+        return self.calls.call_tool(
+            name, arguments, timeout, context, wait, on_progress, check, hooks
+        )
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:
         """Request the list of tools and return it; raise UsageError if the dialect has no such

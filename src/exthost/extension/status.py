@@ -87,7 +87,8 @@ class Status:
         self._on_change = on_change
         self.publishes_changes = publishes_changes
         self.state = INITIAL_STATE
-        self.offer = Offer(tools=spec.tools, version=spec.version, hooks=spec.declared_hooks)
+        hooks = tuple(dict.fromkeys((*spec.declared_hooks, *spec.known_hooks)))
+        self.offer = Offer(tools=spec.tools, version=spec.version, hooks=hooks)
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in spec.tools}
         self.prepared_tools: dict[str, PreparedTool] = {}
         self.cause: ExthostError | None = None

@@ -116,7 +116,7 @@ class RequestHandlers:
                     meta = {**trace_fields, **extra_params.get("_meta", {})}
                     call_params = {**extra_params, "_meta": meta} if meta else extra_params
                     context[RELAYED] = RelayedRequest(call_params)
-                result = await self._host.run_tool(
+                result = await self._host.call_tool(
                     tool.name,
                     arguments or {},
                     context=context,

@@ -11,11 +11,15 @@ In reading order:
     start_diagnostics      why extensions did not start
     registry               finds tools by their names
     tool_finder            finds a tool by name, starting extensions if needed
+    callbacks              calls a function of the program, plain or async
     hook_policy            pure: whether a call is refused when a hook fails
+    known_hooks            remembers which hooks extensions had, and makes refused guards of those
+                           whose manifests are rejected
     hook_index             pure: which extensions have which hooks
+    observer_queues        keeps what observers miss while they start
     hooks                  calls the hooks of extensions, before and after an event
     hooked_call            runs one tool call with its hooks
-    tool_runner            `host.run_tool`: finds a tool, and calls it with its hooks
+    guarded_calls          runs the hooks around every tool call of the host, whoever makes it
     tool_loop              runs the tools that a model requests, until it answers without a request
     event_sinks            forwards events to the extensions that subscribe to them
     background             opens and closes the services below, with the host

@@ -1,6 +1,7 @@
 """Writes the audit file: one JSON line for each call, with its method and its outcome.
 
-A failed hook has a line of its own, with the reason and whether the call was refused.
+A failed hook has a line of its own, with the reason and whether the call was refused. So has a call
+without hooks that its caller requested (`hooks=False`).
 
 The audit subscribes to the event bus. Each line is one `write` to a file that is opened for
 appending. So lines of several hosts in the same file do not mix. An error, such as a full disk, is
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from exthost.errors import ConfigError, Evidence, ExthostError
-from exthost.events import Bus, CallEnded, HookFailed
+from exthost.events import Bus, CallEnded, HookFailed, HooksSkipped
 from exthost.wire import jsontext
 
 _log = logging.getLogger("exthost.audit")
@@ -43,6 +44,7 @@ class Audit:
         self._unsubscribes: tuple[Callable[[], None], ...] = (
             bus.subscribe(CallEnded, self._write_call),
             bus.subscribe(HookFailed, self._write_hook),
+            bus.subscribe(HooksSkipped, self._write_skip),
         )
 
     def _write_call(self, ended: CallEnded) -> None:
@@ -70,6 +72,18 @@ class Audit:
                 "about": failed.about,
                 "code": failed.code,
                 "reason": failed.reason,
+            }
+        )
+
+    def _write_skip(self, skipped: HooksSkipped) -> None:
+        self._write(
+            {
+                "time": time.time(),
+                "extension": skipped.extension,
+                "method": "hooks",
+                "outcome": "skipped",
+                "context": skipped.context or None,
+                "about": skipped.tool_name,
             }
         )
 

@@ -7,7 +7,7 @@ trace stay as they are.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -33,7 +33,8 @@ TraceTarget: TypeAlias = bool | str | Path | TraceListener
 class BackgroundServices:
     """The services of one host.
 
-    replace, unload  methods of the host, which the manifest watch calls to reload extensions
+    replace, unload, update_guards
+                     methods of the host, which the manifest watch calls to reload extensions
     control          as in `Host`: whether to open a control socket, or the path that names it
     buffer           the trace buffer if `trace` is True, else None
     """
@@ -46,6 +47,7 @@ class BackgroundServices:
         *,
         replace: Replace,
         unload: Unload,
+        update_guards: Callable[[], Awaitable[None]],
         control: bool | str | Path,
         trace: TraceTarget,
     ) -> None:
@@ -53,6 +55,7 @@ class BackgroundServices:
         self._traffic = traffic
         self._replace = replace
         self._unload = unload
+        self._update_guards = update_guards
         self._control_path = control_path(control, config)
         self._control: ControlSocket | None = None
         self._audit: Audit | None = None
@@ -91,6 +94,7 @@ class BackgroundServices:
                 self._bus,
                 self._replace if discovery is not None and discovery.watch.reload else None,
                 self._unload,
+                self._update_guards,
                 config_ids=frozenset(spec.id for spec in config.specs),
             )
 

@@ -4,14 +4,17 @@ A reload loses no call. An extension whose settings changed is started anew whil
 runs, and then replaces it. An extension that the config no longer lists finishes its calls in
 flight and ends. If the new extension does not start, or its manifest has an error, the error is
 reported and the old one stays. Other extensions are not touched.
+
+A refused guard (see `known_hooks`) is an extension that only exists to be refused, so that calls
+which it would judge are refused. It goes when its manifest is accepted, disabled or removed.
 """
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from exthost.control.served_host import ReloadOutcome
-from exthost.discovery.report import Diagnostic
+from exthost.discovery.report import RejectedManifest
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from exthost.extension.parallel_start import start_all
@@ -32,26 +35,32 @@ class ConfigReloader:
         self._factory = factory
         self._api = api
         self._specs: dict[str, Spec] = {}
+        self._guards: dict[str, Spec] = {}  # the refused guards
         self._lock = asyncio.Lock()
 
-    async def open(self, specs: Sequence[Spec]) -> list[Extension]:
+    async def open(self, specs: Sequence[Spec], guards: Sequence[Spec] = ()) -> list[Extension]:
         """Add the extensions that are enabled, and start the eager ones (those that start with the
-        host). Return when each eager extension is ready or has failed."""
+        host). Add the refused guards. Return when each eager extension is ready or has failed."""
         enabled = [spec for spec in specs if spec.enabled]
         self._specs = {spec.id: spec for spec in enabled}
-        return await self._add(enabled)
+        self._guards = {spec.id: spec for spec in guards}
+        return await self._add([*guards, *enabled])
 
     async def reload(
-        self, specs: Sequence[Spec], diagnostics: Sequence[Diagnostic]
+        self,
+        specs: Sequence[Spec],
+        guards: Sequence[Spec],
+        rejected: Sequence[RejectedManifest],
     ) -> ReloadOutcome:
-        """Add, replace and remove extensions so that the host has those of `specs`. Return when the
-        new ones are ready or have failed. `diagnostics` are the problems of the search: an
-        extension whose manifest has an error now stays as it is, and the error is reported."""
+        """Add, replace and remove extensions so that the host has those of `specs`, and the refused
+        `guards`. Return when the new ones are ready or have failed. `rejected` are the manifests
+        with errors: an extension of such a manifest stays as it is, and the error is reported."""
         async with self._lock:
             enabled = {spec.id: spec for spec in specs if spec.enabled}
             by_id = self._extensions.by_id
+            await self._retire_guards(guards, keep=enabled.keys())
             gone = [id for id in self._specs if id not in enabled and id in by_id]
-            broken = {id: error for id in gone if (error := self._find_error(id, diagnostics))}
+            broken = {id: error for id in gone if (error := self._find_error(id, rejected))}
             removed = [id for id in gone if id not in broken]
             for id in removed:
                 await self._extensions.retire(id)
@@ -60,6 +69,11 @@ class ConfigReloader:
             errors = await asyncio.gather(*(self._replace(enabled[id]) for id in changed))
             failed = [*broken.values(), *(error for error in errors if error is not None)]
             added = [spec for id, spec in enabled.items() if id not in by_id]
+            failed += [
+                extension.cause
+                for extension in await self._add_guards(guards)
+                if extension.cause is not None
+            ]
             failed += [
                 extension.cause
                 for extension in await self._add(added)
@@ -78,17 +92,46 @@ class ConfigReloader:
             tuple(failed),
         )
 
-    def _find_error(self, id: str, diagnostics: Sequence[Diagnostic]) -> ExthostError | None:
+    async def update_guards(self, guards: Sequence[Spec]) -> None:
+        """Add and remove refused guards so that the host has these, and leave all else."""
+        async with self._lock:
+            await self._retire_guards(guards, keep=())
+            await self._add_guards(guards)
+
+    def _find_error(self, id: str, rejected: Sequence[RejectedManifest]) -> ExthostError | None:
         """Return the error in the manifest of this extension, which was found before; None if the
-        manifest is gone or has no error."""
-        manifest = os.path.realpath(self._specs[id].manifest_file)
-        for diagnostic in diagnostics:
-            is_own = diagnostic.extension == id or os.path.realpath(diagnostic.path) == manifest
-            if diagnostic.level == "error" and is_own:
-                error = diagnostic.as_error()
+        manifest is gone or has no error, or if the extension is disabled."""
+        path = _real_manifest(self._specs[id])
+        for manifest in rejected:
+            is_own = manifest.diagnostic.extension == id or os.path.realpath(manifest.path) == path
+            if is_own:
+                error = manifest.diagnostic.as_error()
                 error.extension = id
                 return error
         return None
+
+    async def _retire_guards(self, guards: Sequence[Spec], keep: Collection[str]) -> None:
+        """Remove the refused guards that are not among `guards`. Those whose ids are in `keep` are
+        replaced instead: their manifests are accepted now."""
+        new_guards = {spec.id: spec for spec in guards}
+        for id, spec in tuple(self._guards.items()):
+            if new_guards.get(id) != spec:
+                del self._guards[id]
+                extension = self._extensions.by_id.get(id)
+                # The watch of manifests may have replaced it by an extension that is accepted.
+                if id not in keep and extension is not None and extension.spec == spec:
+                    await self._extensions.retire(id)
+
+    async def _add_guards(self, guards: Sequence[Spec]) -> list[Extension]:
+        """Add the refused guards, except those whose extension still runs, as of its last manifest
+        without an error."""
+        by_id = self._extensions.by_id
+        running = {_real_manifest(extension.spec) for extension in by_id.values()}
+        new_guards = [
+            spec for spec in guards if spec.id not in by_id and _real_manifest(spec) not in running
+        ]
+        self._guards |= {spec.id: spec for spec in new_guards}
+        return await self._add(new_guards)
 
     async def _add(self, specs: Sequence[Spec]) -> list[Extension]:
         """Add these extensions and start the eager ones. Return all of them, including those that
@@ -108,3 +151,8 @@ class ConfigReloader:
             error.extension = spec.id
             return error
         return None
+
+
+def _real_manifest(spec: Spec) -> str:
+    """Return the real path of the manifest of an extension; "" if it has none."""
+    return os.path.realpath(spec.manifest_file) if spec.manifest_file else ""

@@ -13,14 +13,17 @@ from functools import partial
 
 from exthost.cluster.engines import Engines
 from exthost.dialects import find
+from exthost.dialects.base import Dialect
 from exthost.errors import Refused
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.extension.startup import StartChecks
+from exthost.extension.tool_interceptor import ToolInterceptor
 from exthost.host.api.host_api import HostApi
 from exthost.host.reported_names import ReportedNames
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.shared_folders import CodeCache, Neighbours, find_open_code, is_writer
+from exthost.offer import Offer
 from exthost.process.child import Child
 from exthost.session.inbound import Handler
 from exthost.spec import Spec
@@ -43,6 +46,7 @@ class ExtensionFactory:
     running_extensions  returns those that may have processes, also ones that were removed
     traffic         records the messages of the extensions
     engines         start the processes of extensions that run on other machines
+    interceptor     runs the hooks around tool calls
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class ExtensionFactory:
         running_extensions: Callable[[], Iterable[Extension]],
         traffic: Traffic,
         engines: Engines,
+        interceptor: ToolInterceptor,
     ) -> None:
         self._bus = bus
         self._handlers = handlers
@@ -74,6 +79,7 @@ class ExtensionFactory:
         self._names = ReportedNames(all_extensions)
         self._traffic = traffic
         self._engines = engines
+        self._interceptor = interceptor
         # Returns additional handlers for an extension. `handlers` takes precedence over them.
         self.handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
 
@@ -97,12 +103,21 @@ class ExtensionFactory:
                 neighbours=lambda: self._find_neighbours(spec),
             ),
             session_handlers=self._api.handlers_for(spec, dialect),
-            check_offer=partial(self._names.accept, spec) if dialect.traits.unique_name else None,
+            check_offer=partial(self._check_offer, spec, dialect),
             shared=self._shared,
             replaces=replaces,
             traffic=self._traffic,
             spawn=self._engines.spawner(spec) or Child,
+            interceptor=self._interceptor,
         )
+
+    def _check_offer(self, spec: Spec, dialect: Dialect, offer: Offer) -> None:
+        """Raise if the offer of a new process conflicts with another extension. Remember the hooks
+        that it announces."""
+        if dialect.traits.unique_name:
+            self._names.accept(spec, offer)
+        if dialect.announces_hooks:
+            self._api.known_hooks.record_offer(spec, offer)
 
     def _merge_handlers(self, spec: Spec) -> Mapping[str, Handler]:
         if self.handlers_for is None:

@@ -101,8 +101,11 @@ def _make_tables(extensions: list[T]) -> _Tables:
 
 
 def is_distrusted(extension: HookOwner) -> bool:
-    """Return whether what a manifest declares about hooks cannot be believed: the config pins the
-    manifest, and the extension is refused, perhaps because somebody changed the manifest."""
+    """Return whether the hooks of an extension are not known, and it must count as having any: its
+    manifest cannot be read; or the config pins the manifest, and the extension is refused, perhaps
+    because somebody changed the manifest."""
+    if extension.spec.has_unknown_hooks:
+        return True
     pins = extension.spec.sha256
     return (
         extension.state == "refused"

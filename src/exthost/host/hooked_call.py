@@ -4,14 +4,15 @@
 result; it is also called when the tool fails.
 """
 
+import shlex
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from exthost.errors import ExthostError, Refused
 from exthost.host.hook_policy import HookFailure
-from exthost.host.hooks import Hooks
-from exthost.offer import RegisteredTool
+from exthost.host.hooks import TOOL_CALL_HOOK, HookOutcome, Hooks
+from exthost.names import registered_name
 from exthost.tool_result import ToolResult
 
 __all__ = ["HookedCall"]
@@ -27,14 +28,16 @@ function returns a result that contains the error."""
 
 
 class HookedCall:
-    """One call of one tool.
+    """One call of one tool: `tool` is its own name, `extension` the id of its extension.
 
     `context` is passed to the hooks. A hook that failed and did not stop the call (it failed open)
     is a warning in the result, or a note of the error (`__notes__`) if the tool failed.
     """
 
-    def __init__(self, tool: RegisteredTool, hooks: Hooks, context: Mapping[str, Any]) -> None:
+    def __init__(self, extension: str, tool: str, hooks: Hooks, context: Mapping[str, Any]) -> None:
+        self._extension = extension
         self._tool = tool
+        self._name = registered_name(extension, tool)
         self._hooks = hooks
         self._context = context
         self._failed_open: tuple[HookFailure, ...] = ()
@@ -72,15 +75,17 @@ class HookedCall:
         """Return the arguments, with the changes of the hooks. Raises Refused if a hook stops the
         call."""
         event = self._make_event(arguments)
-        outcome = await self._hooks.run("before_tool_call", event, fixed_fields=_FIXED_FIELDS)
+        outcome = await self._hooks.run(TOOL_CALL_HOOK, event, fixed_fields=_FIXED_FIELDS)
         self._failed_open = outcome.passed_over
         if outcome.failure is not None:
-            raise _hook_failed_error(self._tool.name, outcome.failure)
+            raise _hook_failed_error(self._name, outcome.failure)
+        if outcome.unasked:
+            raise _nobody_to_ask_error(self._name, outcome)
         if outcome.stopped:
             stopper = outcome.aborted_by or outcome.decided_by
             reason = f": {outcome.reason}" if outcome.reason else ""
-            name = self._tool.name
-            raise Refused("X0332", f"{name} was stopped by {stopper}{reason}", extension=stopper)
+            message = f"{self._name} was stopped by {stopper}{reason}"
+            raise Refused("X0332", message, extension=stopper)
         return outcome.event["arguments"]
 
     async def _run_after_hooks(self, arguments: Any, began: float, key: str, value: Any) -> Any:
@@ -96,12 +101,23 @@ class HookedCall:
 
     def _make_event(self, arguments: Any) -> dict[str, Any]:
         return {
-            "tool_name": self._tool.name,
-            "tool": self._tool.tool,
-            "extension_id": self._tool.extension,
+            "tool_name": self._name,
+            "tool": self._tool,
+            "extension_id": self._extension,
             "context": self._context,
             "arguments": arguments,
         }
+
+
+def _nobody_to_ask_error(name: str, outcome: HookOutcome) -> Refused:
+    """Return the error for a call that a person would have to confirm."""
+    return Refused(
+        "X0354",
+        f"{name} was not called: {outcome.aborted_by} {outcome.reason}",
+        extension=outcome.aborted_by,
+        help="a program gives the host a function that asks (confirm=…); the gateway and the "
+        "command line cannot ask",
+    )
 
 
 def _milliseconds_since(began: float) -> int:
@@ -111,12 +127,17 @@ def _milliseconds_since(began: float) -> int:
 def _hook_failed_error(name: str, failure: HookFailure) -> Refused:
     """Return the error for a call that was not sent because a hook failed closed."""
     id, hook, error = failure
+    if error.code == "X0353":  # a required guard is missing: it cannot be disabled or removed
+        message = f"{name} was not called: {id} has to judge it first ({hook}): {error.message}"
+        return Refused("X0353", message, extension=id, help=error.help)
     return Refused(
         "X0333",
         f"{name} was not called: {id} has to judge it first ({hook}), and could not: "
         f"{error.message}",
         extension=id,
-        help=f'mend {id} and restart it; [overrides.{id}] hooks = {{ on_failure = "open" }} lets '
-        "calls pass that it cannot judge",
+        help=f"{error.help or f'correct {id} and restart it'}; or decide that it guards nothing: "
+        f"disable it (exthost disable {shlex.quote(id)}), ignore its folder ([discovery] "
+        "ignore_dirs), remove it, or let calls pass that it cannot judge ([hooks] on_failure = "
+        f'"open", or hooks = {{ on_failure = "open" }} in [overrides.{id}])',
         evidence=error.evidence,
     )

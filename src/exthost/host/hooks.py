@@ -19,7 +19,11 @@ event. They can stop it; one that would change it now has failed.
 extension that starts at first use is started, and a restart is awaited, within the timeout of the
 hook. If the hook still fails, or if there are too many extensions to call it, the event is stopped,
 unless the config says otherwise (`hook_policy`). A hook that cannot block does not wait for a
-restart: if its extension is neither ready nor unstarted, it counts as failed. The event goes on.
+restart: if its extension is neither ready nor unstarted, it counts as failed. The event goes on. If
+the hook only observes the event, it gets the event when its extension is ready (`observer_queues`).
+
+A guard that the config requires (`[hooks] required`) must be there, with a `before_tool_call` hook
+that may block. Without it, every tool call is stopped.
 
 Every failure is in the `HookOutcome`, on the event bus (`HookFailed`), and in the log. An extension
 beyond the limit whose hook need not be called is only logged, once.
@@ -40,8 +44,10 @@ from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExtensionGone, ExthostError, Refused, UsageError
 from exthost.events import Bus, HookFailed
 from exthost.extension.misuse import check_timeout
+from exthost.host.callbacks import call_plain_or_async
 from exthost.host.hook_index import HookIndex, is_distrusted
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
+from exthost.host.observer_queues import ObserverQueues
 from exthost.offer import Offer
 from exthost.spec import Spec
 from exthost.wire import jsontext
@@ -53,6 +59,9 @@ _log = logging.getLogger("exthost.hooks")
 # The most extensions that are called for one hook. They run one after another before every call, so
 # a larger number is a mistake.
 MAX_EXTENSIONS = 128
+
+# The hook that judges tool calls.
+TOOL_CALL_HOOK = "before_tool_call"
 
 # A hook that cannot block is called only in these states, so that it does not wait for a restart.
 _CALLABLE_STATES = ("ready", "discovered", "admitted")
@@ -89,8 +98,9 @@ class Confirmation(NamedTuple):
     event: Mapping[str, Any]
 
 
-Confirm: TypeAlias = Callable[[Confirmation], Awaitable[bool]]
-"""Asks a person, and returns the answer. Any value but True means no."""
+Confirm: TypeAlias = Callable[[Confirmation], bool | Awaitable[bool]]
+"""Asks a person, and returns the answer. Any value but True means no. It is an async function,
+which runs on the event loop, or a plain one, which runs on a thread of its own and may block."""
 
 
 class HookOutcome(NamedTuple):
@@ -99,6 +109,8 @@ class HookOutcome(NamedTuple):
     event        the event, with the changes of the extensions
     aborted_by   the id of the extension that stopped the event, or ""
     reason       why the event was stopped or blocked, or ""
+    unasked      whether the event was stopped because a person has to confirm it, and nobody could
+                 be asked
     decision     the last decision of an extension; but after "block", later decisions are ignored
     decided_by   the id of the extension that made the decision, or ""
     replacement  what replaces the body of the event, if the decision is "transform"
@@ -111,6 +123,7 @@ class HookOutcome(NamedTuple):
     event: dict[str, Any]
     aborted_by: str = ""
     reason: str = ""
+    unasked: bool = False
     decision: str | None = None
     decided_by: str = ""
     replacement: Any = None
@@ -131,6 +144,7 @@ class Hooks:
     extensions  returns the extensions, in the order of the host
     confirm     asks a person; if None, an event that needs a confirmation is stopped
     policy      the host's settings for hooks that fail (see `hook_policy`)
+    required    the ids of the guards that must be there
     bus         where failures are published
     """
 
@@ -140,8 +154,12 @@ class Hooks:
         confirm: Confirm | None = None,
         *,
         policy: Mapping[str, str] = EMPTY_MAPPING,
+        required: Collection[str] = (),
         bus: Bus | None = None,
     ) -> None:
+        self._extensions = extensions
+        self.required = required
+        self._observer_queues = ObserverQueues(self._report_missed)
         self.index = HookIndex(extensions)  # the host marks it stale when an extension changes
         self.policy = policy
         self._bus = bus
@@ -150,8 +168,12 @@ class Hooks:
 
     def may_be_called(self) -> bool:
         """Return whether any extension has a hook, or may have a hook that is unknown before its
-        handshake."""
-        return not self.index.is_empty
+        handshake, or whether a guard is required."""
+        return not self.index.is_empty or bool(self.required)
+
+    async def close(self) -> None:
+        """Stop delivering events to observers that were not ready."""
+        await self._observer_queues.close()
 
     def extensions_with(self, name: str) -> tuple[Hooked, ...]:
         """Return the extensions that offer the hook `name`, in the order of their calls, at most
@@ -174,6 +196,11 @@ class Hooks:
         outcome = HookOutcome(dict(event))
         is_after = name.startswith("after_")
         await self._start_with_unknown_hooks()
+        if name == TOOL_CALL_HOOK and (missing := self._find_missing_guard()) is not None:
+            self._report(missing, True, outcome.event, 0.0)
+            return outcome._replace(
+                aborted_by=missing.extension, reason=missing.error.message, failure=missing
+            )
         final_dialects: set[str] = set()  # dialects whose chain of extensions has ended
         judges: list[Hooked] = []  # those that were called and changed nothing
         changed_by, to_ask_again = "", list[Hooked]()  # the last change, and who judged before it
@@ -188,7 +215,7 @@ class Hooks:
             try:
                 if is_left_out:
                     raise _too_many_error(extension, name)
-                answer = await _call_hook(extension, name, outcome.event, timeout)
+                answer = await self._call_hook(extension, name, outcome.event, timeout)
             except ExthostError as error:
                 outcome = self._add_failure(outcome, extension, name, error, began)
                 if outcome.failure is not None:
@@ -207,15 +234,15 @@ class Hooks:
             else:
                 judges.append(extension)
             outcome = _add_answer(outcome, extension.id, answer)
-            if answer.confirm is not None and stop_reason is None and not is_after:
-                stop_reason = await self._ask_person(
-                    extension.id, answer.confirm, name, outcome.event
-                )
+            if stop_reason is not None and is_after:
+                _log.warning("[%s] %s cannot stop what has happened", extension.id, name)
+                continue
             if stop_reason is not None:
-                if is_after:
-                    _log.warning("[%s] %s cannot stop what has happened", extension.id, name)
-                    continue
                 return outcome._replace(aborted_by=extension.id, reason=stop_reason)
+            if answer.confirm is not None and not is_after:
+                outcome = await self._ask_person(outcome, extension.id, answer.confirm, name)
+                if outcome.aborted_by:
+                    return outcome
             if answer.final:
                 final_dialects.add(extension.dialect.name)
         for extension in to_ask_again:
@@ -239,7 +266,7 @@ class Hooks:
         failed: the others have not judged that change, and there would be no end to it."""
         began = time.monotonic()
         try:
-            answer = await _call_hook(extension, name, outcome.event, timeout)
+            answer = await self._call_hook(extension, name, outcome.event, timeout)
             if answer is None:
                 return outcome
             answer = _without_fields(answer, fixed_fields)
@@ -247,15 +274,60 @@ class Hooks:
                 raise _disagreement_error(extension, name, changed_by)
         except ExthostError as error:
             return self._add_failure(outcome, extension, name, error, began)
-        stop_reason = answer.reason if answer.abort else None
-        if answer.confirm is not None and stop_reason is None:
-            stop_reason = await self._ask_person(extension.id, answer.confirm, name, outcome.event)
-        if stop_reason is not None:
-            return outcome._replace(aborted_by=extension.id, reason=stop_reason)
+        if answer.abort:
+            return outcome._replace(aborted_by=extension.id, reason=answer.reason or "")
+        if answer.confirm is not None:
+            outcome = await self._ask_person(outcome, extension.id, answer.confirm, name)
+            if outcome.aborted_by:
+                return outcome
         if answer.decision == "block":
             verdict = HookAnswer(decision="block", reason=answer.reason)
             return _add_answer(outcome, extension.id, verdict)
         return outcome
+
+    def _find_missing_guard(self) -> HookFailure | None:
+        """Return the failure of the first guard that the config requires and that is not there, or
+        has no hook that may stop a tool call."""
+        if not self.required:
+            return None
+        guards = {
+            extension.id
+            for extension in self.index.extensions_with(TOOL_CALL_HOOK)
+            if may_block(extension.spec, TOOL_CALL_HOOK)
+        }
+        for id in self.required:
+            if id in guards:
+                continue
+            if any(extension.id == id for extension in self._extensions()):
+                why, fix = f"has no {TOOL_CALL_HOOK} hook that may stop a call", "look at its log"
+            else:
+                why, fix = "was not found, or is disabled", "install or enable it"
+            error = Refused(
+                "X0353",
+                f"[hooks] required names it, and it {why}",
+                extension=id,
+                help=f"{fix}, or take it out of [hooks] required",
+            )
+            return HookFailure(id, TOOL_CALL_HOOK, error)
+        return None
+
+    async def _call_hook(
+        self, extension: Hooked, name: str, event: dict[str, Any], timeout: float | None
+    ) -> HookAnswer | None:
+        """Return the answer of an extension. Return None if the filter of its dialect does not
+        accept this event, or if it gets the event later. Raises ExthostError if it fails."""
+        wants_hook = None if is_distrusted(extension) else extension.dialect.wants_hook
+        if wants_hook is not None and not wants_hook(extension.spec, name, event):
+            return None
+        if self._observer_queues.add_if_late(extension, name, event, timeout):
+            return None
+        if not may_block(extension.spec, name) and extension.state not in _CALLABLE_STATES:
+            message = f"the extension is {extension.state}"
+            raise ExtensionGone("X1007", message, extension=extension.id)
+        return await extension.run_hook(name, event, timeout=timeout)
+
+    def _report_missed(self, failure: HookFailure, event: Mapping[str, Any]) -> None:
+        self._report(failure, False, event, 0.0)
 
     def _add_failure(
         self, outcome: HookOutcome, extension: Hooked, name: str, error: ExthostError, began: float
@@ -275,18 +347,23 @@ class Hooks:
         return outcome._replace(passed_over=(*outcome.passed_over, failure))
 
     async def _ask_person(
-        self, id: str, message: str, name: str, event: Mapping[str, Any]
-    ) -> str | None:
-        """Ask a person whether the event may happen. Return None if it may, otherwise the reason
-        why it may not."""
+        self, outcome: HookOutcome, id: str, message: str, name: str
+    ) -> HookOutcome:
+        """Ask a person whether the event may happen. Return the outcome, which is aborted by the
+        extension `id` if the event may not happen."""
         if self.confirm is None:
-            return f"it wants a person to be asked, and there is nobody to ask: {message}"
+            reason = f"wants a person to be asked, and there is nobody to ask: {message}"
+            return outcome._replace(aborted_by=id, reason=reason, unasked=True)
         try:
-            has_agreed = await self.confirm(Confirmation(id, message, name, event))
+            confirmation = Confirmation(id, message, name, outcome.event)
+            has_agreed = await call_plain_or_async(self.confirm, confirmation)
         except Exception:
             _log.exception("[%s] nobody could be asked: %s", id, message)
-            return f"it wants a person to be asked, and asking failed: {message}"
-        return None if has_agreed is True else f"not confirmed: {message}"
+            reason = f"wants a person to be asked, and asking failed: {message}"
+            return outcome._replace(aborted_by=id, reason=reason, unasked=True)
+        if has_agreed is True:
+            return outcome
+        return outcome._replace(aborted_by=id, reason=f"not confirmed: {message}")
 
     async def _start_with_unknown_hooks(self) -> None:
         """Start the extensions whose hooks are known only after their handshake."""
@@ -334,19 +411,6 @@ def _disagreement_error(extension: Hooked, name: str, changed_by: str) -> Refuse
         extension=extension.id,
         help=f"disable {extension.id} or {changed_by}: the two do not agree",
     )
-
-
-async def _call_hook(
-    extension: Hooked, name: str, event: dict[str, Any], timeout: float | None
-) -> HookAnswer | None:
-    """Return the answer of an extension, or None if the filter of its dialect does not accept this
-    event. Raises ExthostError if the extension fails."""
-    wants_hook = None if is_distrusted(extension) else extension.dialect.wants_hook
-    if wants_hook is not None and not wants_hook(extension.spec, name, event):
-        return None
-    if not may_block(extension.spec, name) and extension.state not in _CALLABLE_STATES:
-        raise ExtensionGone("X1007", f"the extension is {extension.state}", extension=extension.id)
-    return await extension.run_hook(name, event, timeout=timeout)
 
 
 async def _start(extension: Hooked) -> None:

@@ -17,26 +17,32 @@ from exthost.config import Config, spec_from_mapping
 from exthost.control.served_host import ReloadOutcome
 from exthost.dialects.meanings import OnProgress
 from exthost.dialects.model_provider import ModelProvider
-from exthost.discovery.configfile import find_extensions, read_config, read_named_manifest
+from exthost.discovery.configfile import (
+    ConfiguredExtensions,
+    find_extensions,
+    read_config,
+    read_named_manifest,
+)
 from exthost.discovery.report import Diagnostic
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import check_context, check_name
+from exthost.extension.timeouts import require_time_left
 from exthost.host.api.host_api import HostApi
 from exthost.host.background import BackgroundServices, TraceTarget
 from exthost.host.config_reload import ConfigReloader
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
+from exthost.host.guarded_calls import GuardedCalls
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host_settings import HostSettings, check_config
 from exthost.host.registry import Registry
 from exthost.host.start_diagnostics import raise_first_problem, start_diagnostics
 from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
-from exthost.host.tool_runner import ToolRunner
 from exthost.model_api.model_calls import run_model_calls
 from exthost.model_api.registered_tools import RegisteredTools
 from exthost.offer import RegisteredTool
@@ -69,7 +75,8 @@ class Host:
 
         handlers  functions that answer requests of the extensions, by method
         environ   the environment of the host; None is `os.environ`
-        confirm   asks a person if a hook requests that; without it the answer is no
+        confirm   a plain or an async function, which asks a person if a hook requests that and
+                  returns True to agree; without it the answer is no
         shared    whether other threads call the extensions, as the blocking API does
         harden    from now on no other process of this user may read or trace this process
         control   open the socket for `exthost status`, `exthost call` and `exthost.attach`, which
@@ -93,6 +100,14 @@ class Host:
         self._extensions = ExtensionSet(self.registry, self._sinks)
         # An alias, because every call uses it and this saves an attribute look-up.
         self._by_id = self._extensions.by_id
+        self.hooks = Hooks(
+            self._by_id.values,
+            confirm,
+            policy=self.config.hooks,
+            required=self.config.required_guards,
+            bus=self.events,
+        )
+        self._guarded_calls = GuardedCalls(self.hooks, self.events)
         self._factory = ExtensionFactory(
             bus=self.events,
             handlers=handlers,
@@ -104,18 +119,19 @@ class Host:
             running_extensions=lambda: (*self._extensions, *self._extensions.leaving),
             traffic=self.traffic,
             engines=self._engines,
+            interceptor=self._guarded_calls,
         )
         self._config_reloader = ConfigReloader(self._extensions, self._factory, self._api)
         self._finder = ToolFinder(self.registry, self._extensions)
-        self.hooks = Hooks(self._by_id.values, confirm, policy=self.config.hooks, bus=self.events)
-        self._runner = ToolRunner(self._finder, self.hooks, self._by_id, self.call_tool)
         self._is_strict = strict
+        self._change_spec: Callable[[Spec], Spec] | None = None
         self._services = BackgroundServices(
             self.config,
             self.events,
             self.traffic,
             replace=self.replace,
             unload=self.unload,
+            update_guards=self._update_guards,
             control=control,
             trace=trace,
         )
@@ -134,6 +150,11 @@ class Host:
         """Answer additional requests of extensions: `handlers_for` returns the handlers for the
         extension with this spec, by method. Call this before the host opens."""
         self._factory.handlers_for = handlers_for
+
+    def change_specs(self, change: Callable[[Spec], Spec]) -> None:
+        """Change the extensions that the config lists or discovers: `change` returns what is used
+        in place of a spec. Call this before the host opens; a reload changes the new specs, too."""
+        self._change_spec = change
 
     # -- extensions --------------------------------------------------------------------------
 
@@ -203,6 +224,7 @@ class Host:
         self._extensions.require_open()
         complete_spec = await self._api.with_stored_settings(self.config.apply_overrides(spec))
         await self._extensions.replace(complete_spec, before, self._factory)
+        await self._api.known_hooks.record([complete_spec])
 
     async def reload(self, source: str | Path | Mapping[str, Any] | None = None) -> ReloadOutcome:
         """Read the config again, or read `source` instead. Added extensions start, changed ones are
@@ -216,8 +238,11 @@ class Host:
         self._services.apply(config)
         await self._services.stop_watch()
         self.config, self.hooks.policy = config, config.hooks
+        self.hooks.required = config.required_guards
+        self._guarded_calls.mark_stale()
         try:
-            return await self._config_reloader.reload(discovered.specs, discovered.diagnostics)
+            specs, guards = await self._recall_hooks(discovered)
+            return await self._config_reloader.reload(specs, guards, discovered.rejected)
         finally:
             self._services.start_watch(watch, config)
 
@@ -255,11 +280,17 @@ class Host:
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,
+        hooks: bool = True,
     ) -> Coroutine[Any, Any, ToolResult]:
-        """Call a tool, without hooks, by its registered name, `extension:tool`, or its own name if
-        only one has it. `timeout` is in seconds; None is the configured limit. `context` has values
-        for events and the dialect. With `wait` False, a call that no process can take at once
-        raises. `on_progress` is called with the progress that the extension reports.
+        """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
+        `timeout` is in seconds; None is the configured limit. `context` has values for hooks,
+        events and the dialect. With `wait` False, a call that no process can take at once raises.
+        `on_progress` is called with the progress that the extension reports.
+
+        The hooks of the extensions run before and after the call: `before_tool_call` may change the
+        arguments or stop the call (Refused), `after_tool_call` may change the result, also one that
+        is marked as an error; it sees other failures, and cannot change them. Hooks have their own
+        time limits. With `hooks=False` no hook is called, which the audit records.
 
         A tool that fails raises CallFailed; with `check=False` its result is returned instead. If
         the tool did not run to its end (no such tool, no process, timeout), the error is raised in
@@ -267,38 +298,33 @@ class Host:
         """
         try:
             owner = self.registry.fresh_owners.get(name)
-        except TypeError:  # it has no hash, so it is no string: `find_and_call` raises the error
+        except TypeError:  # it has no hash, so it is no string: `_find_and_call` raises the error
             owner = None
         if owner is None:
-            return self._runner.find_and_call(
-                name, arguments, timeout, context, wait, on_progress, check
+            return self._find_and_call(
+                name, arguments, timeout, context, wait, on_progress, check, hooks
             )
         extension, tool = owner
         calls = self._by_id[extension].calls
-        return calls.call_tool(tool, arguments, timeout, context, wait, on_progress, check)
+        return calls.call_tool(tool, arguments, timeout, context, wait, on_progress, check, hooks)
 
-    async def run_tool(
-        self,
-        name: str,
-        arguments: Any = None,
-        *,
-        timeout: float | None = None,
-        context: Mapping[str, Any] = EMPTY_MAPPING,
-        on_progress: OnProgress | None = None,
-        check: bool = True,
+    async def _find_and_call(
+        self, name: str, arguments: Any, timeout: float | None, *options: Any
     ) -> ToolResult:
-        """Call a tool with the hooks of the extensions: `before_tool_call` may change the arguments
-        or stop the call (Refused), `after_tool_call` may change the result, also one that is marked
-        as an error; it sees other failures, and cannot change them. `check` is as in `call_tool`,
-        and applies to the result after the hooks."""
-        return await self._runner.run(name, arguments, timeout, context, on_progress, check)
+        """Find the tool, starting extensions if needed, and call it. The parameters are those of
+        `call_tool`."""
+        if timeout is not None:  # before an extension is started
+            require_time_left("", name, timeout)
+        tool = await self._finder.find(name)
+        calls = self._by_id[tool.extension].calls
+        return await calls.call_tool(tool.tool, arguments, timeout, *options)
 
     async def run_calls(
         self, response: Any, *, context: Mapping[str, Any] = EMPTY_MAPPING
     ) -> list[dict[str, Any]]:
         """Run the tool calls in a model's response, and return the messages that answer them.
 
-        The calls run concurrently, each as by `run_tool`. The answers are in the order of the
+        The calls run concurrently, each as by `call_tool`. The answers are in the order of the
         calls. For a response without calls the list is empty. A call that fails does not raise:
         its answer has `is_error` in a `tool_result` block, or content that begins with "Error: "
         in a `tool` message.
@@ -307,7 +333,7 @@ class Host:
         with `tool_use` blocks, or the list of its blocks. Dictionaries and the objects of the APIs'
         packages are accepted. Raises UsageError for anything else.
         """
-        return await run_model_calls(self.run_tool, response, context)
+        return await run_model_calls(self.call_tool, response, context)
 
     async def find_tool(
         self, name: str, *, capability: str = "", ask_all: bool = False
@@ -333,7 +359,7 @@ class Host:
     ) -> Any:
         """Return the answer of a model, after running the tools that it requests.
 
-        The name of a model begins with its extension and a colon. Tools run by `run_tool`, in at
+        The name of a model begins with its extension and a colon. Tools run by `call_tool`, in at
         most `rounds` rounds, and the model gets at most `max_tool_output` bytes of each result.
         `options` go to the facet of the extension that is a `ModelProvider`.
         """
@@ -343,7 +369,7 @@ class Host:
             await extension.start()
         provider = extension.facet(ModelProvider)
         complete = partial(provider.complete, model, tools=tools, **options)
-        run = partial(self.run_tool, context=context, check=False)
+        run = partial(self.call_tool, context=context, check=False)
         return await complete_with_tools(
             complete, messages, run, provider=model, rounds=rounds, output_bytes=max_tool_output
         )
@@ -362,7 +388,8 @@ class Host:
             await self._services.open(self, self.config)
             watch = await self._services.make_watch(self.config)
             discovered = await asyncio.to_thread(find_extensions, self.config)
-            started = await self._config_reloader.open(discovered.specs)
+            specs, guards = await self._recall_hooks(discovered)
+            started = await self._config_reloader.open(specs, guards)
             self.diagnostics = (*discovered.diagnostics, *start_diagnostics(started))
             if self._is_strict:
                 raise_first_problem(discovered.diagnostics, started)
@@ -371,6 +398,21 @@ class Host:
             await self.close()
             raise
         return self
+
+    async def _recall_hooks(
+        self, discovered: ConfiguredExtensions
+    ) -> tuple[list[Spec], list[Spec]]:
+        """Return the extensions of the config, and the refused guards (see `known_hooks`)."""
+        specs: Sequence[Spec] = discovered.specs
+        if self._change_spec is not None:
+            specs = [self._change_spec(spec) for spec in specs]
+        return await self._api.known_hooks.recall(specs, discovered.rejected, self.config)
+
+    async def _update_guards(self) -> None:
+        """Look for refused guards again, and leave all other extensions as they are."""
+        discovered = await asyncio.to_thread(find_extensions, self.config)
+        _, guards = await self._recall_hooks(discovered)
+        await self._config_reloader.update_guards(guards)
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
@@ -383,6 +425,7 @@ class Host:
         self._extensions.check_loop(may_be_closed=True)
         await self._services.close_control_socket()
         await self._sinks.close()
+        await self.hooks.close()
         await self._services.stop_watch()
         await self._extensions.close(drain=drain)
         await self._engines.close()
@@ -395,6 +438,6 @@ class Host:
         self._extensions.kill()
 
     def _on_extensions_changed(self) -> None:
-        self.hooks.index.mark_stale()
+        self._guarded_calls.mark_stale()
         if ToolsChanged in self.events.listeners:
             self.events.publish(ToolsChanged())

@@ -10,6 +10,10 @@ extensions that differ are replaced, and those that it no longer lists are unloa
 
 A removed manifest is reported, but its extension keeps running, because a `git checkout` may remove
 files for a moment.
+
+After each change `update_guards` is called: an extension that has never run, and whose invalid
+manifest may declare a guard, is then refused, and so are the calls that it would judge. A running
+extension goes on to judge them.
 """
 
 import asyncio
@@ -48,6 +52,7 @@ class ManifestReloader:
         bus: Bus,
         replace: Replace | None,
         unload: Unload,
+        update_guards: Callable[[], Awaitable[None]],
         *,
         config_ids: frozenset[str],
     ) -> None:
@@ -57,6 +62,7 @@ class ManifestReloader:
         self._bus = bus
         self._replace = replace
         self._unload = unload
+        self._update_guards = update_guards
         self._config_ids = config_ids
         # The additional extensions of each manifest, by the path of the manifest.
         self._bundled = dict(watch.initial_additional_specs)
@@ -93,6 +99,7 @@ class ManifestReloader:
             note = change.message or "restart the host to use it"
         else:
             note = await self._reload(spec, change)
+        await self._update_guards()
         level = logging.WARNING if change.kind in ("invalid", "removed") else logging.INFO
         _changes_log.log(level, "[%s] manifest %s: %s (%s)", id, change.kind, change.path, note)
         if ManifestChanged in self._bus.listeners:

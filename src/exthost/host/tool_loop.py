@@ -1,10 +1,10 @@
 """The tool loop: asks a model, runs the tools that it requests, and asks again with their results.
 
 The model is asked at most `rounds` times. The tools of one round run one after another by
-`host.run_tool`, with their hooks. If a tool is unknown, was stopped by a hook, or failed, the model
-gets an error text instead of a result, so that it can try something else. The loop raises an error
-if the provider of the model fails, if it requests a tool in an unreadable form, or if it still
-requests tools in the last round.
+`host.call_tool`, with their hooks. If a tool is unknown, was stopped by a hook, or failed, the
+model gets an error text instead of a result, so that it can try something else. The loop raises an
+error if the provider of the model fails, if it requests a tool in an unreadable form, or if it
+still requests tools in the last round.
 
 The provider is given as a function from messages to a completion, so this module is the same for
 every dialect.
@@ -33,7 +33,7 @@ OUTPUT_BYTES = 30_000
 
 
 Complete: TypeAlias = Callable[[list[Any]], Awaitable[Completion]]
-RunTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolResult]]
+CallTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolResult]]
 
 
 class _ToolUse(NamedTuple):
@@ -47,7 +47,7 @@ class _ToolUse(NamedTuple):
 async def complete_with_tools(
     complete: Complete,
     messages: Sequence[Any],
-    run_tool: RunTool,
+    call_tool: CallTool,
     *,
     provider: str,
     rounds: int = ROUNDS,
@@ -57,7 +57,7 @@ async def complete_with_tools(
 
     complete      asks the model
     messages      the conversation so far; it is not changed
-    run_tool      runs a tool, and returns the result also of one that failed (check=False)
+    call_tool     calls a tool, and returns the result also of one that failed (check=False)
     provider      the name of the model, for error messages
     rounds        how often the model is asked at most; at least 1
     output_bytes  how many bytes of each tool's output the model gets at most
@@ -79,7 +79,7 @@ async def complete_with_tools(
             return completion
         if rounds_left:
             conversation.append({"role": "assistant", "content": list(completion.content)})
-            results = [await _run(use, run_tool, output_bytes) for use in uses]
+            results = [await _run(use, call_tool, output_bytes) for use in uses]
             conversation.append({"role": "user", "content": results})
     message = f"the provider {provider} still asked for tools in round {rounds}, the last"
     raise CallFailed(
@@ -113,10 +113,10 @@ def _unreadable_error(provider: str, why: str) -> ProtocolViolation:
     )
 
 
-async def _run(use: _ToolUse, run_tool: RunTool, output_bytes: int) -> dict[str, Any]:
+async def _run(use: _ToolUse, call_tool: CallTool, output_bytes: int) -> dict[str, Any]:
     """Run a tool, and return its result, or the error, as a `tool_result` block."""
     try:
-        result = await run_tool(use.name, use.input)
+        result = await call_tool(use.name, use.input)
         if result.error_reply is not None:
             raise result.error_reply
         text, failed = result.text, result.is_error

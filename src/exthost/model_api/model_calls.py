@@ -17,8 +17,8 @@ from exthost.tool_result import ToolResult
 __all__ = ["ModelCall", "ModelCalls", "read_calls", "run_model_calls"]
 
 
-class RunTool(Protocol):
-    """`Host.run_tool`."""
+class CallTool(Protocol):
+    """`Host.call_tool`."""
 
     async def __call__(
         self, name: str, arguments: Any, *, context: Mapping[str, Any], check: bool
@@ -26,7 +26,7 @@ class RunTool(Protocol):
 
 
 async def run_model_calls(
-    run_tool: RunTool, response: Any, context: Mapping[str, Any]
+    call_tool: CallTool, response: Any, context: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Run the tool calls in a response concurrently; return the messages that answer them. Raises
     UsageError if `response` has neither form."""
@@ -35,7 +35,7 @@ async def run_model_calls(
         if call.problem:
             return Answer(call.problem, is_error=True)
         try:
-            result = await run_tool(call.name, call.arguments, context=context, check=False)
+            result = await call_tool(call.name, call.arguments, context=context, check=False)
             return Answer(result.text, result.is_error)
         except ExthostError as error:
             return Answer(error.message, is_error=True)

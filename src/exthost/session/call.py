@@ -23,7 +23,8 @@ class Call:
     ended = False
     id: Id | None = None  # the id of its request in flight
     session: Any = None  # the session it was sent through; None if not sent, or if that ended
-    first_error: ExthostError | None = None  # the error of the first attempt, if sent twice
+    first_error: ExthostError | None = None  # the error of the first attempt, if it may be resent
+    was_resent: bool = False  # whether it was sent to a second process
     internal = False  # made by the host itself: neither counted nor published
     final_deadline: float | None = None  # the deadline of the call, if a request had its own
     extended = 0.0  # the seconds by which progress reports have moved the deadline

@@ -286,6 +286,14 @@ def failed_twice_error(first_error: ExthostError, second_error: ExthostError) ->
     return error
 
 
+def not_resent_error(first_error: ExthostError, second_error: ExthostError) -> ExthostError:
+    """Return the error of a call that lost its process and was not sent to another one."""
+    error = copy_error(second_error)
+    error.message = f"{first_error.message}; it was not sent again: {second_error.message}"
+    error.args = (error.message,)
+    return error
+
+
 def add_evidence(error: ExthostError, facts: ChildFacts) -> ExthostError:
     """Add the evidence about the child (command line, exit status, last stderr lines) to an error
     that was made without it."""

@@ -127,16 +127,22 @@ def call_tool(
     wait: bool,
     on_progress: OnProgress | None,
     check: bool,
+    hooks: bool,
 ) -> ToolResult:
     """Call a tool of this extension by its own name; see `Extension.call_tool`."""
     loop_thread.refuse_own_thread()
     calls = extension.calls
+    if calls.interceptor.is_stale:
+        loop_thread.run_plain(calls.interceptor.refresh)
     tool = calls.prepare_announced_tool(name)
-    if tool is None or on_progress is not None or not wait:
-        # The rare cases run as a coroutine. An unknown tool is one of them: it may be known after a
-        # start of the extension, or does not exist.
+    is_plain = tool is not None and on_progress is None and wait
+    if tool is None or not (is_plain and hooks and calls.interceptor.is_idle):
+        # The other cases run as a coroutine: calls that hooks judge, and rare ones. An unknown tool
+        # is one of them: it may be known after a start of the extension, or does not exist.
         return loop_thread.run(
-            lambda: calls.call_tool(name, arguments, timeout, context, wait, on_progress, check)
+            lambda: calls.call_tool(
+                name, arguments, timeout, context, wait, on_progress, check, hooks
+            )
         )
     queue = extension.queue
     method, params, handler, limit = calls.factory.for_tool(tool, arguments, timeout, context)

@@ -102,6 +102,7 @@ class SyncExtension(SyncFacetAttributes):
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,
+        hooks: bool = True,
     ) -> ToolResult:
         """Call one of its tools by the tool's own name; see `Extension.call_tool`. `on_progress`
         is called on the thread of the event loop."""
@@ -115,6 +116,7 @@ class SyncExtension(SyncFacetAttributes):
             wait,
             on_progress,
             check,
+            hooks,
         )
 
     list_tools = forward(Extension.list_tools)

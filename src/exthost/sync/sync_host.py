@@ -47,6 +47,7 @@ class SyncHooks:
         self.loop_thread = loop_thread
 
     run = forward(Hooks.run)
+    close = forward(Hooks.close)
     may_be_called = forward_plain(Hooks.may_be_called)
 
     def extensions_with(self, name: str) -> list[SyncExtension]:
@@ -75,6 +76,7 @@ class SyncHost:
         self._host: Host | None = None
         self._wrapped: dict[str, SyncExtension] = {}
         self._handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
+        self._change_spec: Callable[[Spec], Spec] | None = None
 
     @classmethod
     def from_config(
@@ -88,6 +90,11 @@ class SyncHost:
         host opens."""
         self._handlers_for = handlers_for
 
+    def change_specs(self, change: Callable[[Spec], Spec]) -> None:
+        """Change the extensions of the config; see `Host.change_specs`. Call this before the host
+        opens."""
+        self._change_spec = change
+
     # -- life --------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
@@ -99,6 +106,8 @@ class SyncHost:
             host = Host(self._config, shared=True, **self._settings)
             if self._handlers_for is not None:
                 host.add_handlers(self._handlers_for)
+            if self._change_spec is not None:
+                host.change_specs(self._change_spec)
             return await host.__aenter__()
 
         try:
@@ -176,6 +185,7 @@ class SyncHost:
         wait: bool = True,
         on_progress: OnProgress | None = None,
         check: bool = True,
+        hooks: bool = True,
     ) -> ToolResult:
         """Call a tool by any of its names; see `Host.call_tool`. `on_progress` is called on the
         thread of the event loop."""
@@ -197,9 +207,9 @@ class SyncHost:
             wait,
             on_progress,
             check,
+            hooks,
         )
 
-    run_tool = forward(Host.run_tool)
     run_calls = forward(Host.run_calls)
     find_tool = forward(Host.find_tool)
 

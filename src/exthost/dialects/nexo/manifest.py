@@ -10,7 +10,7 @@ beside the manifest is a warning, not an error.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -211,6 +211,31 @@ def _read_sidecar(file: ManifestFile, id: str) -> tuple[tuple[McpServer, ...], t
         return (), (Remark(f"it is left out: {mistake}", _MCP_JSON, mistake.line),)
 
 
+def read_hooks(file: ManifestFile) -> Spec:
+    """Return what can be read of the hooks of a plugin.toml that has a mistake. A misspelt section
+    with a list of hooks counts."""
+    spec = Spec(id=file.folder_name, argv=(), dialect="nexo")
+    try:
+        document, _ = _parse_file(file)
+    except ManifestError:
+        return replace(spec, has_unknown_hooks=True)
+    sections = [section for section in document.values() if isinstance(section, Mapping)]
+    plugin = document.get("plugin")
+    id = plugin.get("id") if isinstance(plugin, Mapping) else None
+    hooks = [hook for section in sections for hook in _as_list(section.get("hooks", []))]
+    return replace(
+        spec,
+        id=id if isinstance(id, str) and _ID.fullmatch(id) else spec.id,
+        declared_hooks=tuple(hook for hook in hooks if isinstance(hook, str)),
+        has_unknown_hooks=not all(isinstance(hook, str) for hook in hooks),
+        manifest=Manifest(),
+    )
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 # -- sections --------------------------------------------------------------------------------
 
 # Each reader checks one section or value. It adds a problem to `place` for each mistake and returns
@@ -396,4 +421,4 @@ _SECTIONS: Mapping[str, Reader] = {
     "mcp_servers": _skip_mcp_servers,
 }
 
-FORMAT = ManifestFormat(dialect="nexo", names=("plugin.toml",), read=read)
+FORMAT = ManifestFormat(dialect="nexo", names=("plugin.toml",), read=read, read_hooks=read_hooks)

@@ -84,6 +84,12 @@ HOOKS: Final[Mapping[str, HookKind]] = MappingProxyType(
 # Hooks that cannot stop an event: their replies only continue it or add to it.
 ADVISORY_HOOKS: Final = tuple(name for name, kind in HOOKS.items() if "block" not in kind.actions)
 
+# Hooks that only observe an event: their replies change nothing.
+OBSERVER_HOOKS: Final = tuple(name for name, kind in HOOKS.items() if kind.actions == ("continue",))
+
+# The filters in the `match` of a hook.
+_MATCH_KEYS: Final = ("input_equals", "input_contains")
+
 # The types of settings.
 _SETTING_TYPES: Final = ("string", "bool", "number")
 
@@ -165,6 +171,7 @@ def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
         version=manifest.version,
         declared_hooks=manifest.hooks,
         advisory_hooks=ADVISORY_HOOKS,
+        observer_hooks=OBSERVER_HOOKS,
         settings=tuple(_parse_setting(entry, file.folder_name) for entry in table.tables("config")),
         manifest=manifest,
     )
@@ -212,6 +219,11 @@ def _parse_hook(table: "_Table", permissions: tuple[str, ...]) -> Subscription:
     match = table.table("match") if table.has("match") else None
     if match is None:
         return Subscription(name, tool)
+    for key in match.values:
+        if key not in _MATCH_KEYS:
+            near = nearest(key, _MATCH_KEYS)
+            help = f"did you mean {near!r}?" if near else f"there are: {', '.join(_MATCH_KEYS)}"
+            raise match.error("X0254", f"there is no match key {key!r}", key, help)
     return Subscription(
         name,
         tool,
@@ -365,8 +377,39 @@ def join(spec: Spec, file: ManifestFile) -> Spec:
         version=parsed_spec.version,
         declared_hooks=parsed_spec.declared_hooks,
         advisory_hooks=parsed_spec.advisory_hooks,
+        observer_hooks=parsed_spec.observer_hooks,
         settings=settings,
         manifest=manifest,
+    )
+
+
+def read_hooks(file: ManifestFile) -> Spec:
+    """Return what can be read of the hooks of a plugin.json that has a mistake. A filter that
+    cannot be read is left out, and a hook of an unknown name counts as one that may stop a tool
+    call."""
+    spec = Spec(id=file.folder_name, argv=(), dialect="synaps", advisory_hooks=ADVISORY_HOOKS)
+    try:
+        extension = _parse_json(file).get("extension")
+    except ManifestError:
+        extension = None
+    hooks = (extension.get("hooks") or []) if type(extension) is dict else None
+    if type(hooks) is not list or not all(type(hook) is dict for hook in hooks):
+        return replace(spec, has_unknown_hooks=True)
+    manifest = Manifest(subscriptions=tuple(_read_subscription(hook) for hook in hooks))
+    return replace(spec, declared_hooks=manifest.hooks, manifest=manifest)
+
+
+def _read_subscription(hook: Mapping[str, Any]) -> Subscription:
+    name, tool, match = hook.get("hook"), hook.get("tool"), hook.get("match")
+    if type(name) is not str or name not in HOOKS:
+        name = "before_tool_call"
+    subscription = Subscription(name, tool if type(tool) is str else None)
+    if type(match) is not dict or not match.keys() <= set(_MATCH_KEYS):
+        return subscription
+    contains = match.get("input_contains")
+    return subscription._replace(
+        equals=(match["input_equals"],) if "input_equals" in match else None,
+        contains=contains if type(contains) is str else None,
     )
 
 
@@ -377,5 +420,6 @@ FORMAT = ManifestFormat(
     lists_tools=False,
     homes=("~/.synaps-cli/plugins", ".synaps/plugins"),
     read=read,
+    read_hooks=read_hooks,
     join=join,
 )

@@ -30,6 +30,7 @@ from exthost.host.api.memory import Memories
 from exthost.host.api.store import Missing, Store
 from exthost.host.api.store_quota import QuotaExceeded
 from exthost.host.api.stored_settings import StoredSettings
+from exthost.host.known_hooks import KnownHooks
 from exthost.launch.limits import resolve_limits
 from exthost.messages import Notification
 from exthost.process.state_dirs import state_root
@@ -61,6 +62,7 @@ class HostApi:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._store = Store(state_root(environ))
+        self.known_hooks = KnownHooks(self._store)
         self.memories = Memories(self._store)
         self.settings = StoredSettings(self._store)
         self._warned_as_full: set[str] = set()

@@ -1,0 +1,85 @@
+"""The interface of what a host runs around every tool call of its extensions.
+
+`Calls.call_tool` is the one way to call a tool: the host, its blocking form, the control socket,
+the command line, the web page and the gateway all enter there. It passes the call to the
+interceptor of the host, unless that has nothing to do (`is_idle`). An extension without a host has
+`NO_INTERCEPTOR`.
+"""
+
+from collections.abc import Coroutine, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from exthost.dialects.meanings import OnProgress
+from exthost.errors import CallFailed
+from exthost.tool_result import ToolResult
+
+__all__ = ["NO_INTERCEPTOR", "InterceptedCalls", "ToolInterceptor", "ToolOptions"]
+
+
+class ToolOptions(NamedTuple):
+    """The parameters of a tool call besides its name and arguments; see `Host.call_tool`."""
+
+    timeout: float | None
+    context: Mapping[str, Any]
+    wait: bool
+    on_progress: OnProgress | None
+    check: bool
+    hooks: bool
+
+
+class InterceptedCalls(Protocol):
+    """The calls of one extension, as an interceptor uses them."""
+
+    @property
+    def extension(self) -> str:
+        """The id of the extension."""
+
+    async def prepare_to_call(self, name: str, options: ToolOptions) -> None:
+        """Raise the error of a call that cannot be made: an unknown tool, a wrong option, or with
+        `wait` False no process. Start the extension if only that makes its tools known."""
+
+    def call_directly(
+        self, name: str, arguments: Any, options: ToolOptions
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """Call a tool without an interceptor."""
+
+    def tool_error(self, result: ToolResult, name: str) -> CallFailed:
+        """Return the error for a result of this tool that is marked as an error."""
+
+
+class ToolInterceptor(Protocol):
+    """Judges tool calls before they are made, and sees their results.
+
+    While `is_idle` is True, nothing would judge a call, so a call is made directly. It is a plain
+    attribute, since every call reads it, on any thread; the thread of the event loop sets it. It is
+    False after each change of an extension, until `refresh` or the next call (`is_stale`).
+    """
+
+    @property
+    def is_idle(self) -> bool: ...
+    @property
+    def is_stale(self) -> bool: ...
+
+    def refresh(self) -> None:
+        """Set `is_idle` again after a change. Only the thread of the event loop calls this."""
+
+    def run(
+        self, calls: InterceptedCalls, name: str, arguments: Any, options: ToolOptions
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """Make the call, with everything that belongs before and after it."""
+
+
+class _NoInterceptor:
+    is_idle = True
+    is_stale = False
+
+    def refresh(self) -> None:
+        pass
+
+    def run(
+        self, calls: InterceptedCalls, name: str, arguments: Any, options: ToolOptions
+    ) -> Coroutine[Any, Any, ToolResult]:
+        return calls.call_directly(name, arguments, options)
+
+
+NO_INTERCEPTOR: ToolInterceptor = _NoInterceptor()

@@ -1,0 +1,81 @@
+"""A guard that is refused, in each of several ways, for tests: no call may pass it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.extensions.synaps_tree import plugin
+
+TOOL = "ext_tools_echo"
+BEFORE = {"hook": "before_tool_call"}
+ALLOW = {"hooks": {"before_tool_call": {"action": "continue"}}}
+
+
+def manifest_of(folder: Path) -> Path:
+    return folder / ".synaps-plugin" / "plugin.json"
+
+
+def rewrite(folder: Path, **extension: Any) -> None:
+    """Change the manifest of a plugin."""
+    path = manifest_of(folder)
+    document = json.loads(path.read_text())
+    document["extension"] |= extension
+    path.write_text(json.dumps(document))
+
+
+def unknown_permission(guard: Path) -> dict[str, Any]:
+    rewrite(guard, permissions=["tools.intercept", "tools.dream"])
+    return {}
+
+
+def unknown_protocol(guard: Path) -> dict[str, Any]:
+    rewrite(guard, protocol_version=99)
+    return {}
+
+
+def broken_json(guard: Path) -> dict[str, Any]:
+    path = manifest_of(guard)
+    path.write_text(path.read_text()[:-3])
+    return {}
+
+
+def wrong_pin(guard: Path) -> dict[str, Any]:
+    return {"overrides": {"guard": {"sha256": {"program": "0" * 64}}}}
+
+
+def writable_by_another(guard: Path) -> dict[str, Any]:
+    """Let `tools` write the manifest of the guard (X0396)."""
+    grant = {"filesystem": [f"{guard}:rw"], "network": False}
+    return {"overrides": {"aa": {"permissions": grant, "sandbox": "best-effort"}}}
+
+
+WAYS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    way.__name__: way
+    for way in (
+        unknown_permission,
+        unknown_protocol,
+        broken_json,
+        wrong_pin,
+        writable_by_another,
+    )
+}
+
+
+class RefusedGuard:
+    """A folder with tools, and with a guard that is refused in this way."""
+
+    def __init__(self, folder: Path, way: str, **more: Any) -> None:
+        self.folder = folder
+        self.heard = folder / "heard"
+        self.plugins = folder / "plugins"
+        plugin(self.plugins / "tools", {"heard": str(self.heard)})
+        if way == "writable_by_another":
+            plugin(self.plugins / "aa")
+        self.guard = plugin(self.plugins / "guard", ALLOW, hooks=[BEFORE])
+        config = WAYS[way](self.guard)
+        self.document = {"discovery": {"search_paths": [str(self.plugins)]}, **config, **more}
+
+    def check_no_call_passed(self) -> None:
+        heard = self.heard.read_text() if self.heard.exists() else ""
+        assert "tool.call" not in heard

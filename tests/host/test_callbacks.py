@@ -1,0 +1,124 @@
+"""A function of the program may be plain or async, and a plain one does not stop the event loop."""
+
+import asyncio
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.errors import Refused
+from exthost.host.callbacks import call_plain_or_async
+from exthost.host.hooks import Confirmation
+from tests.extensions.driving import failing
+from tests.extensions.synaps_tree import plugin
+from tests.gateway.running import write_config
+
+TOOL = "ext_tools_echo"
+
+
+async def double_later(value: int) -> int:
+    await asyncio.sleep(0)
+    return 2 * value
+
+
+class Callable:
+    async def __call__(self, value: int) -> int:
+        return 2 * value
+
+
+def as_awaitable(value: int) -> Any:
+    return double_later(value)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        double_later,
+        partial(double_later),
+        Callable(),
+        as_awaitable,
+        lambda value: 2 * value,
+        partial(lambda value: 2 * value),
+    ],
+)
+async def test_a_function_is_called_whatever_its_kind(function: Any) -> None:
+    assert await call_plain_or_async(function, 3) == 6
+
+
+async def test_the_event_loop_goes_on_while_a_plain_function_blocks() -> None:
+    asked, answered = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def block(_: Any) -> bool:
+        loop.call_soon_threadsafe(asked.set)
+        return answered.wait(60)
+
+    call = asyncio.ensure_future(call_plain_or_async(block, None))
+    await asyncio.wait_for(asked.wait(), 60)
+    answered.set()
+    assert await call is True
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), StopIteration(), SystemExit(3)])
+async def test_whatever_a_plain_function_raises_is_an_error_of_the_call(
+    error: BaseException,
+) -> None:
+    def fail(_: Any) -> bool:
+        raise error
+
+    with pytest.raises((ValueError, RuntimeError)):
+        await call_plain_or_async(fail, None)
+
+
+# -- confirm -----------------------------------------------------------------------------------
+
+
+def confirming(folder: Path) -> Path:
+    plugin(folder / "plugins" / "tools")
+    confirm = {"hooks": {"before_tool_call": {"action": "confirm", "message": "really?"}}}
+    plugin(folder / "plugins" / "guard", confirm, hooks=[{"hook": "before_tool_call"}])
+    return write_config(folder, {"discovery": {"search_paths": [str(folder / "plugins")]}})
+
+
+def agree_to_one(confirmation: Confirmation) -> bool:
+    return confirmation.message == "really?" and confirmation.event["arguments"] == {"a": 1}
+
+
+async def agree_to_one_later(confirmation: Confirmation) -> bool:
+    return agree_to_one(confirmation)
+
+
+both_kinds = pytest.mark.parametrize("confirm", [agree_to_one, agree_to_one_later])
+
+
+@both_kinds
+async def test_confirm_is_plain_or_async_for_a_host_and_for_those_attached_to_it(
+    tmp_path: Path, confirm: Any
+) -> None:
+    config = confirming(tmp_path)
+    async with (
+        exthost.Host.from_config(config, confirm=confirm, control=True) as host,
+        exthost.attach(config) as attached,
+    ):
+        for caller in (host, attached):
+            assert (await caller.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+            error = await failing(caller.call_tool(TOOL, {"a": 2}))
+            assert isinstance(error, Refused) and "not confirmed" in error.message
+
+
+@both_kinds
+def test_confirm_is_plain_or_async_for_a_blocking_host(tmp_path: Path, confirm: Any) -> None:
+    with exthost.SyncHost.from_config(confirming(tmp_path), confirm=confirm) as host:
+        assert host.call_tool(TOOL, {"a": 1}).data == {"a": 1}
+        with pytest.raises(Refused, match="not confirmed"):
+            host.call_tool(TOOL, {"a": 2})
+
+
+async def test_without_confirm_the_cause_says_that_nobody_can_be_asked(tmp_path: Path) -> None:
+    async with exthost.Host.from_config(confirming(tmp_path)) as host:
+        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        assert error.code == "X0354" and "nobody to ask" in error.message
+        assert "confirm" in error.help

@@ -1,0 +1,214 @@
+"""Every tool call passes the hooks, in one place; `hooks=False` skips them, which is recorded."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.errors import CallTimeout, NotFound, UsageError
+from exthost.events import HooksSkipped
+from tests.cli.running import run_inside
+from tests.extensions.clock import Clock
+from tests.extensions.driving import failing
+from tests.extensions.nexo_tree import CHILD as NEXO
+from tests.extensions.nexo_tree import plugin as nexo_plugin
+from tests.extensions.synaps_tree import plugin
+from tests.gateway.running import extension, write_config
+
+TOOL = "ext_tools_echo"
+BEFORE, AFTER = {"hook": "before_tool_call"}, {"hook": "after_tool_call"}
+
+
+def audited(folder: Path) -> Path:
+    """A config with tools, an audit, and a guard that notes what it hears."""
+    plugin(folder / "plugins" / "tools")
+    told = {"heard": str(folder / "heard")}
+    plugin(folder / "plugins" / "guard", told, hooks=[BEFORE, AFTER])
+    document = {
+        "discovery": {"search_paths": [str(folder / "plugins")]},
+        "audit": {"path": str(folder / "audit.jsonl")},
+    }
+    return write_config(folder, document)
+
+
+def hooks_heard(folder: Path) -> list[str]:
+    lines = (folder / "heard").read_text().splitlines()
+    messages = [json.loads(line) for line in lines]
+    return [one["params"]["kind"] for one in messages if one["method"] == "hook.handle"]
+
+
+def skips(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "audit.jsonl").read_text().splitlines()
+    return [record for record in map(json.loads, lines) if record["outcome"] == "skipped"]
+
+
+ways: dict[str, Callable[[exthost.Host, Any, bool], Awaitable[Any]]] = {
+    "host": lambda host, _, hooks: host.call_tool(TOOL, {"a": 1}, hooks=hooks),
+    "other name": lambda host, _, hooks: host.call_tool("tools:echo", {"a": 1}, hooks=hooks),
+    "extension": lambda host, _, hooks: host["tools"].call_tool("echo", {"a": 1}, hooks=hooks),
+    "attached": lambda _, attached, hooks: attached.call_tool(TOOL, {"a": 1}, hooks=hooks),
+    "attached extension": lambda _, attached, hooks: attached["tools"].call_tool(
+        "echo", {"a": 1}, hooks=hooks
+    ),
+}
+
+
+@pytest.mark.parametrize("way", ways)
+async def test_a_call_passes_the_hooks_unless_they_are_skipped_and_the_audit_records_it(
+    tmp_path: Path, way: str
+) -> None:
+    config = audited(tmp_path)
+    async with (
+        exthost.Host.from_config(config, control=True) as host,
+        exthost.attach(config) as attached,
+    ):
+        assert (await ways[way](host, attached, True)).data == {"a": 1}
+        assert hooks_heard(tmp_path) == ["before_tool_call", "after_tool_call"]
+        assert (await ways[way](host, attached, False)).data == {"a": 1}
+    assert len(hooks_heard(tmp_path)) == 2
+    [record] = skips(tmp_path)
+    assert (record["extension"], record["about"]) == ("tools", TOOL)
+
+
+def test_a_blocking_call_passes_the_hooks_unless_they_are_skipped(tmp_path: Path) -> None:
+    with exthost.SyncHost.from_config(audited(tmp_path)) as host:
+        for number, call in enumerate((host.call_tool, host["tools"].call_tool), 1):
+            name = "echo" if number == 2 else TOOL
+            assert call(name, {"a": 1}).data == {"a": 1}
+            assert len(hooks_heard(tmp_path)) == 2 * number
+            assert call(name, {"a": 1}, hooks=False, context={"why": "test"}).data == {"a": 1}
+            assert len(hooks_heard(tmp_path)) == 2 * number
+    assert [record["context"] for record in skips(tmp_path)] == [{"why": "test"}] * 2
+
+
+@pytest.mark.parametrize("target", [(TOOL,), ("tools", "echo")])
+def test_a_call_of_the_command_line_passes_the_hooks_unless_they_are_skipped(
+    tmp_path: Path, target: tuple[str, ...]
+) -> None:
+    audited(tmp_path)
+    words = ("call", *target, "a=1", "--json")
+    assert json.loads(run_inside(*words, cwd=tmp_path).stdout) == {"a": 1}
+    assert hooks_heard(tmp_path) == ["before_tool_call", "after_tool_call"]
+    assert json.loads(run_inside(*words, "--no-hooks", cwd=tmp_path).stdout) == {"a": 1}
+    assert len(hooks_heard(tmp_path)) == 2
+    assert [record["about"] for record in skips(tmp_path)] == [TOOL]
+
+
+def test_methods_and_extensions_outside_the_config_are_not_judged(tmp_path: Path) -> None:
+    audited(tmp_path)
+    (tmp_path / "heard").touch()
+    params = json.dumps({"name": "echo", "input": {"a": 1}})
+    words = ("call", "tools", "tool.call", "--method", "--args", params, "--json")
+    assert run_inside(*words, cwd=tmp_path).returncode == 0
+    assert run_inside("call", "plugins/tools", "echo", "a=1", cwd=tmp_path).returncode == 0
+    assert hooks_heard(tmp_path) == []
+
+
+def is_idle(host: exthost.Host) -> bool:
+    return host["tools"].calls.interceptor.is_idle
+
+
+async def test_a_host_without_hooks_makes_calls_directly_until_an_extension_changes(
+    tmp_path: Path,
+) -> None:
+    plugin(tmp_path / "tools")
+    block = {"abort": True, "reason": "no"}
+    told = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": block}}
+    async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
+        await host.call_tool(TOOL, {"a": 1})
+        assert is_idle(host)
+        await host.load(extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(told)))
+        assert not is_idle(host)
+        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
+        await host.unload("guard")
+        await host.call_tool(TOOL, {"a": 1})
+        assert is_idle(host)
+
+
+async def test_a_guard_whose_handshake_is_under_way_is_awaited(tmp_path: Path) -> None:
+    """Only its handshake announces its hooks, so that the call waits for it."""
+    plugin(tmp_path / "tools")
+    block = {"abort": True, "reason": "no"}
+    told = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": block}}
+    guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(told), start="lazy")
+    async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
+        await host.load(guard)
+        starting = asyncio.ensure_future(host["guard"].start())
+        await asyncio.sleep(0)
+        assert host["guard"].state in ("admitted", "starting")
+        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0332"
+        await starting
+
+
+async def test_a_call_that_cannot_be_made_asks_nobody(tmp_path: Path) -> None:
+    config = audited(tmp_path)
+    async with exthost.Host.from_config(config) as host:
+        tools = host["tools"]
+        assert isinstance(await failing(tools.call_tool("nope")), NotFound)
+        assert isinstance(await failing(host.call_tool(TOOL, timeout=0)), CallTimeout)
+        nonsense: Any = 5
+        assert isinstance(await failing(host.call_tool(TOOL, context=nonsense)), UsageError)
+        await tools.drain()
+        await failing(tools.call_tool("echo", {}, wait=False))
+        assert host["guard"].stats.calls == 0
+
+
+async def test_listeners_see_that_hooks_were_skipped(tmp_path: Path) -> None:
+    plugin(tmp_path / "tools")
+    seen: list[HooksSkipped] = []
+    async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
+        host.events.subscribe(HooksSkipped, seen.append)
+        await host.call_tool(TOOL, {"a": 1})
+        await host.call_tool(TOOL, {"a": 1}, hooks=False, context={"agent_id": "me"})
+    assert seen == [HooksSkipped("tools", TOOL, {"agent_id": "me"})]
+
+
+# -- context on the command line -------------------------------------------------------------------
+
+
+def test_the_command_line_sets_the_context_of_a_call(tmp_path: Path) -> None:
+    nexo_plugin(tmp_path / "plugins" / "a", "a", more="[context]\npassthrough = true")
+    write_config(tmp_path, {"discovery": {"search_paths": [str(tmp_path / "plugins")]}})
+    who = ("--context", "agent_id=7", "--context", "session_id=s1")
+    for words in (("ext_a_echo",), ("a", "echo"), ("plugins/a", "echo")):
+        outcome = run_inside("call", *words, "x=1", *who, "--json", cwd=tmp_path)
+        expected = {"x": 1, "_meta": {"agent_id": "7", "session_id": "s1"}}
+        assert json.loads(outcome.stdout) == expected, outcome
+    for wrong in ("agent_id", "=7"):
+        outcome = run_inside("call", "ext_a_echo", "--context", wrong, cwd=tmp_path)
+        assert outcome.returncode == 2 and "--context" in outcome.stderr
+    outcome = run_inside("call", "a", "echo", "--method", "--context", "k=v", cwd=tmp_path)
+    assert outcome.returncode == 2
+
+
+async def test_the_command_line_sets_the_context_through_a_running_host(tmp_path: Path) -> None:
+    nexo_plugin(tmp_path / "plugins" / "a", "a", more="[context]\npassthrough = true")
+    document = {"discovery": {"search_paths": [str(tmp_path / "plugins")]}}
+    config = write_config(tmp_path, document)
+    async with exthost.Host.from_config(config, control=True):
+        words = ("call", "ext_a_echo", "x=1", "--context", "agent_id=7", "--json")
+        outcome = await asyncio.to_thread(run_inside, *words, cwd=tmp_path)
+    assert "through the running host" in outcome.stderr
+    assert json.loads(outcome.stdout)["_meta"] == {"agent_id": "7", "session_id": None}
+
+
+# -- what an error says about a call that lost its process -----------------------------------------
+
+
+async def test_a_call_that_was_not_sent_again_does_not_claim_so(
+    tmp_path: Path, clock: Clock
+) -> None:
+    heard = tmp_path / "heard"
+    plugin(tmp_path / "tools", {"heard": str(heard)})
+    async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
+        never = str(tmp_path / "never")
+        call = asyncio.ensure_future(failing(host.call_tool("ext_tools_nap", {"until": never})))
+        await clock.until(lambda: "tool.call" in heard.read_text())
+        await host.unload("tools")
+        error = await call
+    assert "sent once more" not in error.message and "not sent again" in error.message
+    assert heard.read_text().count("tool.call") == 1

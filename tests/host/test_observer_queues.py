@@ -1,0 +1,154 @@
+"""Observers that start late get what they missed, in order, within a bound."""
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.errors import ExtensionGone
+from exthost.events import HookFailed
+from exthost.host import observer_queues
+from exthost.host.hook_policy import HookFailure
+from exthost.host.observer_queues import ObserverQueues
+from exthost.spec import Spec
+from tests.extensions.clock import Clock, turns
+from tests.extensions.synaps_tree import plugin
+
+TOOL = "ext_tools_echo"
+AFTER = {"hook": "after_tool_call"}
+
+
+class Observer:
+    """An extension that is starting until `is_ready` is set."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        self.id = "eye"
+        self.spec = Spec(id="eye", argv=(), observer_hooks=("after_tool_call",))
+        self.state = "starting"
+        self.is_ready = asyncio.Event()
+        self.seen: list[Any] = []
+        self._fails = fails
+
+    async def start(self) -> None:
+        await self.is_ready.wait()
+        self.state = "failed" if self._fails else "ready"
+
+    async def run_hook(self, name: str, event: Any, *, timeout: float | None = None) -> None:
+        await asyncio.sleep(0)
+        if self._fails:
+            raise ExtensionGone("X1007", "it failed", extension=self.id)
+        self.seen.append(event["n"])
+
+
+class Reports(list[tuple[HookFailure, Any]]):
+    def __call__(self, failure: HookFailure, event: Any) -> None:
+        self.append((failure, event))
+
+
+async def settle(queues: ObserverQueues) -> None:
+    tasks = [queue.task for queue in queues._queues.values() if queue.task is not None]
+    async with asyncio.timeout(60):
+        await asyncio.wait(tasks)
+
+
+async def test_events_wait_in_order_and_later_ones_queue_behind_them() -> None:
+    observer, reports = Observer(), Reports()
+    queues = ObserverQueues(reports)
+    for n in range(3):
+        assert queues.add_if_late(observer, "after_tool_call", {"n": n}, None)
+    observer.is_ready.set()
+    await turns(2)  # it is ready, and has earlier events to come
+    assert observer.state == "ready" and observer.seen != [0, 1, 2]
+    assert queues.add_if_late(observer, "after_tool_call", {"n": 3}, None)
+    await settle(queues)
+    assert observer.seen == [0, 1, 2, 3] and not reports
+    assert not queues.add_if_late(observer, "after_tool_call", {"n": 4}, None)
+
+
+async def test_a_full_queue_drops_the_oldest_and_reports_each(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(observer_queues, "MAX_EVENTS", 3)
+    observer, reports = Observer(), Reports()
+    queues = ObserverQueues(reports)
+    for n in range(5):
+        queues.add_if_late(observer, "after_tool_call", {"n": n}, None)
+    assert [event["n"] for _, event in reports] == [0, 1]
+    assert {failure.error.code for failure, _ in reports} == {"X0355"}
+    observer.is_ready.set()
+    with caplog.at_level(logging.WARNING, "exthost.hooks"):
+        await settle(queues)
+    assert observer.seen == [2, 3, 4]
+    assert any("2 are lost" in record.getMessage() for record in caplog.records)
+
+
+async def test_the_size_of_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observer_queues, "MAX_BYTES", 1000)
+    observer, reports = Observer(), Reports()
+    queues = ObserverQueues(reports)
+    for n in range(5):
+        queues.add_if_late(observer, "after_tool_call", {"n": n, "result": "x" * 400}, None)
+    assert [event["n"] for _, event in reports] == [0, 1, 2]
+    await queues.close()
+
+
+async def test_an_event_is_kept_as_it_was() -> None:
+    observer = Observer()
+    queues = ObserverQueues(Reports())
+    result = [1]
+    queues.add_if_late(observer, "after_tool_call", {"n": result}, None)
+    result.append(2)
+    observer.is_ready.set()
+    await settle(queues)
+    assert observer.seen == [[1]]
+
+
+async def test_an_observer_that_never_gets_ready_fails_each_event() -> None:
+    observer, reports = Observer(fails=True), Reports()
+    queues = ObserverQueues(reports)
+    for n in range(2):
+        queues.add_if_late(observer, "after_tool_call", {"n": n}, None)
+    observer.is_ready.set()
+    await settle(queues)
+    assert [failure.error.code for failure, _ in reports] == ["X1007", "X1007"]
+
+
+async def test_a_hook_that_may_change_something_does_not_wait() -> None:
+    observer = Observer()
+    queues = ObserverQueues(Reports())
+    assert not queues.add_if_late(observer, "before_tool_call", {"n": 1}, None)
+    observer.state = "failed"
+    assert not queues.add_if_late(observer, "after_tool_call", {"n": 1}, None)
+
+
+async def test_an_observer_gets_the_calls_that_were_made_while_it_started(
+    tmp_path: Path, clock: Clock
+) -> None:
+    plugin(tmp_path / "tools")
+    ready, heard = tmp_path / "ready", tmp_path / "heard"
+    plugin(tmp_path / "eye", {"ready": str(ready), "heard": str(heard)}, hooks=[AFTER])
+    document = {
+        "discovery": {"search_paths": [str(tmp_path)]},
+        "overrides": {"eye": {"start": "lazy"}},
+    }
+    failed: list[HookFailed] = []
+    async with exthost.Host.from_config(document) as host:
+        host.events.subscribe(HookFailed, failed.append)
+        starting = asyncio.ensure_future(host["eye"].start())
+        await clock.until(lambda: host["eye"].state == "starting")
+        for n in range(5):  # nothing waits for the observer
+            result = await host.call_tool(TOOL, {"n": n})
+            assert result.data == {"n": n} and not result.warnings
+        assert host["eye"].state == "starting"
+        ready.touch()
+        await starting
+        await host.call_tool(TOOL, {"n": 5})
+        await clock.until(lambda: heard.read_text().count("hook.handle") == 6)
+    messages = [json.loads(line) for line in heard.read_text().splitlines()]
+    hooks = [message["params"] for message in messages if message["method"] == "hook.handle"]
+    assert [hook["tool_input"] for hook in hooks] == [{"n": n} for n in range(6)]
+    assert not failed

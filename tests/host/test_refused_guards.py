@@ -1,0 +1,483 @@
+"""A guard that is refused blocks what it would judge, in every way to call a tool."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+import exthost
+from exthost.errors import Refused
+from tests.cli.running import run_inside
+from tests.extensions.driving import failing
+from tests.extensions.nexo_tree import CHILD as NEXO
+from tests.extensions.nexo_tree import plugin as nexo_plugin
+from tests.extensions.synaps_tree import plugin
+from tests.gateway.running import extension, http_gateway, on_http, on_stdio, write_config
+from tests.host.refused_guard import (
+    ALLOW,
+    BEFORE,
+    TOOL,
+    WAYS,
+    RefusedGuard,
+    broken_json,
+    manifest_of,
+    rewrite,
+    unknown_permission,
+)
+from tests.web.running import page
+
+ways = pytest.mark.parametrize("way", WAYS)
+
+
+# -- every way to call a tool ----------------------------------------------------------------------
+
+
+@ways
+async def test_no_call_of_a_program_passes_a_guard_that_is_refused(
+    tmp_path: Path, way: str
+) -> None:
+    refused = RefusedGuard(tmp_path, way)
+    config = write_config(tmp_path, refused.document)
+    async with (
+        exthost.Host.from_config(config, control=True) as host,
+        exthost.attach(config) as attached,
+    ):
+        assert host["guard"].state == "refused"
+        for call in (
+            host.call_tool(TOOL, {"a": 1}),
+            host.call_tool("tools:echo", {"a": 1}),
+            host.call_tool("echo", {"a": 1}),
+            host["tools"].call_tool("echo", {"a": 1}),
+            attached.call_tool(TOOL, {"a": 1}),
+            attached["tools"].call_tool("echo", {"a": 1}),
+        ):
+            error = await failing(call)
+            assert isinstance(error, Refused) and error.code == "X0333", error
+            assert error.extension == "guard"
+        use = {"type": "tool_use", "id": "1", "name": TOOL, "input": {"a": 1}}
+        [answer] = await host.run_calls([use])
+        assert answer["content"][0]["is_error"]
+        refused.check_no_call_passed()
+        assert (await host["tools"].call("tool.call", {"name": "echo", "input": {}})) is not None
+        assert (await host.call_tool(TOOL, {"a": 1}, hooks=False)).data == {"a": 1}
+
+
+@ways
+def test_no_blocking_call_passes_a_guard_that_is_refused(tmp_path: Path, way: str) -> None:
+    refused = RefusedGuard(tmp_path, way)
+    with exthost.SyncHost.from_config(refused.document) as host:
+        for call in (host.call_tool, host["tools"].call_tool):
+            name = TOOL if call == host.call_tool else "echo"
+            with pytest.raises(Refused) as caught:
+                call(name, {"a": 1})
+            assert caught.value.code == "X0333"
+        refused.check_no_call_passed()
+        assert host.call_tool(TOOL, {"a": 1}, hooks=False).data == {"a": 1}
+
+
+@ways
+@pytest.mark.more
+def test_no_call_of_the_command_line_passes_a_guard_that_is_refused(
+    tmp_path: Path, way: str
+) -> None:
+    refused = RefusedGuard(tmp_path, way)
+    write_config(tmp_path, refused.document)
+    for words in ((TOOL,), ("tools", "echo")):
+        outcome = run_inside("call", *words, "a=1", "--json", cwd=tmp_path)
+        assert outcome.returncode == 4, outcome
+        assert json.loads(outcome.stdout)["error"]["code"] == "X0333"
+    refused.check_no_call_passed()
+    outcome = run_inside("call", TOOL, "a=1", "--no-hooks", "--json", cwd=tmp_path)
+    assert json.loads(outcome.stdout) == {"a": 1}, outcome
+
+
+@ways
+@pytest.mark.more
+async def test_no_call_of_the_gateway_passes_a_guard_that_is_refused(
+    tmp_path: Path, way: str
+) -> None:
+    refused = RefusedGuard(tmp_path, way)
+    config = write_config(tmp_path, refused.document)
+    async with on_stdio(config, "handshake") as client:
+        result = await client.call_tool(TOOL, {"a": 1})
+        assert result.is_error and result.meta is not None
+        assert result.meta["exthost/error"]["code"] == "X0333"
+    with http_gateway(config) as running:
+        async with on_http(running, "stateless") as client:
+            result = await client.call_tool(TOOL, {"a": 1})
+            assert result.is_error and result.meta is not None
+            assert result.meta["exthost/error"]["code"] == "X0333"
+    refused.check_no_call_passed()
+
+
+@ways
+@pytest.mark.more
+def test_no_call_of_the_page_or_of_a_running_host_passes_a_guard_that_is_refused(
+    tmp_path: Path, way: str
+) -> None:
+    refused = RefusedGuard(tmp_path, way)
+    write_config(tmp_path, refused.document)
+    with page(tmp_path) as served:
+        call = {"extension": "tools", "tool": "echo", "arguments": {"a": 1}}
+        response = httpx2.post(f"{served.url}api/call", json=call, headers=served.headers)
+        assert "X0333" in response.text and '"result"' not in response.text
+        outcome = run_inside("call", TOOL, "a=1", "--json", cwd=tmp_path)
+        assert "through the running host" in outcome.stderr
+        assert json.loads(outcome.stdout)["error"]["code"] == "X0333"
+        refused.check_no_call_passed()
+        outcome = run_inside("call", TOOL, "a=1", "--json", "--no-hooks", cwd=tmp_path)
+        assert json.loads(outcome.stdout) == {"a": 1}
+
+
+# -- what it says, and the ways out ----------------------------------------------------------------
+
+
+async def test_the_error_has_the_cause_and_names_the_ways_out(tmp_path: Path) -> None:
+    refused = RefusedGuard(tmp_path, "unknown_permission")
+    async with exthost.Host.from_config(refused.document) as host:
+        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        assert "tools.dream" in error.message and "guard" in error.message
+        for way_out in ("exthost disable guard", "ignore_dirs", "remove", '[hooks] on_failure = "'):
+            assert way_out in error.help, way_out
+        [diagnostic] = [one for one in host.diagnostics if one.code == "X0352"]
+        assert diagnostic.extension == "guard"
+
+
+def _disable(refused: RefusedGuard) -> None:
+    write_config(refused.folder, refused.document)
+    outcome = run_inside("disable", "guard", cwd=refused.folder)
+    assert outcome.returncode == 0, outcome
+
+
+def _ignore(refused: RefusedGuard) -> None:
+    refused.document["discovery"]["ignore_dirs"] = ["guard"]
+
+
+def _remove(refused: RefusedGuard) -> None:
+    manifest_of(refused.guard).unlink()
+
+
+def _allow_others(refused: RefusedGuard) -> None:
+    refused.document["discovery"]["allowlist"] = ["tools"]
+
+
+def _fail_open(refused: RefusedGuard) -> None:
+    refused.document["hooks"] = {"on_failure": "open"}
+
+
+def _override(refused: RefusedGuard) -> None:
+    refused.document["overrides"] = {"guard": {"hooks": {"on_failure": "open"}}}
+
+
+@pytest.mark.parametrize(
+    "decide", [_disable, _ignore, _remove, _allow_others, _fail_open, _override]
+)
+@pytest.mark.parametrize("way", ["unknown_permission", "broken_json"])
+async def test_the_operator_decides_that_a_refused_guard_blocks_nothing(
+    tmp_path: Path, way: str, decide: Any
+) -> None:
+    known = RefusedGuard(tmp_path, "wrong_pin")  # its form is known from an earlier host
+    async with exthost.Host.from_config({"discovery": known.document["discovery"]}):
+        pass
+    refused = RefusedGuard(tmp_path, way)
+    decide(refused)
+    config = tmp_path / "exthost.toml"
+    if not config.exists():
+        write_config(tmp_path, refused.document)
+    async with exthost.Host.from_config(config) as host:
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+
+
+# -- the calls that it would judge, and no others --------------------------------------------------
+
+
+async def test_only_the_calls_that_it_would_judge_are_blocked(tmp_path: Path) -> None:
+    plugin(tmp_path / "tools")
+    only_rm = {**BEFORE, "tool": "tools:echo", "match": {"input_contains": "rm"}}
+    guard = plugin(tmp_path / "guard", ALLOW, hooks=[only_rm])
+    document = {"discovery": {"search_paths": [str(tmp_path)]}}
+    async with exthost.Host.from_config(document) as host:
+        assert (await host.call_tool(TOOL, {"a": "rm"})).data == {"a": "rm"}
+    for break_manifest in (unknown_permission, broken_json):
+        break_manifest(guard)
+        async with exthost.Host.from_config(document) as host:
+            assert (await failing(host.call_tool(TOOL, {"a": "rm"}))).code == "X0333"
+            assert (await host.call_tool(TOOL, {"a": "ls"})).data == {"a": "ls"}
+
+
+async def test_a_manifest_that_cannot_be_read_and_was_never_known_may_be_a_guard(
+    tmp_path: Path,
+) -> None:
+    plugin(tmp_path / "tools")
+    broken_json(plugin(tmp_path / "new"))
+    async with exthost.Host.from_config({"discovery": {"search_paths": [str(tmp_path)]}}) as host:
+        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        assert error.code == "X0333" and error.extension == "new"
+        assert (await host.hooks.run("before_message", {"message": "hi"})).stopped is False
+
+
+@pytest.mark.parametrize("hooks", [[], [{"hook": "after_tool_call"}]])
+async def test_an_extension_that_was_no_guard_blocks_nothing_when_its_manifest_breaks(
+    tmp_path: Path, hooks: list[Any]
+) -> None:
+    plugin(tmp_path / "tools")
+    harmless = plugin(tmp_path / "harmless", hooks=hooks)
+    document = {"discovery": {"search_paths": [str(tmp_path)]}}
+    async with exthost.Host.from_config(document):
+        pass
+    for break_manifest in (unknown_permission, broken_json):
+        break_manifest(harmless)
+        async with exthost.Host.from_config(document) as host:
+            assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+
+
+async def test_the_hooks_of_a_pinned_manifest_that_breaks_are_not_believed(tmp_path: Path) -> None:
+    plugin(tmp_path / "tools")
+    unknown_permission(plugin(tmp_path / "harmless"))
+    document = {
+        "discovery": {"search_paths": [str(tmp_path)]},
+        "overrides": {"harmless": {"sha256": {"manifest": "0" * 64}}},
+    }
+    async with exthost.Host.from_config(document) as host:
+        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        assert error.code == "X0333" and error.extension == "harmless"
+
+
+async def test_a_guard_that_loses_its_hooks_by_the_mistake_still_blocks(tmp_path: Path) -> None:
+    plugin(tmp_path / "tools")
+    guard = plugin(tmp_path / "guard", ALLOW, hooks=[BEFORE])
+    document = {"discovery": {"search_paths": [str(tmp_path)]}}
+    async with exthost.Host.from_config(document):
+        pass
+    rewrite(guard, hooks=[], permissions=["tools.dream"])
+    async with exthost.Host.from_config(document) as host:
+        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+
+
+@pytest.mark.parametrize("text", ["[plugin", '[plugin]\nid = "guard"\n', ""])
+async def test_a_guard_of_nexo_whose_manifest_breaks_blocks(tmp_path: Path, text: str) -> None:
+    plugin(tmp_path / "tools")
+    told = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": {}}}
+    nexo_plugin(tmp_path / "folder", "guard", told=told)
+    document = {"discovery": {"search_paths": [str(tmp_path)]}}
+    async with exthost.Host.from_config(document) as host:
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+    (tmp_path / "folder" / "plugin.toml").write_text(text)
+    async with exthost.Host.from_config(document) as host:
+        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        assert error.code == "X0333" and error.extension == "guard"
+    config = write_config(tmp_path, document)
+    assert run_inside("disable", "guard", cwd=tmp_path).returncode == 0
+    async with exthost.Host.from_config(config) as host:
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("allowlist", "is_known", "is_blocked"),
+    [
+        (["tools", "guard"], True, True),
+        (["tools"], True, False),
+        (["tools", "guard"], False, True),
+        (["tools"], False, False),
+    ],
+)
+async def test_a_manifest_without_a_readable_id_counts_if_the_allowlist_may_mean_it(
+    tmp_path: Path, allowlist: list[str], is_known: bool, is_blocked: bool
+) -> None:
+    plugin(tmp_path / "tools")
+    told = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": {}}}
+    nexo_plugin(tmp_path / "folder", "guard", told=told)
+    document: dict[str, Any] = {"discovery": {"search_paths": [str(tmp_path)]}}
+    if is_known:
+        async with exthost.Host.from_config(document):
+            pass
+    (tmp_path / "folder" / "plugin.toml").write_text("[plugin")
+    document["discovery"]["allowlist"] = allowlist
+    async with exthost.Host.from_config(document) as host:
+        if is_blocked:
+            assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+        else:
+            assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+
+
+async def test_hooks_that_only_a_handshake_announced_are_known_after_a_restart_of_the_host(
+    tmp_path: Path,
+) -> None:
+    plugin(tmp_path / "plugins" / "tools")
+    told = {"offer": {"hooks": ["before_tool_call"]}, "hooks": {"before_tool_call": {}}}
+    guard = extension("guard", "nexo", "-S", "-E", str(NEXO), json.dumps(told))
+    document = {
+        "discovery": {"search_paths": [str(tmp_path / "plugins")]},
+        "extensions": [guard],
+    }
+    config = write_config(tmp_path, document)
+    async with exthost.Host.from_config(config) as host:
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+    guard["sha256"] = {"program": "0" * 64}
+    write_config(tmp_path, document)
+    async with exthost.Host.from_config(config) as host:
+        assert host["guard"].state == "refused"
+        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+    guard["enabled"] = False
+    write_config(tmp_path, document)
+    async with exthost.Host.from_config(config) as host:
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+
+
+async def test_an_entry_whose_manifest_breaks_blocks(tmp_path: Path) -> None:
+    plugin(tmp_path / "plugins" / "tools")
+    guard = plugin(tmp_path / "guard", ALLOW, hooks=[BEFORE])
+    entry = extension("guard", "synaps", "-c", "", manifest=str(manifest_of(guard)))
+    document = {
+        "discovery": {"search_paths": [str(tmp_path / "plugins")]},
+        "extensions": [entry],
+    }
+    broken_json(guard)
+    async with exthost.Host.from_config(document) as host:
+        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        assert error.code == "X0333" and error.extension == "guard"
+    entry["enabled"] = False
+    async with exthost.Host.from_config(document) as host:
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+
+
+# -- reload ----------------------------------------------------------------------------------------
+
+
+async def test_a_reload_adds_a_refused_guard_and_lets_it_go(tmp_path: Path) -> None:
+    plugins = tmp_path / "plugins"
+    plugin(plugins / "tools")
+    document = {"discovery": {"search_paths": [str(plugins)]}}
+    config = write_config(tmp_path, document)
+    async with exthost.Host.from_config(config) as host:
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+        guard = plugin(plugins / "guard", ALLOW, hooks=[BEFORE])
+        good = manifest_of(guard).read_text()
+        unknown_permission(guard)
+        outcome = await host.reload()
+        assert [error.code for error in outcome.failed] == ["X0352"]
+        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+        manifest_of(guard).write_text(good)
+        await host.reload()
+        assert host["guard"].state == "ready"
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+        broken_json(guard)  # the running one goes on, and judges
+        await host.reload()
+        assert host["guard"].state == "ready" and len(host) == 2
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+        document["discovery"]["disabled"] = ["guard"]
+        write_config(tmp_path, document)
+        await host.reload()
+        assert "guard" not in host
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+
+
+async def test_a_reload_lets_a_refused_guard_go_that_was_removed(tmp_path: Path) -> None:
+    refused = RefusedGuard(tmp_path, "broken_json")
+    config = write_config(tmp_path, refused.document)
+    async with exthost.Host.from_config(config) as host:
+        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+        await host.reload()
+        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0333"
+        manifest_of(refused.guard).unlink()
+        await host.reload()
+        assert "guard" not in host
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+
+
+# -- required guards -------------------------------------------------------------------------------
+
+
+async def test_without_a_required_guard_no_tool_is_called(tmp_path: Path) -> None:
+    plugins = tmp_path / "plugins"
+    plugin(plugins / "tools")
+    document: dict[str, Any] = {
+        "discovery": {"search_paths": [str(plugins)]},
+        "hooks": {"required": ["guard"]},
+        "audit": {"path": str(tmp_path / "audit.jsonl")},
+    }
+    config = write_config(tmp_path, document)
+    async with exthost.Host.from_config(config) as host:
+        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        assert isinstance(error, Refused) and error.code == "X0353"
+        assert "not found" in error.message and "required" in error.help
+        assert "X0353" in {diagnostic.code for diagnostic in host.diagnostics}
+        assert (await host.call_tool(TOOL, {"a": 1}, hooks=False)).data == {"a": 1}
+        plugin(plugins / "guard", ALLOW, hooks=[BEFORE])
+        await host.reload()
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+        document["discovery"]["disabled"] = ["guard"]
+        write_config(tmp_path, document)
+        await host.reload()
+        assert (await failing(host.call_tool(TOOL, {"a": 1}))).code == "X0353"
+        document["hooks"] = {}
+        write_config(tmp_path, document)
+        await host.reload()
+        assert (await host.call_tool(TOOL, {"a": 1})).data == {"a": 1}
+    lines = (tmp_path / "audit.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    assert "X0353" in {record.get("code") for record in records}
+
+
+async def test_a_required_guard_without_a_hook_that_blocks_is_missing(tmp_path: Path) -> None:
+    plugin(tmp_path / "tools")
+    plugin(tmp_path / "guard", hooks=[{"hook": "after_tool_call"}])
+    document = {
+        "discovery": {"search_paths": [str(tmp_path)]},
+        "hooks": {"required": ["guard"], "on_failure": "open"},
+    }
+    async with exthost.Host.from_config(document) as host:
+        error = await failing(host.call_tool(TOOL, {"a": 1}))
+        assert error.code == "X0353" and "before_tool_call" in error.message
+
+
+@pytest.mark.parametrize("verb", ["validate", "doctor", "list"])
+def test_the_command_line_reports_a_required_guard_that_is_missing(
+    tmp_path: Path, verb: str
+) -> None:
+    plugin(tmp_path / "plugins" / "tools")
+    document = {
+        "discovery": {"search_paths": [str(tmp_path / "plugins")]},
+        "hooks": {"required": ["guard"]},
+    }
+    write_config(tmp_path, document)
+    outcome = run_inside(verb, cwd=tmp_path)
+    assert "[hooks] requires the guard guard" in outcome.stdout + outcome.stderr
+    assert outcome.returncode == (0 if verb == "list" else 3)
+
+
+# -- match -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [("validate",), ("doctor",), ("check", "plugins/guard")])
+def test_an_unknown_match_key_is_an_error_with_the_nearest_one(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    hook = {**BEFORE, "match": {"input_contain": "rm"}}
+    plugin(tmp_path / "plugins" / "guard", ALLOW, hooks=[hook])
+    write_config(tmp_path, {"discovery": {"search_paths": [str(tmp_path / "plugins")]}})
+    outcome = run_inside(*words, cwd=tmp_path)
+    text = outcome.stdout + outcome.stderr
+    assert "'input_contain'" in text and "did you mean 'input_contains'?" in text
+    assert outcome.returncode == (1 if words[0] == "check" else 3)
+
+
+# -- the gateway has nobody to ask -----------------------------------------------------------------
+
+
+async def test_a_call_that_a_person_has_to_confirm_is_refused_by_the_gateway(
+    tmp_path: Path,
+) -> None:
+    heard = tmp_path / "heard"
+    plugin(tmp_path / "plugins" / "tools", {"heard": str(heard)})
+    confirm = {"hooks": {"before_tool_call": {"action": "confirm", "message": "really?"}}}
+    plugin(tmp_path / "plugins" / "guard", confirm, hooks=[BEFORE])
+    config = write_config(tmp_path, {"discovery": {"search_paths": [str(tmp_path / "plugins")]}})
+    async with on_stdio(config, "handshake") as client:
+        result = await client.call_tool(TOOL, {"a": 1})
+    assert result.is_error and result.meta is not None
+    told = result.meta["exthost/error"]
+    assert told["code"] == "X0354" and "really?" in told["message"] and "gateway" in told["help"]
+    assert "tool.call" not in heard.read_text()
