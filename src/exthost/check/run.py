@@ -19,7 +19,7 @@ from exthost.check.offer_audit import (
 from exthost.check.settings import Settings
 from exthost.check.starter import Starter
 from exthost.dialects.conformance import Conformance
-from exthost.dialects.find import find_conformance, find_dialect, find_manifest_format
+from exthost.dialects.find import find_conformance, find_dialect_of, find_manifest_format
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
 from exthost.launch.advice import find_missing
 from exthost.spec import Spec
@@ -53,7 +53,7 @@ async def run_checks(
     `announce` is called with a line for a person if the first handshake takes long."""
     conformance = find_conformance(spec.dialect)
     ledger = Ledger(conformance)
-    dialect = find_dialect(spec.dialect)
+    dialect = find_dialect_of(spec)
     starter = Starter(
         spec, dialect, conformance, environ, ledger, settings.reply_seconds, announce=announce
     )

@@ -193,7 +193,7 @@ def _admission_findings(
         fix = "nothing is to be done: it is listed, and never started from here"
         return [Finding("info", spec.id, spec.origin, spec.unrunnable, fix)]
     try:
-        dialect = find.find_dialect(spec.dialect)
+        dialect = find.find_dialect_of(spec)
         complete = read_stored_settings(spec, os.environ)
         admission = admit(complete, dialect, os.environ)
         if (conflict := find_name_conflict(complete, earlier_specs)) is not None:

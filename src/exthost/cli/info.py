@@ -31,7 +31,6 @@ from exthost.extension.policy import effective_restart_policy
 from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.limits import resolve_limits
 from exthost.launch.plan import prepare
-from exthost.names import registered_name
 from exthost.process.environment import looks_secret
 from exthost.spec import Spec
 
@@ -79,7 +78,7 @@ def _running_description(spec: Spec, running: dict[str, Any]) -> dict[str, Any]:
 def describe(spec: Spec) -> dict[str, Any]:
     """Return everything that is known about an extension without starting it, as JSON data."""
     state, reason = state_before_start(spec)
-    dialect = find.find_dialect(spec.dialect)
+    dialect = find.find_dialect_of(spec)
     return {
         "id": spec.id,
         "dialect": spec.dialect,
@@ -90,7 +89,8 @@ def describe(spec: Spec) -> dict[str, Any]:
         "cwd": spec.cwd,
         "argv": list(spec.argv),
         "tools": [
-            {"name": registered_name(spec.id, tool.name), "tool": tool.name} for tool in spec.tools
+            {"name": dialect.registered_name(spec.id, tool.name), "tool": tool.name}
+            for tool in spec.tools
         ],
         "requires": to_plain_data(spec.requires),
         "secrets": [name for name in spec.requires.env if looks_secret(name)],
@@ -108,7 +108,7 @@ def describe_environment(spec: Spec) -> dict[str, Any]:
     are held back from it."""
     try:
         spec = read_stored_settings(spec, os.environ)
-        environment = prepare(spec, find.find_dialect(spec.dialect), os.environ).environment
+        environment = prepare(spec, find.find_dialect_of(spec), os.environ).environment
     except (ExthostError, IndexError):  # it cannot be started, so it gets no variables
         return {"passed": [], "held_back": [], "configured": []}
     return {

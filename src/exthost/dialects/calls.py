@@ -44,10 +44,12 @@ class HookCall(NamedTuple):
            fields `tool_name`, `tool`, `extension_id`, `arguments` and `context`, and after the call
            `duration_ms`, and `result` or `error`. `context` is the mapping that the caller passed;
            a dialect may send parts of it
+    spec   the configuration of the extension; None if unknown
     """
 
     name: str
     event: Mapping[str, Any]
+    spec: Spec | None = None
 
 
 class HookAnswer(NamedTuple):

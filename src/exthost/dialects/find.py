@@ -19,6 +19,7 @@ from exthost.dialects.manifest_format import ManifestFormat
 from exthost.dialects.package import DialectPackage, Reference
 from exthost.errors import ConfigError, Evidence
 from exthost.names import nearest
+from exthost.spec import Spec
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -62,6 +63,13 @@ def find_dialect(name: str) -> Dialect:
             name, f"{package.dialect} is {_describe_type(dialect)}, not a Dialect"
         )
     return dialect
+
+
+def find_dialect_of(spec: Spec) -> Dialect:
+    """Return the dialect of an extension, in the contract that it speaks if its system has several.
+    Raises ConfigError as `find_dialect` does."""
+    dialect = find_dialect(spec.dialect)
+    return dialect if dialect.contract_for is None else dialect.contract_for(spec)
 
 
 def find_package(name: str) -> DialectPackage:

@@ -267,7 +267,7 @@ class Calls:
         now = self._queue.loop.time
         limit = self.factory.time_limit_for("hook") if timeout is None else check_timeout(timeout)
         deadline = now() + limit
-        params = HookCall(name, event)
+        params = HookCall(name, event, self._spec)
         answer: HookAnswer
         try:
             answer = await self.run_operation("hook", params, timeout, name)

@@ -8,7 +8,6 @@ the dialect reports the same name.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 
 from exthost.cluster.engines import Engines
 from exthost.dialects import find
@@ -74,7 +73,7 @@ class ExtensionFactory:
         `replaces` is True if the extension will replace another one. Such an extension publishes no
         events until `take_over` is called.
         """
-        dialect = find.find_dialect(spec.dialect)
+        dialect = find.find_dialect_of(spec)
         return Extension(
             spec,
             dialect,
@@ -84,7 +83,7 @@ class ExtensionFactory:
             on_change=self._on_change,
             find_refusal=lambda: self._find_conflict(spec),
             session_handlers=self._api.handlers_for(spec, dialect),
-            check_offer=partial(self._names.accept, spec) if dialect.traits.unique_name else None,
+            check_offer=self._names.check_for(spec, dialect),
             shared=self._shared,
             replaces=replaces,
             traffic=self._traffic,

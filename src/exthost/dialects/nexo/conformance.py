@@ -11,7 +11,8 @@ from exthost.dialects.conformance import (
     OfferWarning,
     audit_by_readers,
 )
-from exthost.dialects.nexo.dialect import DIALECT, HOOKS
+from exthost.dialects.nexo.dialect import DIALECT
+from exthost.dialects.nexo.hooks import HOOKS
 from exthost.messages import Request
 
 CONFORMANCE = Conformance(
