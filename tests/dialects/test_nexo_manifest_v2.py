@@ -2,7 +2,7 @@
 
 import pytest
 
-from exthost.dialects.manifest_format import Accepted, ManifestFile, Rejected
+from exthost.dialects.manifest_format import Accepted, ManifestFile, Rejected, Remark
 from exthost.dialects.nexo.manifest import FORMAT, Manifest
 from exthost.dialects.nexo.manifest_v2 import ManifestV2
 from exthost.errors import Refused
@@ -69,7 +69,8 @@ def test_plugin_toml_comes_before_nexo_plugin_toml() -> None:
     assert read(RUN, "nexo-plugin.toml", beside=("plugin.toml",)) is None
     both = accepted(RUN, "plugin.toml", beside=("nexo-plugin.toml",))
     (warning,) = both.warnings
-    assert warning == ("it is ignored, because plugin.toml is beside it", "nexo-plugin.toml", 0)
+    assert isinstance(warning, Remark) and warning.file == "nexo-plugin.toml"
+    assert warning.text == "it is ignored, because plugin.toml is beside it"
 
 
 @shows("nexo-second-03")

@@ -147,6 +147,8 @@ class Dialect:
         with_environ    returns the spec with the settings that the system's own environment
                         variables of the host make; a setting in the config takes precedence. None
                         if there are no such variables
+        conformance     a reference ("module:attribute") to the `Conformance` of this contract; ""
+                        for that of the package
         registered_name returns the name under which a tool is registered, given the id of its
                         extension and its own name
     """
@@ -175,4 +177,5 @@ class Dialect:
     options: Mapping[str, Option] = field(default_factory=empty_mapping)
     contract_for: "Callable[[Spec], Dialect] | None" = None
     with_environ: Callable[[Spec, Mapping[str, str]], Spec] | None = None
+    conformance: str = ""
     registered_name: Callable[[str, str], str] = registered_name

@@ -124,10 +124,20 @@ def find_manifest_format(name: str) -> ManifestFormat | None:
 def find_conformance(name: str) -> Conformance:
     """Return how extensions of this dialect are checked; the defaults if the dialect has no
     Conformance."""
+    return _load_conformance(name, "")
+
+
+def find_conformance_of(dialect: Dialect) -> Conformance:
+    """Return how extensions of this dialect are checked, in the contract that it is."""
+    return _load_conformance(dialect.name, dialect.conformance)
+
+
+def _load_conformance(name: str, own_reference: Reference) -> Conformance:
     package = find_package(name)
-    if not package.conformance:
+    reference = own_reference or package.conformance
+    if not reference:
         return Conformance()
-    conformance: Conformance = load_reference(package, package.conformance)
+    conformance: Conformance = load_reference(package, reference)
     return conformance
 
 

@@ -85,11 +85,14 @@ class Remark(NamedTuple):
     text  the warning
     file  the name of a file beside the manifest; "" for the manifest itself
     line  the number of the line that the warning is about; 0 if unknown
+    is_mistake  whether the author has something to correct. A part that this host does not offer
+          is not a mistake
     """
 
     text: str
     file: str = ""
     line: int = 0
+    is_mistake: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

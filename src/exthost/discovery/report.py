@@ -30,6 +30,7 @@ class Diagnostic:
     key        the key in the file, such as `restart.strategy`; "" if it is unknown
     more       the further errors of the same manifest. They are printed only on request, because
                the first error is usually the cause of the others
+    is_mistake whether the author of the file has something to correct
     """
 
     level: Literal["error", "warning"]
@@ -41,6 +42,7 @@ class Diagnostic:
     line: int = 0
     key: str = ""
     more: tuple["Diagnostic", ...] = ()
+    is_mistake: bool = True
 
     @classmethod
     def of(cls, errors: tuple[ManifestError, ...], path: str) -> "Diagnostic":

@@ -259,6 +259,7 @@ def _warning_diagnostic(candidate: Candidate, warning: str | Remark) -> Diagnost
         code="X0207",
         message=remark.text,
         extension=candidate.id,
+        is_mistake=remark.is_mistake,
     )
 
 

@@ -4,6 +4,7 @@ In reading order:
 
     codec              the messages, which are the same in both contracts
     hooks              the events and replies of hooks, which are the same in both contracts
+    progress           the progress of a call, which is the same in both contracts
     dialect            the first contract: handshake, calls and hooks; and the choice between both
     second_contract    the second contract, of extensions with manifest version 2
     manifest           parses and checks plugin.toml in its first, flat shape

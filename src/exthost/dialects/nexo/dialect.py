@@ -21,11 +21,11 @@ from typing import Any
 from exthost.dialects.base import Dialect, Traits
 from exthost.dialects.calls import HookCall, ToolCall
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.meanings import Meaning, Progress, Unusable
 from exthost.dialects.nexo import second_contract
 from exthost.dialects.nexo.codec import make_codec
 from exthost.dialects.nexo.hooks import HOOKS, make_event, read_hook_answer
 from exthost.dialects.nexo.manifest_v2 import ManifestV2
+from exthost.dialects.nexo.progress import parse_progress
 from exthost.dialects.options import FLAG
 from exthost.dialects.steps import (
     Exchanges,
@@ -35,7 +35,6 @@ from exthost.dialects.steps import (
     handshake_result,
     result_of,
 )
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Evidence, HandshakeFailed, ProtocolViolation
 from exthost.messages import Failure, Request
 from exthost.offer import Offer, Tool
@@ -178,20 +177,6 @@ def _make_hook_request(call: HookCall) -> tuple[str, Any]:
     return f"hooks/{call.name}", make_event(call)
 
 
-def _parse_progress(params: Any) -> Meaning:
-    """Parse the progress of a call. Extensions that use exthost.sdk send it."""
-    fields = params if type(params) is dict else EMPTY_MAPPING
-    progress, total, message = (fields.get(name) for name in ("progress", "total", "message"))
-    if type(progress) not in (int, float) or progress is None:
-        return Unusable("progress that could not be read")
-    return Progress(
-        fields.get("id"),
-        progress,
-        total if type(total) in (int, float) else None,
-        message if type(message) is str else "",
-    )
-
-
 _OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
         "call_tool": OneRequestOrMore(_make_tool_request, None, _try_tool_as_method),
@@ -216,7 +201,7 @@ DIALECT = Dialect(
     codec=make_codec,
     handshake=_handshake,
     operations=_OPERATIONS,
-    notifications=MappingProxyType({"tools/progress": _parse_progress}),
+    notifications=MappingProxyType({"tools/progress": parse_progress}),
     options=MappingProxyType(
         {
             "context_passthrough": FLAG.described("Whether a call's context is sent in `_meta`."),

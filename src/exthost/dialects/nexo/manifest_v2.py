@@ -194,7 +194,7 @@ def _make_warnings(manifest: ManifestV2) -> tuple[Remark, ...]:
     text = f"this host does not offer these parts of nexo's second contract: {parts}"
     if "sandbox" in manifest.not_offered:
         text += f"; [overrides.{manifest.id}] permissions = {{}} runs it in a sandbox of this host"
-    return (Remark(text),)
+    return (Remark(text, is_mistake=False),)
 
 
 def _make_restart(supervisor: Mapping[str, Any]) -> Restart:

@@ -26,6 +26,7 @@ from exthost.dialects.meanings import Meaning, Unusable
 from exthost.dialects.nexo.codec import make_codec
 from exthost.dialects.nexo.hooks import HOOKS, make_event, read_hook_answer
 from exthost.dialects.nexo.manifest_v2 import ManifestV2, OutboundTool
+from exthost.dialects.nexo.progress import parse_progress
 from exthost.dialects.options import Option
 from exthost.dialects.steps import (
     METHOD_NOT_FOUND,
@@ -352,9 +353,12 @@ DIALECT = Dialect(
             "hook": OneRequestOrMore(_make_hook_request, read_hook_answer),
         }
     ),
-    notifications=MappingProxyType({"broker.publish": _drop_publication}),
+    notifications=MappingProxyType(
+        {"tools/progress": parse_progress, "broker.publish": _drop_publication}
+    ),
     result_reader=ResultReader(_is_error, _read_text, _read_data, _read_content),
     options=MappingProxyType({"contract": CONTRACT_OPTION}),
+    conformance="exthost.dialects.nexo.conformance:SECOND_CONTRACT",
     with_environ=_with_environ,
     registered_name=_registered_name,
     traits=Traits(

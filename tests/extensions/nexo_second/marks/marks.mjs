@@ -12,7 +12,15 @@ function reply(id, result) {
   process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, result }) + "\n");
 }
 
+function fail(id, code, message) {
+  process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, error: { code, message } }) + "\n");
+}
+
 function invoke(id, { tool_name, args }) {
+  if (!tools.some((tool) => tool.name === tool_name)) {
+    fail(id, -33401, `no tool ${tool_name}`);
+    return;
+  }
   if (tool_name === "ext_marks_slow") {
     held = id;
     return;
@@ -34,7 +42,6 @@ createInterface({ input: process.stdin }).on("line", (line) => {
     reply(id, { ok: true });
     process.exit(0);
   } else {
-    const error = { code: -32601, message: `no handler for ${method}` };
-    process.stdout.write(JSON.stringify({ jsonrpc: "2.0", id, error }) + "\n");
+    fail(id, -32601, `no handler for ${method}`);
   }
 });
