@@ -75,6 +75,21 @@ class HookFailed(NamedTuple):
     context: Any = None
 
 
+class OutputReplaced(NamedTuple):
+    """A hook replaced the output of a tool by another text, before the caller got it.
+
+    `extension` has the hook, and `about` is the name of the tool. `before` and `after` are the
+    sizes of the output and of the text that replaced it, in bytes. The event has no content.
+    """
+
+    extension: str
+    hook: str
+    about: str
+    before: int
+    after: int
+    context: Any = None
+
+
 class Progressed(NamedTuple):
     """The extension reported the progress of a call.
 
@@ -253,6 +268,7 @@ Event: TypeAlias = (
     CallStarted
     | CallEnded
     | HookFailed
+    | OutputReplaced
     | Progressed
     | StateChanged
     | OfferChanged

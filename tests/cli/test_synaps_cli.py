@@ -158,7 +158,7 @@ def test_doctor_finds_nothing_wrong_with_a_plugin_that_asks_while_it_starts(
 @pytest.mark.parametrize(
     ("extension", "code", "exit"),
     [
-        ({"protocol_version": 2}, "X0251", 3),
+        ({"protocol_version": 3}, "X0251", 3),
         ({"permissions": ["tools.override"]}, "X0253", 3),
         ({"config": [{"key": "k", "required": True}]}, "X0350", 4),
         ({"command": "no-such-program-here"}, "X0401", 5),

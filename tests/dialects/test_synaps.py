@@ -649,7 +649,7 @@ async def test_widgets_and_editors_are_events_for_everybody_who_subscribed() -> 
         assert [one async for one in stream] == []
     assert seen[0] == seen[1]
     assert [(one.kind, one.payload) for one in seen[0]] == [
-        ("widget.upsert", types.Widget("w", ("a",), None, "T", 5)),
+        ("widget.upsert", types.Widget("w", ("a",), "top_right", "T", 5)),
         ("widget.dismiss", types.WidgetDismissed("w")),
         ("settings.editor.render", types.EditorRender((1,), None, "f")),
         ("settings.editor.commit", types.EditorCommit(1)),

@@ -141,6 +141,8 @@ class Dialect:
         refuse          returns the reply to a request that has no registered handler
     Configuration
         options         the keys of `options` in a config entry, and their valid values
+        contract        the name of this contract, in a system that has several; "" for the first
+        contracts       the other contracts of the system, as Dialects of the same name
         contract_for    returns the contract that an extension speaks, in a system that has several:
                         a Dialect of the same name, given the spec. None if there is only one.
                         `find.find_dialect_of` applies it
@@ -175,7 +177,14 @@ class Dialect:
     host_requests: Mapping[str, HostRequest] = field(default_factory=empty_mapping)
     refuse: Callable[[Request], Reply | Failure] = method_unknown
     options: Mapping[str, Option] = field(default_factory=empty_mapping)
+    contract: str = ""
+    contracts: "tuple[Dialect, ...]" = ()
     contract_for: "Callable[[Spec], Dialect] | None" = None
     with_environ: Callable[[Spec, Mapping[str, str]], Spec] | None = None
     conformance: str = ""
     registered_name: Callable[[str, str], str] = registered_name
+
+    @property
+    def full_name(self) -> str:
+        """The name of the dialect and of its contract, for `find.find_dialect`, such as nexo/2."""
+        return f"{self.name}/{self.contract}" if self.contract else self.name

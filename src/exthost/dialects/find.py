@@ -52,16 +52,21 @@ DIALECT_NAMES = _DialectNames(BUILT_IN)
 
 
 def find_dialect(name: str) -> Dialect:
-    """Return the dialect of this name. Raises ConfigError if there is no such dialect, or if its
-    package cannot be loaded."""
+    """Return the dialect of this name, or of this full name (`Dialect.full_name`). Raises
+    ConfigError if there is no such dialect, or if its package cannot be loaded."""
+    name, _, contract = name.partition("/")
     package = find_package(name)
     if isinstance(package.dialect, Dialect):
-        return package.dialect
-    dialect = load_reference(package, package.dialect)
+        dialect = package.dialect
+    else:
+        dialect = load_reference(package, package.dialect)
     if not isinstance(dialect, Dialect):
         raise _broken_package_error(
             name, f"{package.dialect} is {_describe_type(dialect)}, not a Dialect"
         )
+    for other in dialect.contracts if contract else ():
+        if other.contract == contract:
+            return other
     return dialect
 
 

@@ -22,7 +22,7 @@ or to ask whether the extension's folder has a file. It may leave `origin` and `
 unset: discovery then sets them to the manifest's path and the extension's folder.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -141,6 +141,8 @@ class ManifestFormat:
                  reports a handshake that announces others
     homes        the folders in which the dialect's own system looks for extensions, in ascending
                  priority. The search path `$DIALECT` stands for these folders
+    find_homes   returns these folders, given the environment variables of the host, if the system
+                 has variables that change them; None if it has none
     join         returns the spec of a config entry that names its manifest (`manifest = "path"`),
                  completed with the contents of that manifest; settings of the entry take
                  precedence. None if a config entry cannot name a manifest of this format
@@ -153,7 +155,12 @@ class ManifestFormat:
     executable: bool = False
     lists_tools: bool = True
     homes: tuple[str, ...] = ()
+    find_homes: Callable[[Mapping[str, str]], tuple[str, ...]] | None = None
     join: Callable[[Spec, ManifestFile], Spec] | None = None
+
+    def homes_in(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the folders of `homes`, as these environment variables of the host change them."""
+        return self.homes if self.find_homes is None else self.find_homes(environ)
 
     def matches(self, name: str, parent: str) -> bool:
         """Return whether a file of this name, in a folder named `parent`, may be a manifest."""

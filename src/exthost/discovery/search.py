@@ -108,7 +108,10 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
                 invalid += 1
                 diagnostics.append(outcome)
     filtered = filter_candidates(
-        candidates, disabled=settings.disabled, allowlist=settings.allowlist
+        candidates,
+        disabled=settings.disabled,
+        allowlist=settings.allowlist,
+        homes=[path if path != ENV_PATH and path.startswith("$") else "" for path, _ in expanded],
     )
     return Report(
         candidates=filtered.candidates,
@@ -140,7 +143,9 @@ def expand_search_path(
         if format.homes and search_path == f"${format.dialect.upper()}":
             # Reversed: `homes` is in ascending priority, and the result in descending precedence.
             # Many machines have none of these folders, so a missing one is not reported.
-            homes = [resolve_search_path(home, bases) for home in reversed(format.homes)]
+            homes = [
+                resolve_search_path(home, bases) for home in reversed(format.homes_in(os.environ))
+            ]
             return [root for root in homes if isinstance(root, str)]
     return [resolve_search_path(search_path, bases)]
 

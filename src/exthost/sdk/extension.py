@@ -137,13 +137,19 @@ class Extension:
         options = {"name": name, "description": description, "thread": thread}
         return self._decorate(self.registry.commands, handler, options)
 
-    def hook(self, name: str, *, thread: bool | None = None) -> Callable[[F], F]:
+    def hook(
+        self, name: str, *, thread: bool | None = None, replaces: bool = False
+    ) -> Callable[[F], F]:
         """Register a handler that takes a HookEvent, and returns None, Block, Modify, Confirm,
-        Inject, or the dialect's own answer."""
+        Inject, Replace, or the dialect's own answer.
+
+        `replaces`: the handler of `after_tool_call` may return Replace, for which the manifest for
+        synaps then requests the permission."""
 
         def register(handler: F) -> F:
             function = Function(handler, Context, name=name, thread=thread, payload=True)
             self.registry.add(self.registry.hooks, name, function)
+            self.registry.replaces_output |= replaces
             return handler
 
         return register

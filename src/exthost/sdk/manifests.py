@@ -28,6 +28,7 @@ SYNAPS_HOOKS = {
     "on_compaction": "privacy.llm_content",
     "on_session_start": "session.lifecycle",
     "on_session_end": "session.lifecycle",
+    "on_usage": "privacy.llm_content",
 }
 
 
@@ -113,8 +114,10 @@ def _synaps(identity: Identity, command: list[str]) -> str:
         permissions["tools.register"] = None
     if registry.providers:
         permissions["providers.register"] = None
+    if registry.replaces_output and "after_tool_call" in hooks:
+        permissions["tools.transform_output"] = None
     extension = {
-        "protocol_version": 1,
+        "protocol_version": 2 if "on_usage" in hooks else 1,
         "runtime": "process",
         "command": command[0],
         "args": command[1:],

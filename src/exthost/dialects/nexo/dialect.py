@@ -196,6 +196,7 @@ def _contract_for(spec: Spec) -> Dialect:
 
 DIALECT = Dialect(
     name="nexo",
+    contracts=(second_contract.DIALECT,),
     contract_for=_contract_for,
     framing=Lines,
     codec=make_codec,

@@ -344,6 +344,7 @@ _METHOD_SECONDS = {
 
 DIALECT = Dialect(
     name="nexo",
+    contract="2",
     framing=Lines,
     codec=make_codec,
     handshake=_handshake,

@@ -12,7 +12,7 @@ extension with an error unless it has a handler for that method.
 
 from typing import Any
 
-from exthost.sdk.answers import Block, Confirm, HookEvent, Inject, Modify, own_hook_answer
+from exthost.sdk.answers import Block, Confirm, HookEvent, Inject, Modify, Replace, own_hook_answer
 from exthost.sdk.dialects import nexo_second
 from exthost.sdk.dialects.endpoint import Identity
 from exthost.sdk.dialects.jsonrpc import (
@@ -203,6 +203,8 @@ def _encode_hook_answer(answer: Any) -> Any:
             return {"abort": True, "reason": message}
         case Inject(content):
             return {"decision": "transform", "transformed_body": content}
+        case Replace(output):
+            return {"override": {"result": output}}
     return own_hook_answer(answer)
 
 
