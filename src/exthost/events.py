@@ -111,12 +111,19 @@ class StateChanged(NamedTuple):
     `reason` says why, or is "". The life-cycle table lists the changes that are possible. A reload
     replaces the extension, so `before` and `after` may then be any two states, and `reason` is
     "reloaded".
+
+    If a process ended and is started again, `attempt` is the number of that restart, `max_attempts`
+    the number after which the extension is given up (None for no limit), and `delay` the seconds
+    until the restart.
     """
 
     extension: str
     before: str
     after: str
     reason: str = ""
+    attempt: int = 0
+    max_attempts: int | None = None
+    delay: float | None = None
 
 
 class OfferChanged(NamedTuple):

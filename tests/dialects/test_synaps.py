@@ -816,3 +816,13 @@ async def test_what_a_new_handshake_offers_takes_the_place_of_the_old_and_is_tol
         assert (await ext.call_tool("die", {"once": once})).data == "alive"
         assert set(ext.tools) == {"die", "new"}
     assert "new" in changes[-1].added and "echo" in changes[-1].removed
+
+
+@shows("synaps-route-02")
+async def test_a_request_whose_id_cannot_be_answered_is_named_in_the_help() -> None:
+    body = '{"jsonrpc": "2.0", "id": 1.5, "method": "config.get", "params": {"key": "a"}}'
+    frame = f"Content-Length: {len(body)}\r\n\r\n{body}"
+    async with child() as ext:
+        error = await failing(ext.call_tool("raw", {"text": frame, "seconds": 60}, timeout=2))
+        assert isinstance(error, CallTimeout)
+        assert "The last one: the id of its request, which has no answer," in error.help

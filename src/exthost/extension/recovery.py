@@ -179,7 +179,9 @@ class Recovery:
                 if is_failed_start:  # the waiting calls caused this start, and get its error
                     self._queue.fail_waiting(lambda method: copy_error(error))
             case Again(delay):
-                status.apply_event(lifecycle_event_for(decision), error.message)
+                retry = self.restarts.plan_retry(delay)
+                reason = f"{error.message}; {retry}"
+                status.apply_event(lifecycle_event_for(decision), reason, retry)
                 self.restart_at = self._now() + delay
 
     def begin_again(self) -> None:

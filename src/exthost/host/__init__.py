@@ -16,6 +16,7 @@ In reading order:
     hooks                  calls the hooks of extensions, before and after an event
     hooked_call            runs one tool call with its hooks
     tool_runner            `host.run_tool`: finds a tool, and calls it with its hooks
+    session_texts          keeps the texts that extensions inject at the start of a session
     tool_loop              runs the tools that a model requests, until it answers without a request
     event_sinks            forwards events to the extensions that subscribe to them
     background             opens and closes the services below, with the host

@@ -79,6 +79,7 @@ class Diagnostics:
     unawaited_lines  the number of stray lines and log lines, for which no caller waits, since the
                      last `take_unawaited_lines`
     unnamed_error_at when the last error came that names no request; -1 if none came
+    stray_reason     why the last stray output is no message; "" if none came
     """
 
     __slots__ = (
@@ -96,6 +97,7 @@ class Diagnostics:
         "extension",
         "handshake",
         "redacts",
+        "stray_reason",
         "suggest_grant",
         "unawaited_lines",
         "unnamed_error_at",
@@ -120,6 +122,7 @@ class Diagnostics:
         self._tail: StderrTail | None = None
         self.unawaited_lines = 0
         self.unnamed_error_at = -1.0
+        self.stray_reason = ""
         self._waiting = _NOTHING_WAITS
         self._passed_on_in_tick = 0  # lines passed on in this tick
         self._dropped_in_tick = 0  # lines dropped in this tick
@@ -256,6 +259,7 @@ class Diagnostics:
     def stray(self, data: bytes, why: str) -> None:
         """Count and log output that is no message, usually a print that should go to stderr."""
         self.unawaited_lines += 1
+        self.stray_reason = why
         if not self.count(STRAY):
             return
         text = data[:SHOWN_BYTES].rstrip(b"\r").decode("utf-8", "replace")

@@ -80,7 +80,8 @@ class Codec(JsonRpc):
         if method is not None and type(id) is str:  # the reply has the same id
             return Request(method, fields.get("params"), id)
         if type(id) is not int or not 0 <= id < _ID_LIMIT:
-            return noise(frame, "its id is not a whole number")
+            subject = "its id" if method is None else "the id of its request, which has no answer,"
+            return noise(frame, f"{subject} is not a whole number")
         if method is not None:
             return Request(method, fields.get("params"), id)
         error = fields.get("error")
