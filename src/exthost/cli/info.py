@@ -75,6 +75,13 @@ def _running_description(spec: Spec, running: dict[str, Any]) -> dict[str, Any]:
     return running | settings_in_use | {"changed": note}
 
 
+def _describe_requirements(spec: Spec) -> dict[str, Any]:
+    """Return what an extension requires. That a missing requirement is only a warning is left out
+    where it is not."""
+    requires: dict[str, Any] = to_plain_data(spec.requires)
+    return requires if spec.requires.is_advisory else requires | {"is_advisory": None}
+
+
 def describe(spec: Spec) -> dict[str, Any]:
     """Return everything that is known about an extension without starting it, as JSON data."""
     state, reason = state_before_start(spec)
@@ -92,7 +99,7 @@ def describe(spec: Spec) -> dict[str, Any]:
             {"name": dialect.registered_name(spec.id, tool.name), "tool": tool.name}
             for tool in spec.tools
         ],
-        "requires": to_plain_data(spec.requires),
+        "requires": _describe_requirements(spec),
         "secrets": [name for name in spec.requires.env if looks_secret(name)],
         "priority": spec.priority,
         "manifest": to_plain_data(spec.manifest),

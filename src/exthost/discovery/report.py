@@ -124,6 +124,7 @@ class Report:
     invalid              the number of manifests that could not be read or used
     rivals               by id, the extensions that are not used because another one in the same
                          search path has that id
+    searched             the folders that were searched, as the config names them
     """
 
     candidates: tuple[Candidate, ...] = ()
@@ -133,6 +134,7 @@ class Report:
     disabled_candidates: tuple[Candidate, ...] = ()
     invalid: int = 0
     rivals: Mapping[str, tuple[Candidate, ...]] = field(default_factory=empty_mapping)
+    searched: tuple[str, ...] = ()
 
     def every_diagnostic(self) -> Iterator[Diagnostic]:
         """Yield every problem, including those in `more`, which follow the first error of their

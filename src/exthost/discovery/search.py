@@ -124,6 +124,9 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
         disabled_candidates=filtered.disabled_candidates,
         invalid=invalid,
         rivals=filtered.rivals,
+        searched=tuple(
+            configured_paths.name_of(root) for _, root in expanded if isinstance(root, str)
+        ),
     )
 
 
@@ -285,6 +288,10 @@ class _ConfiguredPaths:
             if path != root and os.path.realpath(path) == root:
                 self._paths.setdefault(root, path)
                 return
+
+    def name_of(self, root: str) -> str:
+        """Return the configured path of a root, given its real path."""
+        return self._paths.get(root, root)
 
     def restore_in(self, diagnostic: Diagnostic) -> Diagnostic:
         """Return the diagnostic with the configured path in place of the real one."""

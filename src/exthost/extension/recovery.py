@@ -104,6 +104,9 @@ class Recovery:
             return
         is_failure = not by_host and (session.lost_calls or self.breaker.is_half_open)
         if is_failure and self.breaker.count_crash(error):
+            if not self._processes.workers and self._gives_up_after(error):
+                status.ready_at = None
+                return
             self.open_breaker()
         if self._processes.workers:
             self.on_worker_lost(error, is_wanted_end=by_host)
@@ -164,6 +167,8 @@ class Recovery:
             return
         if is_failed_start and self.breaker.is_half_open:
             self.breaker.count_crash(error)
+            if self._gives_up_after(error):
+                return
             # The waiting calls caused this probe, so their callers get the error of its start.
             self.open_breaker(lambda method: copy_error(error))
             return
@@ -183,6 +188,19 @@ class Recovery:
                 reason = f"{error.message}; {retry}"
                 status.apply_event(lifecycle_event_for(decision), reason, retry)
                 self.restart_at = self._now() + delay
+
+    def _gives_up_after(self, error: ExthostError) -> bool:
+        """Give the extension up if a process that ended by itself has used the last restart, and
+        return whether it did so. Otherwise the process of the next probe is the restart.
+
+        Without this, a program that crashes at every call would be probed for ever: the breaker
+        opens before the restarts are used. With the strategy "never" the breaker alone decides."""
+        if not self.restarts.is_automatic:
+            return False
+        decision = self.restarts.decide(error)
+        if isinstance(decision, GiveUp):
+            self.give_up(Event.GAVE_UP, error, decision.reason)
+        return isinstance(decision, GiveUp)
 
     def begin_again(self) -> None:
         """Move to `starting` from any state, for a requested restart."""

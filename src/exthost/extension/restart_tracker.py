@@ -49,6 +49,11 @@ class RestartTracker:
         """Whether a process crashed since a restart was last requested."""
         return self._history.crashes > 0
 
+    @property
+    def is_automatic(self) -> bool:
+        """Whether the policy starts a process again by itself after one has ended."""
+        return self._policy.strategy in ("immediate", "exponential")
+
     def started(self) -> None:
         """Record that a process is about to be spawned."""
         self._history = self._history.started(self._now())

@@ -7,6 +7,7 @@ there; calls to it raise the error.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,8 @@ from exthost.spec import Spec
 from exthost.tool_result import ToolResult
 from exthost.trace.buffer import TraceBuffer
 from exthost.trace.traffic import Traffic
+
+_log = logging.getLogger("exthost.host")
 
 
 class Host:
@@ -363,6 +366,8 @@ class Host:
             discovered = await asyncio.to_thread(find_extensions, self.config)
             started = await self._config_reloader.open(discovered.specs)
             self.diagnostics = (*discovered.diagnostics, *start_diagnostics(started))
+            if not discovered.specs and (searched := discovered.report.searched):
+                _log.warning("no extensions were found in %s", ", ".join(searched))
             if self._is_strict:
                 raise_first_problem(discovered.diagnostics, started)
             self._services.start_watch(watch, self.config)
