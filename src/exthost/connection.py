@@ -14,7 +14,7 @@ from exthost.config import spec_from_mapping
 from exthost.config.cluster import DEFAULT_CLUSTER_SETTINGS
 from exthost.config.extension_settings import ExtensionSettings
 from exthost.dialects import find
-from exthost.discovery.configfile import read_named_manifest
+from exthost.discovery.configfile import read_named_manifest, with_environ
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import NO_EVIDENCE, Evidence, HandshakeFailed, UsageError
 from exthost.events import Bus
@@ -147,7 +147,7 @@ class Connection(OpenedByWith):
         return read_evidence(sessions[-1]) if sessions else NO_EVIDENCE
 
     async def _create(self) -> Extension:
-        spec, environ, session_handlers = self._spec, self._environ, None
+        spec, environ, session_handlers = with_environ(self._spec), self._environ, None
         dialect = find.find_dialect_of(spec)
         if dialect.host_requests or spec.settings:
             self._api = HostApi(os.environ if environ is None else environ)

@@ -26,11 +26,13 @@ function handle({ id, method, params, result, error }) {
     send({ id: "q1", method: "config.get", params: { key: "greeting" } });
   } else if (method === "hook.handle") {
     send({ id, result: hook(params) });
-  } else if (method === "tool.call") {
+  } else if (method === "tool.call" && params.name === "total") {
     send({ id, result: { tokens, greeting } });
-  } else {
+  } else if (method === "shutdown") {
     send({ id, result: null });
-    if (method === "shutdown") process.exit(0);
+    process.exit(0);
+  } else {
+    send({ id, error: { code: -32601, message: `no ${params?.name ?? method}` } });
   }
 }
 

@@ -29,8 +29,12 @@ def handle(method: str, params: Any) -> Any:
     if method == "tool.call" and params["name"] == "leak":
         return {"content": params["input"]["text"]}
     if method == "tool.call":
+        if params["name"] != "fail":
+            raise LookupError(f"no tool {params['name']}")
         raise RuntimeError("the password hunter2 is wrong")
-    return None
+    if method in ("shutdown", "info.get"):
+        return None
+    raise LookupError(f"no method {method}")
 
 
 while header := sys.stdin.buffer.readline():
