@@ -6,6 +6,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from exthost.cluster.engines import Engines
@@ -13,9 +14,9 @@ from exthost.config import spec_from_mapping
 from exthost.config.cluster import DEFAULT_CLUSTER_SETTINGS
 from exthost.config.extension_settings import ExtensionSettings
 from exthost.dialects import find
-from exthost.discovery.configfile import read_named_manifest
+from exthost.discovery.configfile import read_named_manifest, with_environ
 from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.errors import NO_EVIDENCE, Evidence, UsageError
+from exthost.errors import NO_EVIDENCE, Evidence, HandshakeFailed, UsageError
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import OpenedByWith, already_open_error, require_asyncio
@@ -116,8 +117,17 @@ class Connection(OpenedByWith):
             raise already_open_error()
         require_asyncio()
         try:
-            self._extension = await self._create()
-            return await self._extension.start()
+            try:
+                self._extension = await self._create()
+                return await self._extension.start()
+            except HandshakeFailed as error:
+                if not error.other_options:
+                    raise
+                await self._close()
+                options = {**self._spec.options, **error.other_options}
+                self._spec = replace(self._spec, options=options)
+                self._extension = await self._create()
+                return await self._extension.start()
         except BaseException:
             await self._close()
             raise
@@ -137,8 +147,8 @@ class Connection(OpenedByWith):
         return read_evidence(sessions[-1]) if sessions else NO_EVIDENCE
 
     async def _create(self) -> Extension:
-        spec, environ, session_handlers = self._spec, self._environ, None
-        dialect = find.find_dialect(spec.dialect)
+        spec, environ, session_handlers = with_environ(self._spec), self._environ, None
+        dialect = find.find_dialect_of(spec)
         if dialect.host_requests or spec.settings:
             self._api = HostApi(os.environ if environ is None else environ)
             spec = await self._api.with_stored_settings(spec)
@@ -168,8 +178,10 @@ class Connection(OpenedByWith):
         finally:
             if self._engines is not None:
                 await self._engines.close()
+                self._engines = None
             if self._api is not None:
                 await self._api.close()
+                self._api = None
 
 
 def command_id(argv: Sequence[str]) -> str:

@@ -6,7 +6,9 @@ the exit status, the last lines of stderr, …). Exceptions of other libraries a
 classes where exthost calls those libraries.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 __all__ = [
@@ -212,10 +214,12 @@ class HandshakeFailed(ExthostError):
 
     If `permanent` is true, another start cannot succeed. If `process_ended` is true, the process
     ended by itself before the handshake was complete. If `has_read` is false, the process has not
-    read everything that was sent to it.
+    read everything that was sent to it. `other_options` are options of the dialect with which
+    another start may succeed; `connect` tries it with them.
     """
 
     exit_code = 5
+    other_options: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(
         self,

@@ -86,6 +86,21 @@ class HooksSkipped(NamedTuple):
     context: Any = None
 
 
+class OutputReplaced(NamedTuple):
+    """A hook replaced the output of a tool by another text, before the caller got it.
+
+    `extension` has the hook, and `about` is the name of the tool. `before` and `after` are the
+    sizes of the output and of the text that replaced it, in bytes. The event has no content.
+    """
+
+    extension: str
+    hook: str
+    about: str
+    before: int
+    after: int
+    context: Any = None
+
+
 class Progressed(NamedTuple):
     """The extension reported the progress of a call.
 
@@ -107,12 +122,19 @@ class StateChanged(NamedTuple):
     `reason` says why, or is "". The life-cycle table lists the changes that are possible. A reload
     replaces the extension, so `before` and `after` may then be any two states, and `reason` is
     "reloaded".
+
+    If a process ended and is started again, `attempt` is the number of that restart, `max_attempts`
+    the number after which the extension is given up (None for no limit), and `delay` the seconds
+    until the restart.
     """
 
     extension: str
     before: str
     after: str
     reason: str = ""
+    attempt: int = 0
+    max_attempts: int | None = None
+    delay: float | None = None
 
 
 class OfferChanged(NamedTuple):
@@ -265,6 +287,7 @@ Event: TypeAlias = (
     | CallEnded
     | HookFailed
     | HooksSkipped
+    | OutputReplaced
     | Progressed
     | StateChanged
     | OfferChanged

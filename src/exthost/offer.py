@@ -9,13 +9,15 @@ from exthost.empty_mapping import empty_mapping
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool that can be called by name. `extra` has the other fields that the extension sent."""
+    """A tool that can be called by name. `extra` has the other fields that the extension sent.
+    `seconds` is the time limit that the extension sets for its calls; None if it sets none."""
 
     name: str
     description: str = ""
     input_schema: Any = None
     output_schema: Any = None
     extra: Mapping[str, Any] = field(default_factory=empty_mapping, compare=False)
+    seconds: float | None = field(default=None, kw_only=True, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

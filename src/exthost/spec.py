@@ -161,11 +161,14 @@ class Pins(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requires:
     """What an extension needs before it may be started: programs on PATH, environment variables,
-    and in `host` the lowest version of the host."""
+    and in `host` the lowest version of the host, or in `host_range` a requirement such as
+    `>=0.1.0`. If `is_advisory` is true, a missing program or variable is only a warning."""
 
     bins: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     host: str = ""
+    host_range: str = ""
+    is_advisory: bool = False
 
 
 class DeclaredSetting(NamedTuple):

@@ -127,6 +127,21 @@ class ToolResult:
         """Return the result of the same dialect with this value in place of `raw`."""
         return _AnnotatedResult(raw, self._reader, None, self.warnings)
 
+    def with_text(self, text: str) -> "ToolResult":
+        """Return a result with only this text, which failed if this one failed."""
+        reader = _FAILED_TEXT if self.is_error else _TEXT
+        return _AnnotatedResult(text, reader, None, self.warnings)
+
+    @classmethod
+    def of_text(cls, text: str, *, is_error: bool) -> "ToolResult":
+        """Return a result that is only a text, as `with_text` does."""
+        return ToolResult(text, _FAILED_TEXT if is_error else _TEXT)
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether a hook replaced the result by a text (`with_text`)."""
+        return self._reader is _TEXT or self._reader is _FAILED_TEXT
+
     def with_warnings(self, warnings: tuple[str, ...]) -> "ToolResult":
         """Return the same result with these warnings added."""
         all_warnings = self.warnings + warnings
@@ -268,3 +283,22 @@ def _reply_content(raw: Any) -> tuple[Block, ...]:
 
 
 _ERROR_REPLY = ResultReader(_reply_is_error, _reply_text, _reply_data, _reply_content)
+
+
+# -- texts -----------------------------------------------------------------------------------
+
+
+def _text(raw: Any) -> str:
+    return str(raw)
+
+
+def _no_data(raw: Any) -> Any:
+    return None
+
+
+def _text_content(raw: Any) -> tuple[Block, ...]:
+    return (TextBlock(str(raw)),)
+
+
+_TEXT = ResultReader(None, _text, _no_data, _text_content)
+_FAILED_TEXT = ResultReader(_reply_is_error, _text, _no_data, _text_content)

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from exthost.check.findings import Report
+from exthost.check.manifest_check import check_manifest
 from exthost.check.run import run_checks
 from exthost.check.settings import Settings
 from exthost.connection import connection_spec
+from exthost.discovery.extension_at_path import spec_at
 from tests.sdk.programs import JSON_DIALECTS, SAMPLE, command, write_manifest
 
 # A limit that no test is about.
@@ -51,3 +53,22 @@ async def test_servers_of_other_people_pass(server: str) -> None:
         pytest.skip(f"{server} is not installed")
     spec = connection_spec([program], "mcp", {})
     assert_passes(await run_checks(spec, os.environ, Settings(seconds=180, reply_seconds=60)))
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("name", ["nexo_second/marks", "synaps_today/meter", "synaps_today/redact"])
+async def test_plugins_of_today_pass(name: str) -> None:
+    """Programs that were written from the description of their contract alone."""
+    if shutil.which("node") is None and name != "synaps_today/redact":
+        pytest.skip("there is no node")
+    spec = spec_at(Path(__file__).parents[1] / "extensions" / name)
+    report = await run_checks(spec, os.environ, Settings(seconds=180, reply_seconds=60))
+    assert_passes(check_manifest(spec).add_to(report))
+
+
+@pytest.mark.more
+async def test_the_program_passes_in_the_second_contract_of_nexo() -> None:
+    spec = connection_spec(command(SAMPLE, "nexo"), "nexo", {"options": {"contract": 2}})
+    calls = (("sample_add", {"a": 1, "b": 2}),)
+    settings = Settings(seconds=180, reply_seconds=60, calls=calls)
+    assert_passes(await run_checks(spec, os.environ, settings))

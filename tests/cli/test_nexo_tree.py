@@ -378,6 +378,8 @@ def test_doctor_sees_a_missing_program_without_a_start_and_lets_others_be(tmp_pa
     rewrite(far, far.read_text().partition("[transport]")[0] + elsewhere)
     report = told("doctor", "--config", config, BEE_TOKEN="t")
     assert report["ok"], "one that runs elsewhere is nobody's mistake"
+    report = told("doctor", "--runtime", "--config", config, BEE_TOKEN="t")
+    assert report["ok"] and [row["id"] for row in report["runtime"]] == ["bee"]
     assert [one["level"] for one in report["findings"] if one["extension"] == "far"] == ["info"]
     report = told("doctor", "bee", "--config", config, BEE_TOKEN="t")
     assert "asks for a secret: BEE_TOKEN" in str(report["findings"])
@@ -481,3 +483,14 @@ def _until(lines: Any, **expected: str) -> Any:
         if all(event.get(key) == value for key, value in expected.items()):
             return event
     raise AssertionError(f"it ended without {expected}")
+
+
+@shows("nexo-disc-13")
+def test_a_config_that_finds_nothing_names_the_folder_that_was_searched(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "x").mkdir(parents=True)
+    config = str(yaml(tmp_path, search_paths=["./x"]))
+    plugin(tmp_path / "x" / "bee", "bee")
+    searched = f"none were found in {tmp_path}/elsewhere/x"
+    for verb in ("list", "tools", "doctor"):
+        done = run(verb, "--config", config, cwd=tmp_path / "elsewhere")
+        assert done.returncode == 0 and searched in done.stderr + done.stdout, verb

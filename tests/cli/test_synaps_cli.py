@@ -158,7 +158,7 @@ def test_doctor_finds_nothing_wrong_with_a_plugin_that_asks_while_it_starts(
 @pytest.mark.parametrize(
     ("extension", "code", "exit"),
     [
-        ({"protocol_version": 2}, "X0251", 3),
+        ({"protocol_version": 3}, "X0251", 3),
         ({"permissions": ["tools.override"]}, "X0253", 3),
         ({"config": [{"key": "k", "required": True}]}, "X0350", 4),
         ({"command": "no-such-program-here"}, "X0401", 5),
@@ -184,3 +184,17 @@ def test_a_bare_command_is_found_out_to_speak_synaps(home: Path) -> None:
     done = exthost("inspect", "--json", "--", "python3", "notes/notes.py", home=home)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["dialect"] == "synaps"
+
+
+@shows("synaps-today-13")
+def test_inspect_shows_the_names_for_people(tmp_path: Path, home: Path) -> None:
+    models = [{"id": "m", "display_name": "Large Model"}]
+    provider = {"id": "p", "display_name": "Pretty Name", "description": "d", "models": models}
+    capability = {"kind": "ocr", "name": "Reads Pictures"}
+    capabilities = {"providers": [provider], "capabilities": [capability]}
+    offer = {"protocol_version": 1, "capabilities": capabilities}
+    folder = plugin(tmp_path / "named", {"offer": offer})
+    done = exthost("inspect", str(folder), home=home)
+    assert done.returncode == 0
+    assert "it has provider:p, ocr:Reads Pictures" in done.stderr
+    assert "display names: provider:p=Pretty Name, p:m=Large Model" in done.stderr

@@ -364,6 +364,7 @@ def test_mcp_servers_are_kept_and_their_placeholders_can_be_filled_in() -> None:
     ("server", "key"),
     [
         (f'[mcp_servers.{"a" * 33}]\ncommand = "x"', f"mcp_servers.{'a' * 33}"),
+        ('[mcp_servers.BadName]\ncommand = "x"', "mcp_servers.BadName"),
         ('[mcp_servers.a]\ntransport = "stdio"', "mcp_servers.a"),
         ('[mcp_servers.a]\ntransport = "sse"', "mcp_servers.a"),
         ("[mcp_servers.a]\nargs = []", "mcp_servers.a"),

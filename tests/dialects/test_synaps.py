@@ -649,7 +649,7 @@ async def test_widgets_and_editors_are_events_for_everybody_who_subscribed() -> 
         assert [one async for one in stream] == []
     assert seen[0] == seen[1]
     assert [(one.kind, one.payload) for one in seen[0]] == [
-        ("widget.upsert", types.Widget("w", ("a",), None, "T", 5)),
+        ("widget.upsert", types.Widget("w", ("a",), "top_right", "T", 5)),
         ("widget.dismiss", types.WidgetDismissed("w")),
         ("settings.editor.render", types.EditorRender((1,), None, "f")),
         ("settings.editor.commit", types.EditorCommit(1)),
@@ -816,3 +816,13 @@ async def test_what_a_new_handshake_offers_takes_the_place_of_the_old_and_is_tol
         assert (await ext.call_tool("die", {"once": once})).data == "alive"
         assert set(ext.tools) == {"die", "new"}
     assert "new" in changes[-1].added and "echo" in changes[-1].removed
+
+
+@shows("synaps-route-02")
+async def test_a_request_whose_id_cannot_be_answered_is_named_in_the_help() -> None:
+    body = '{"jsonrpc": "2.0", "id": 1.5, "method": "config.get", "params": {"key": "a"}}'
+    frame = f"Content-Length: {len(body)}\r\n\r\n{body}"
+    async with child() as ext:
+        error = await failing(ext.call_tool("raw", {"text": frame, "seconds": 60}, timeout=2))
+        assert isinstance(error, CallTimeout)
+        assert "The last one: the id of its request, which has no answer," in error.help

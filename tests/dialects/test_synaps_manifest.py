@@ -10,6 +10,7 @@ from exthost.config import DiscoverySettings
 from exthost.dialects import find
 from exthost.dialects.manifest_format import Accepted, ManifestFile
 from exthost.dialects.synaps.manifest import FORMAT, Manifest, Subscription, read
+from exthost.discovery.report import Report
 from exthost.discovery.search import discover
 from exthost.errors import ManifestError, Refused
 from exthost.launch.prerequisites import resolve_config
@@ -118,7 +119,7 @@ def test_hooks_and_their_filters() -> None:
 @pytest.mark.parametrize(
     ("change", "code", "says"),
     [
-        ({"protocol_version": 2}, "X0251", "protocol 2"),
+        ({"protocol_version": 3}, "X0251", "protocol 3"),
         ({"protocol_version": True}, "X0250", "protocol_version"),
         ({"protocol_version": None}, "X0250", "protocol_version"),
         ({"runtime": "wasm"}, "X0251", "wasm"),
@@ -231,8 +232,94 @@ def test_the_projects_plugin_goes_before_the_users_of_the_same_name(
     report = discover(settings, find.load_manifest_formats(), base=str(tmp_path / "work"))
     there = {one.id: one.folder for one in report.candidates}
     assert there == {"both": str(project / "both"), "mine": str(users / "mine")}
-    (wrong,) = (one for one in report.diagnostics if one.level == "error")
+    (wrong,) = report.diagnostics  # that the project's is used is no warning
     assert (wrong.extension, wrong.code) == ("broken", "X0252") and wrong.help
+
+
+@shows("synaps-today-12")
+def test_a_guard_of_the_user_that_the_project_replaces_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    plugin(tmp_path / "home/.synaps-cli/plugins/both", hooks=[{"hook": "before_tool_call"}])
+    plugin(tmp_path / "work/.synaps/plugins/both")
+    assert [one.code for one in searched(tmp_path / "work").diagnostics] == ["X0205"]
+    plugin(tmp_path / "home/.synaps-cli/plugins/both", hooks=[{"hook": "on_session_end"}])
+    assert searched(tmp_path / "work").diagnostics == ()
+
+
+@shows("synaps-today-10")
+@pytest.mark.parametrize("value", ["1", " TRUE ", "yes", "On"])
+def test_variables_change_where_plugins_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    plugin(tmp_path / "home/.synaps-cli/plugins/users")
+    plugin(tmp_path / "base/plugins/based")
+    plugin(tmp_path / "work/.synaps/plugins/projects")
+    assert ids(tmp_path) == {"users", "projects"}
+    monkeypatch.setenv("SYNAPS_BASE_DIR", str(tmp_path / "base"))
+    assert ids(tmp_path) == {"based", "projects"}
+    monkeypatch.setenv("SYNAPS_DISABLE_PROJECT_PLUGINS", value)
+    assert ids(tmp_path) == {"based"}
+    monkeypatch.setenv("SYNAPS_DISABLE_PROJECT_PLUGINS", "0")
+    assert ids(tmp_path) == {"based", "projects"}
+
+
+def ids(root: Path) -> set[str]:
+    return {candidate.id for candidate in searched(root / "work").candidates}
+
+
+def searched(base: Path) -> Report:
+    settings = DiscoverySettings(search_paths=("$SYNAPS",))
+    return discover(settings, find.load_manifest_formats(), base=str(base))
+
+
+# -- what plugins of today say -----------------------------------------------------------------
+
+DEFERRED = GOOD | {"permissions": ["tools.register", "providers.register", "tools.intercept"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "says"),
+    [
+        ({"theme_tokens": {"a.b": "red"}}, "X0256", "not a colour"),
+        ({"theme_tokens": {"a b": "#fff"}}, "X0256", "cannot be the name"),
+        ({"theme_tokens": {"a": "#ffff"}}, "X0256", "not a colour"),
+        ({"deferred": {"tools": ["t"] * 257}}, "X0257", "257 entries"),
+        ({"deferred": {"providers": ["p"] * 17}}, "X0257", "17 entries"),
+        ({"deferred": {"context_providers": [{}]}}, "X0257", "context_providers.register"),
+        ({"deferred": {"tools": [{}]}}, "X0250", "needs a name"),
+        ({"deferred": {"lifecycle": "later"}}, "X0250", "hook or user"),
+        ({"deferred": {"lifecycle": "hook"}}, "X0257", "has no hook"),
+        ({"deferred": {"lifecycle": "user", "tools": ["t"]}}, "X0257", "cannot be deferred"),
+        (
+            {"deferred": {"tools": [{"name": "t", "input_schema": {"a": "x" * 65536}}]}},
+            "X0257",
+            "65536 bytes",
+        ),
+        (
+            {"permissions": ["privacy.llm_content"], "hooks": [{"hook": "on_usage"}]},
+            "X0254",
+            "protocol_version 2",
+        ),
+        ({"permissions": ["tools.transform"]}, "X0253", "tools.transform"),
+    ],
+)
+@shows("synaps-today-09", "synaps-today-04", "synaps-today-05")
+def test_mistakes_in_what_plugins_of_today_say(
+    change: dict[str, Any], code: str, says: str
+) -> None:
+    with pytest.raises(ManifestError) as refused:
+        read(found(DEFERRED | change))
+    assert refused.value.code == code and says in refused.value.message
+
+
+@shows("synaps-today-01", "synaps-today-08")
+@pytest.mark.parametrize("name", ["context_providers.register", "session.drive"])
+def test_a_plugin_that_does_only_what_is_not_offered_is_accepted(name: str) -> None:
+    verdict = read(found(GOOD | {"permissions": [name]}))
+    assert isinstance(verdict, Accepted) and "does not offer" in str(verdict.warnings[0])
 
 
 def test_where_the_user_has_no_plugins_nothing_is_said(

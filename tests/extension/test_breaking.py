@@ -244,3 +244,35 @@ async def test_where_the_dialect_has_no_breaker_saying_one_key_makes_one(
             await until(lambda: ext.state == "open")
         else:
             assert await ext.call("echo", 1) == 1 and ext.state == "ready"
+
+
+@shows("nexo-life-01", "nexo-life-05")
+async def test_a_program_that_crashes_at_every_call_is_given_up(clock: Clock) -> None:
+    ledger = Ledger()
+    restart: Any = {"strategy": "exponential", "initial_delay": "1ms", "max_retries": 3}
+    async with hostile(breaker=SETTINGS, restart=restart, events=ledger.bus) as ext:
+        for _ in range(3):
+            assert isinstance(await failing(ext.call("leave", {"code": 3})), ExtensionGone)
+        await let_pass(clock, ext)  # the breaker opened before the restarts were used
+        assert ext.stats.restarts == 2
+        # The probe after a crash is a restart, and the last one.
+        assert isinstance(await failing(ext.call("leave", {"code": 3})), ExtensionGone)
+        assert (ext.state, ext.stats.restarts) == ("failed", 3)
+        error = await failing(ext.call("echo", 1))
+        assert "all 3 restarts allowed" in str(error) and not isinstance(error, BreakerOpen)
+        await ext.restart()
+        assert await ext.call("echo", 1) == 1
+    assert after(ledger).count("open") == 1
+
+
+async def test_probes_for_a_program_that_hangs_use_no_restart(clock: Clock) -> None:
+    restart: Any = {"strategy": "exponential", "initial_delay": "1ms", "max_retries": 1}
+    async with hostile(breaker=SETTINGS, restart=restart) as ext:
+        await time_out(ext, 3)
+        for seconds in (OPEN_SECONDS, 2 * OPEN_SECONDS, 4 * OPEN_SECONDS):
+            await let_pass(clock, ext, seconds)
+            probe = asyncio.ensure_future(failing(ext.call("keep", timeout=60)))
+            await until(lambda: ext.stats.in_flight == 1)
+            await clock.advance(61)
+            assert isinstance(await probe, CallTimeout)
+        assert (ext.state, ext.stats.restarts) == ("open", 0)

@@ -55,7 +55,7 @@ DIGITS = {
     "eleven nines": b"99999999999",
     "five thousand digits": b"9" * 5000,
     "minus one": b"-1",
-    "plus five": b"+5",
+    "two plus signs": b"++5",
     "underscore": b"1_000",
     "arabic-indic digits": "٣٤".encode(),
     "full-width digits": "\uff15".encode(),

@@ -8,6 +8,7 @@ import pytest
 
 from exthost.errors import NotFound
 from exthost.host.registry import Registry
+from exthost.names import registered_name
 from exthost.offer import NO_OFFER, Offer, Tool
 
 WAIT_SECONDS = 30
@@ -27,6 +28,9 @@ class Owner:
     def tools(self) -> Mapping[str, Tool]:
         self.on_read()
         return {"echo": Tool("echo")}
+
+    def registered_name(self, tool: str) -> str:
+        return registered_name(self.id, tool)
 
 
 def test_a_thread_that_looks_up_while_another_builds_finds_the_tool() -> None:

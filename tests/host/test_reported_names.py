@@ -1,14 +1,16 @@
 """Of extensions that report the same name only one is accepted, also if they start together."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
+from exthost.dialects.nexo.second_contract import DIALECT as NEXO
 from exthost.errors import HandshakeFailed
 from exthost.extension.lifecycle import State
 from exthost.host.reported_names import ReportedNames
-from exthost.offer import NO_OFFER, Offer
+from exthost.offer import NO_OFFER, Offer, Tool
 from exthost.spec import Spec
+from tests.dialects.requirements import shows
 
 NAMED = Offer(name="provider/test")
 
@@ -27,6 +29,13 @@ class Named:
     @property
     def serves(self) -> bool:
         return self.state is State.READY
+
+    @property
+    def tools(self) -> dict[str, Tool]:
+        return {tool.name: tool for tool in self.offer.tools}
+
+    def registered_name(self, tool: str) -> str:
+        return NEXO.registered_name(self.id, tool)
 
 
 def names_of(*extensions: Named) -> ReportedNames:
@@ -63,3 +72,22 @@ def test_the_same_extension_and_other_dialects_may_have_the_name() -> None:
     names.accept(one.spec, NAMED)
     names.accept(one.spec, NAMED)
     names.accept(other.spec, NAMED)
+
+
+TIDES = Offer(tools=(Tool("tide_next"), Tool("tide_last")))
+
+
+@pytest.mark.parametrize("state", [State.STARTING, State.READY, State.FAILED])
+@shows("nexo-second-07")
+def test_a_tool_whose_name_is_taken_fails_the_start(state: State) -> None:
+    first = Named("tide")
+    names = names_of(first)
+    names.accept_tools(first.spec, NEXO, TIDES)
+    first.state, first.offer = state, NO_OFFER if state is State.STARTING else TIDES
+    with pytest.raises(HandshakeFailed, match="its tool tide_last has the name of a tool of tide"):
+        names.accept_tools(Spec(id="other", argv=()), replace(NEXO, registered_name=plain), TIDES)
+    names.accept_tools(first.spec, NEXO, TIDES)  # its own next process
+
+
+def plain(extension: str, tool: str) -> str:
+    return tool

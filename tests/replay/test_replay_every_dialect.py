@@ -1,6 +1,7 @@
 """A session of each dialect is recorded and replayed without a difference, in either part."""
 
 import asyncio
+import dataclasses
 import json
 import os
 import sys
@@ -122,3 +123,28 @@ async def test_the_recording_stands_in_for_the_program(dialect: str, tmp_path: P
 
 def records(file: Path) -> tuple[TraceRecord, ...]:
     return read_recording(file.read_bytes().splitlines(keepends=True), str(file)).records
+
+
+@pytest.mark.parametrize("dialect", ["nexo", "synaps"])
+async def test_another_id_for_the_extension_is_no_difference(dialect: str, tmp_path: Path) -> None:
+    file = tmp_path / "recorded.jsonl"
+    await record(dialect, words_of(dialect, tmp_path), tmp_path, file)
+    script = read(file)
+    fields = {"extension_id": "other", "plugin_id": "other", "plugin_root": "/elsewhere"}
+    renamed = [
+        record._replace(data={**record.data, **{k: fields[k] for k in fields if k in record.data}})
+        if record.method == "initialize" and record.direction == "sent"
+        else record
+        for record in script.records
+    ]
+    assert renamed != list(script.records)
+    play(dataclasses.replace(script, records=tuple(renamed)), script)
+
+
+def play(host_script: Script, child_script: Script) -> None:
+    """Let the host of one script speak to the extension of the other; there is no difference."""
+    host, child = HostRole(host_script), ExtensionRole(child_script)
+    first = host.due_messages()
+    for message in first:
+        child.receive(message)
+    assert first and child.differences == []

@@ -12,6 +12,7 @@ import pytest
 
 import exthost
 from exthost import sdk
+from exthost.dialects.nexo import hooks
 from exthost.errors import CallFailed
 from exthost.sdk import Extension, HookEvent, Turn, manifests, testing
 from exthost.sdk.connection import report_unsupported
@@ -164,7 +165,7 @@ def test_a_hook_that_the_dialect_does_not_have_is_named_on_stderr(
 
 
 def test_the_hooks_of_a_dialect_are_those_of_its_manifests() -> None:
-    assert NexoEndpoint.supported_hooks == manifests.NEXO_HOOKS
+    assert NexoEndpoint.supported_hooks == hooks.HOOKS
     assert SynapsEndpoint.supported_hooks == tuple(manifests.SYNAPS_HOOKS)
 
 

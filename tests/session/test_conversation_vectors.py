@@ -24,6 +24,7 @@ from exthost.dialects.handshake_context import HandshakeContext
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
 from exthost.extension.call_factory import CallFactory
 from exthost.messages import Failure, Message, Noise, Notification, Reply, Request
+from exthost.offer import Tool
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.effects import (
@@ -498,7 +499,7 @@ def test_an_operation_says_what_the_script_has(vector: Vector) -> None:
         player = Player(joined, cut or entire, doubled=cut is None)
         offer = handshake(player, about, vector.first_handshake["script"])
         player.conversation.open(offer)
-        call = operation_call(joined, spec)
+        call = operation_call(joined, spec, offer.tools)
         if "error" in vector.fields:
             with pytest.raises(ExthostError) as refused:
                 player.run(call, script)
@@ -513,7 +514,7 @@ def is_empty_but_subscriptions(player: Player) -> bool:
     return is_empty(player.conversation)
 
 
-def operation_call(vector: Vector, spec: Spec) -> Call:
+def operation_call(vector: Vector, spec: Spec, offered: tuple[Tool, ...]) -> Call:
     params = vector.json("params")
     factory = CallFactory(spec, vector.dialect, Limits(call=60.0))
     if "operation" not in vector.fields:
@@ -521,7 +522,7 @@ def operation_call(vector: Vector, spec: Spec) -> Call:
     else:
         name = vector.fields["operation"]
         if name == "call_tool":
-            tools = {tool.name: tool for tool in spec.tools}
+            tools = {tool.name: tool for tool in (*spec.tools, *offered)}
             tool, context = params["name"], params.get("context", {})
             params = ToolCall(tool, params["arguments"], context, tools.get(tool), spec)
         parts = factory.for_operation(name, params, None)

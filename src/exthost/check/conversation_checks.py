@@ -238,7 +238,7 @@ class ConversationChecks:
         if not self.offer.tools or process.dialect.closed:
             self._ledger.skip("unknown-tool", "it has no tools")
             return
-        call = ToolCall(UNKNOWN_TOOL, {})
+        call = ToolCall(UNKNOWN_TOOL, {}, spec=self._starter.spec)
         await self._check_refused_call(process, "unknown-tool", call, "a tool that does not exist")
 
     async def _check_bad_arguments(self, process: CheckedProcess) -> None:
@@ -246,7 +246,7 @@ class ConversationChecks:
         if tool is None:
             self._ledger.skip("bad-arguments", "no tool requires arguments")
             return
-        call = ToolCall(tool.name, {}, tool=tool)
+        call = ToolCall(tool.name, {}, tool=tool, spec=self._starter.spec)
         subject = f"{tool.name} without the arguments that it requires"
         await self._check_refused_call(process, "bad-arguments", call, subject)
 
@@ -290,7 +290,7 @@ class ConversationChecks:
             live.byte_log.clear()  # the evidence begins with this call
             began = time.perf_counter()
             try:
-                call = ToolCall(name, arguments, tool=tools[name])
+                call = ToolCall(name, arguments, tool=tools[name], spec=self._starter.spec)
                 result = await call_tool(live, call, self.offer, self._seconds)
             except (NoAnswer, ExthostError) as error:
                 if isinstance(error, CallFailed) and error.error_code != _NO_SUCH_METHOD:

@@ -32,7 +32,7 @@ class ManifestCheck:
 
 def check_manifest(spec: Spec) -> ManifestCheck:
     """Check the manifest from which the extension was read."""
-    rule = find_rule("manifest", find.find_conformance(spec.dialect))
+    rule = find_rule("manifest", find.find_conformance_of(find.find_dialect_of(spec)))
     path = spec.manifest_file
     if not path:
         return ManifestCheck(Outcome(rule, reason="it has none", skipped=True))
@@ -44,7 +44,11 @@ def check_manifest(spec: Spec) -> ManifestCheck:
     if any(form.parent and form.parent == folder.rpartition("/")[2] for form in formats):
         folder = folder.rpartition("/")[0] or "/"
     report = discover(DiscoverySettings(search_paths=(folder,), max_depth=2), formats)
-    diagnostics = [diagnostic for diagnostic in report.diagnostics if diagnostic.path == path]
+    diagnostics = [
+        diagnostic
+        for diagnostic in report.diagnostics
+        if diagnostic.path == path and diagnostic.is_mistake
+    ]
     findings = tuple(
         Finding(rule, _message(diagnostic), fix=diagnostic.help)
         for diagnostic in _flatten(diagnostics)

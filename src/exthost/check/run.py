@@ -19,7 +19,7 @@ from exthost.check.offer_audit import (
 from exthost.check.settings import Settings
 from exthost.check.starter import Starter
 from exthost.dialects.conformance import Conformance
-from exthost.dialects.find import find_conformance, find_dialect, find_manifest_format
+from exthost.dialects.find import find_conformance_of, find_dialect_of, find_manifest_format
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
 from exthost.launch.advice import find_missing
 from exthost.spec import Spec
@@ -51,9 +51,9 @@ async def run_checks(
 ) -> Report:
     """Check an extension and return the report. Mistakes of the extension are never raised.
     `announce` is called with a line for a person if the first handshake takes long."""
-    conformance = find_conformance(spec.dialect)
+    dialect = find_dialect_of(spec)
+    conformance = find_conformance_of(dialect)
     ledger = Ledger(conformance)
-    dialect = find_dialect(spec.dialect)
     starter = Starter(
         spec, dialect, conformance, environ, ledger, settings.reply_seconds, announce=announce
     )

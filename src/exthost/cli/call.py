@@ -59,7 +59,7 @@ from exthost.cli.verb_loop import run_once
 from exthost.control.as_data import as_data
 from exthost.control.call_requests import own_tool_name
 from exthost.control.client import HostClient
-from exthost.control.protocol import Request, read_error, read_tool_error
+from exthost.control.protocol import Request, read_error, read_tool_error, read_tool_result
 from exthost.dialects.base import Dialect
 from exthost.dialects.find import find_dialect
 from exthost.dialects.streams import ProgressBar
@@ -229,7 +229,7 @@ def _call_in_running_host(
         answer = host.ask(Request("call", tool["extension"], callee | call_settings), on_event=show)
     if "error_reply" in answer:
         raise read_error(answer["error_reply"])
-    result = ToolResult(answer["raw"], dialect.result_reader)
+    result = read_tool_result(answer, dialect.result_reader)
     code = _print_result(args, tool["extension"], dialect, result)
     if code == EXIT_ERROR_RESULT and not args.method:
         error = read_tool_error(answer, result, tool["tool"], tool["extension"])

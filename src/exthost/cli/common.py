@@ -288,8 +288,10 @@ def discard_stream(stream: TextIO) -> None:
     os.close(null_fd)
 
 
-def say_no_extensions(args: Args) -> None:
-    say(f"{config_path(args)} names no extensions, and none were found")
+def say_no_extensions(args: Args, searched: Sequence[str] = ()) -> None:
+    """Say that the config has no extensions, and in which folders others were searched for."""
+    folders = f" in {', '.join(searched)}" if searched else ""
+    say(f"{config_path(args)} names no extensions, and none were found{folders}")
 
 
 def write_help(error: OSError) -> str:

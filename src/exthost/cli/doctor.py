@@ -99,17 +99,28 @@ def run(args: Args) -> int:
         configured = read_extensions(args)
         specs = list(configured.specs)
         findings = _diagnostic_findings(configured, args.all) + _unsearched_findings(configured)
+        if not specs and (searched := configured.report.searched):
+            message = (
+                f"the config names no extensions, and none were found in {', '.join(searched)}"
+            )
+            fix = "[discovery] search_paths (extensions.yaml: search_paths) names other folders"
+            findings.append(Finding("info", "", configured.config.origin, message, fix))
     findings += _machine_findings()
     startable: list[Spec] = []
     for spec in specs:
         findings += (spec_findings := _admission_findings(configured, spec, startable))
-        if spec.enabled and not any(finding.exit for finding in spec_findings):
+        is_startable = spec.enabled and not spec.unrunnable
+        if is_startable and not any(finding.exit for finding in spec_findings):
             startable.append(spec)
     findings += _running_host_findings(args, specs)
     runtime: list[dict[str, Any]] = []
     if args.runtime:
         refused = {finding.extension for finding in findings if finding.exit}
-        ready = [spec for spec in specs if spec.enabled and spec.id not in refused]
+        ready = [
+            spec
+            for spec in specs
+            if spec.enabled and spec.id not in refused and not spec.unrunnable
+        ]
         runtime, start_findings = asyncio.run(_start_all(ready))
         findings += start_findings
     _show(args, specs, findings, runtime)
@@ -197,7 +208,7 @@ def _admission_findings(
         fix = "nothing is to be done: it is listed, and never started from here"
         return [Finding("info", spec.id, spec.origin, spec.unrunnable, fix)]
     try:
-        dialect = find.find_dialect(spec.dialect)
+        dialect = find.find_dialect_of(spec)
         complete = read_stored_settings(spec, os.environ)
         admission = admit(complete, dialect, os.environ)
         if (conflict := find_name_conflict(complete, earlier_specs)) is not None:

@@ -74,7 +74,7 @@ def summary_row(
 def describe_sandbox(spec: Spec) -> dict[str, Any]:
     """Return the sandbox in which an extension would run, or {} if it cannot be started."""
     try:
-        return dict(prepare(spec, find.find_dialect(spec.dialect), os.environ).enforced)
+        return dict(prepare(spec, find.find_dialect_of(spec), os.environ).enforced)
     except (ExthostError, IndexError):
         return {}
 
@@ -134,7 +134,7 @@ def state_before_start(spec: Spec, admitted: Sequence[Spec] = ()) -> tuple[str, 
         state, reason = "disabled", "in the list `disabled`" if listed else "enabled = false"
     else:
         try:
-            dialect = find.find_dialect(spec.dialect)
+            dialect = find.find_dialect_of(spec)
             admit(read_stored_settings(spec, os.environ), dialect, os.environ)
             if (conflict := find_name_conflict(spec, admitted)) is not None:
                 raise conflict

@@ -32,7 +32,6 @@ from exthost.extension.policy import effective_restart_policy
 from exthost.host.api.host_api import read_stored_settings
 from exthost.launch.limits import resolve_limits
 from exthost.launch.plan import prepare
-from exthost.names import registered_name
 from exthost.process.environment import looks_secret
 from exthost.spec import Spec
 
@@ -77,10 +76,17 @@ def _running_description(spec: Spec, running: dict[str, Any]) -> dict[str, Any]:
     return running | settings_in_use | {"changed": note}
 
 
+def _describe_requirements(spec: Spec) -> dict[str, Any]:
+    """Return what an extension requires. That a missing requirement is only a warning is left out
+    where it is not."""
+    requires: dict[str, Any] = to_plain_data(spec.requires)
+    return requires if spec.requires.is_advisory else requires | {"is_advisory": None}
+
+
 def describe(spec: Spec) -> dict[str, Any]:
     """Return everything that is known about an extension without starting it, as JSON data."""
     state, reason = state_before_start(spec)
-    dialect = find.find_dialect(spec.dialect)
+    dialect = find.find_dialect_of(spec)
     return {
         "id": spec.id,
         "dialect": spec.dialect,
@@ -91,9 +97,10 @@ def describe(spec: Spec) -> dict[str, Any]:
         "cwd": spec.cwd,
         "argv": list(spec.argv),
         "tools": [
-            {"name": registered_name(spec.id, tool.name), "tool": tool.name} for tool in spec.tools
+            {"name": dialect.registered_name(spec.id, tool.name), "tool": tool.name}
+            for tool in spec.tools
         ],
-        "requires": to_plain_data(spec.requires),
+        "requires": _describe_requirements(spec),
         "secrets": [name for name in spec.requires.env if looks_secret(name)],
         "priority": spec.priority,
         "manifest": to_plain_data(spec.manifest),
@@ -109,7 +116,7 @@ def describe_environment(spec: Spec) -> dict[str, Any]:
     are held back from it."""
     try:
         spec = read_stored_settings(spec, os.environ)
-        environment = prepare(spec, find.find_dialect(spec.dialect), os.environ).environment
+        environment = prepare(spec, find.find_dialect_of(spec), os.environ).environment
     except (ExthostError, IndexError):  # it cannot be started, so it gets no variables
         return {"passed": [], "held_back": [], "configured": []}
     return {

@@ -89,14 +89,11 @@ def _print_text(report: dict[str, Any]) -> None:
     for attempt in report["tried"]:
         say(f"  tried {attempt['dialect']}: {attempt['answer']}")
     say(escape_controls(f"{report['id']}{version} speaks {report['dialect']}"))
-    if report["name"]:
-        capabilities = ", ".join(report["capabilities"])
-        say(
-            escape_controls(
-                f"  it calls itself {report['name']}"
-                + (f" and has {capabilities}" if capabilities else "")
-            )
-        )
+    phrases = [f"calls itself {report['name']}"] if report["name"] else []
+    if report["capabilities"]:
+        phrases.append(f"has {', '.join(report['capabilities'])}")
+    if phrases:
+        say(escape_controls(f"  it {' and '.join(phrases)}"))
     timings = report["timings_ms"]
     say(f"  spawned in {timings['spawn']:.1f} ms, shook hands in {timings['handshake']:.1f} ms")
     environment = report["environment"]

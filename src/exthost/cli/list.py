@@ -80,7 +80,7 @@ def run(args: Args) -> int:
     if not rows and args.disabled:
         say("none are disabled")
     elif not rows and args.target is None:
-        say_no_extensions(args)
+        say_no_extensions(args, configured.report.searched)
     for row in rows:
         if row["reason"]:
             say(f"{row['id']}: {row['reason']}")

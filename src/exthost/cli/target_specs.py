@@ -234,7 +234,7 @@ def command_spec(command: Sequence[str], dialect: str) -> Spec:
 def _with_manifest_of_program(spec: Spec) -> Spec:
     """Return the spec completed by the manifest in the folder of its program, for a dialect whose
     tools are declared only in the manifest."""
-    if find.find_dialect(spec.dialect).traits.tools != "manifest":
+    if find.find_dialect_of(spec).traits.tools != "manifest":
         return spec
     format = find.find_manifest_format(spec.dialect)
     # The files of the command line are searched from the last to the first, because interpreters

@@ -6,6 +6,7 @@ If a host of this config is running, these are the tools that can be called ther
 """
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,17 +55,18 @@ def run(args: Args) -> int:
                 if not is_path_unknown_to_host(error, args.target):
                     raise
     spec = find_spec(args, args.target)
+    searched: Sequence[str] = ()
     if spec is not None:
         specs: tuple[Spec, ...] = (spec,)
     else:
         refuse_dialect(args)
         configured = read_extensions(args)
-        specs = configured.specs
+        specs, searched = configured.specs, configured.report.searched
         print_diagnostics(configured.diagnostics)
-    return run_once(_list_tools(args, [spec for spec in specs if spec.enabled]))
+    return run_once(_list_tools(args, [spec for spec in specs if spec.enabled], searched))
 
 
-async def _list_tools(args: Args, specs: list[Spec]) -> int:
+async def _list_tools(args: Args, specs: list[Spec], searched: Sequence[str]) -> int:
     if args.command and args.dialect is None and args.start:
         specs = [await detect_dialect(args, specs[0])]
     start = "eager" if args.start else "lazy"
@@ -73,7 +75,7 @@ async def _list_tools(args: Args, specs: list[Spec]) -> int:
         report = describe_tools(host)
     code = _print_report(args, report)
     if not specs and not args.json and args.format is None:
-        say_no_extensions(args)
+        say_no_extensions(args, searched)
     return code
 
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from exthost.config.cluster import DEFAULT_CLUSTER_SETTINGS, ClusterSettings, read_cluster_settings
 from exthost.config.discovery import DiscoverySettings, read_discovery
-from exthost.config.entry import DIALECTS, read_entry
+from exthost.config.entry import DIALECTS, ENTRY_KEYS, read_entry
 from exthost.config.gateway import (
     DEFAULT_GATEWAY_SETTINGS,
     GatewaySettings,
@@ -55,8 +55,9 @@ class Config:
     defaults are already applied to them; `apply_overrides` does the same for a discovered
     extension. `audit_path` is None for no audit. `hooks` maps a kind of hook ("*" for all others)
     to "closed" or "open" (see `hook_policy`), for extensions that do not set it. `required_guards`
-    are the ids of the extensions without whose hooks no tool is called. `origin` is the path of the
-    file, `folder` its folder. `notes` are texts about keys without effect here.
+    are the ids of the extensions without whose hooks no tool is called. `configs` are the values of
+    `config` in `[overrides]`, by id, for discovered extensions. `origin` is the path of the file,
+    `folder` its folder. `notes` are texts about keys without effect here.
     """
 
     specs: tuple[Spec, ...] = ()
@@ -68,6 +69,7 @@ class Config:
     gateway: GatewaySettings = DEFAULT_GATEWAY_SETTINGS
     hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
     required_guards: tuple[str, ...] = ()
+    configs: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
     origin: str = ""
     folder: str | None = None
     notes: tuple[str, ...] = ()
@@ -82,7 +84,8 @@ class Config:
         settings = self.overrides.get(spec.id, NO_SETTINGS)
         if spec.package is not None and spec.package.owner in self.overrides:
             settings = settings.held_like(self.overrides[spec.package.owner], self.defaults)
-        return settings.over(self.defaults).apply_to(spec)
+        own = {"config": self.configs[spec.id]} if spec.id in self.configs else {}
+        return settings.over(self.defaults).apply_to(spec, **own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +238,11 @@ def _read_config(document: Any, problems: Problems, context: _FileContext) -> Co
     _check_names(entries)
     problems.raise_first()
     hooks: HostHooks = read.get("hooks") or HostHooks({})
+    overrides = read.get("overrides", _NO_OVERRIDES)
     config = Config(
         defaults=read.get("defaults", NO_SETTINGS),
-        overrides=read.get("overrides", EMPTY_MAPPING),
+        overrides=overrides.settings,
+        configs=overrides.configs,
         discovery=read.get("discovery"),
         audit_path=read.get("audit"),
         cluster=read.get("cluster") or DEFAULT_CLUSTER_SETTINGS,
@@ -343,19 +348,34 @@ def _read_settings(value: Any, place: Place, context: _FileContext) -> Settings:
     return read
 
 
-def _read_overrides(value: Any, place: Place, context: _FileContext) -> Mapping[str, Settings]:
+class _Overrides(NamedTuple):
+    """The section `overrides`: for each id, the settings and the value of `config`."""
+
+    settings: Mapping[str, Settings]
+    configs: Mapping[str, Any]
+
+
+_NO_OVERRIDES = _Overrides(EMPTY_MAPPING, EMPTY_MAPPING)
+
+
+def _read_overrides(value: Any, place: Place, context: _FileContext) -> _Overrides:
     if not isinstance(value, Mapping):
         place.add_problem(
             WRONG_VALUE, f"must be a table by extension, and is {describe_type(value)}"
         )
-        return EMPTY_MAPPING
-    read: dict[str, Settings] = {}
+        return _NO_OVERRIDES
+    settings: dict[str, Settings] = {}
+    configs: dict[str, Any] = {}
     for id, item in value.items():
-        if isinstance(id, str):
-            read[id] = _read_settings(item, place.at(id).for_extension(id), context)
-        else:
+        if not isinstance(id, str):
             place.add_problem(WRONG_VALUE, f"a key must be text, and one is {describe_type(id)}")
-    return MappingProxyType(read)
+            continue
+        item_place = place.at(id).for_extension(id)
+        if isinstance(item, Mapping) and "config" in item:
+            configs[id] = ENTRY_KEYS["config"](item["config"], item_place.at("config"))
+            item = {key: setting for key, setting in item.items() if key != "config"}
+        settings[id] = _read_settings(item, item_place, context)
+    return _Overrides(MappingProxyType(settings), MappingProxyType(configs))
 
 
 def _read_discovery(value: Any, place: Place, context: _FileContext) -> DiscoverySettings:

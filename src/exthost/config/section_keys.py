@@ -26,7 +26,7 @@ SECTION_KEYS: Mapping[str, Key] = {
     "defaults": make_section("Settings for all extensions.", SETTING_KEYS),
     "overrides": make_section(
         "Settings by id, for discovered extensions above all; they take precedence over defaults.",
-        SETTING_KEYS,
+        {"config": ENTRY_KEYS["config"], **SETTING_KEYS},
         "names",
     ),
     "discovery": make_section("Where extensions are searched for.", DISCOVERY_KEYS),

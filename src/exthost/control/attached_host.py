@@ -21,7 +21,7 @@ from exthost.control.async_client import AsyncHostClient, OnEvent
 from exthost.control.attached_extension import AttachedExtension, finite_timeout
 from exthost.control.client import HELLO_SECONDS, connect_to_host, unresponsive_error
 from exthost.control.peer_credentials import peer_pid
-from exthost.control.protocol import read_error, read_tool_error
+from exthost.control.protocol import read_error, read_tool_error, read_tool_result
 from exthost.control.served_host import ReloadOutcome
 from exthost.dialects.find import find_dialect
 from exthost.dialects.meanings import OnProgress, Progress
@@ -292,8 +292,8 @@ class AttachedHost:
                 raise error
             return _with_warnings(ToolResult.from_error_reply(error), reply)
         reader = self._readers.get(reply["dialect"]) or self.result_reader(reply["dialect"])
-        result = ToolResult(reply["raw"], reader)
-        if check and reader.is_error is not None and result.is_error:
+        result = read_tool_result(reply, reader)
+        if check and result.is_error:
             raise read_tool_error(reply, result, name, extension)
         return _with_warnings(result, reply) if "warnings" in reply else result
 

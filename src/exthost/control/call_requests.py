@@ -81,7 +81,9 @@ class CallPerformer:
 
         def on_end(value: Any, error: BaseException | None) -> None:
             if error is None and (reader.is_error is None or not reader.is_error(value)):
-                send_reply(id, {"dialect": extension.dialect.name, "raw": as_data(value)}, None)
+                send_reply(
+                    id, {"dialect": extension.dialect.full_name, "raw": as_data(value)}, None
+                )
             elif error is None:
                 result = ToolResult(value, reader)
                 send_reply(id, _make_call_value(extension, result, tool), None)
@@ -190,7 +192,7 @@ def _make_call_value(extension: Extension, result: ToolResult, tool: str = "") -
     """Return the value of the reply to a call. If the extension replied with an error, the error is
     a part of this value, and is not raised. If the result of a tool is marked as an error, the help
     and the evidence of its error are."""
-    value: dict[str, Any] = {"dialect": extension.dialect.name, "raw": as_data(result.raw)}
+    value: dict[str, Any] = {"dialect": extension.dialect.full_name, "raw": as_data(result.raw)}
     error = result.error_reply
     if error is not None:
         value["error_reply"] = error.as_dict()
@@ -199,6 +201,8 @@ def _make_call_value(extension: Extension, result: ToolResult, tool: str = "") -
         value["tool_error"] = {"help": error.help, "evidence": error.evidence.as_dict()}
     if result.warnings:
         value["warnings"] = list(result.warnings)
+    if result.is_replaced:
+        value["replaced"] = {"is_error": result.is_error}
     return value
 
 

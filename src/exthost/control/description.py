@@ -14,7 +14,7 @@ from exthost.control.served_host import ServedHost
 from exthost.extension.extension import Extension
 from exthost.extension.policy import effective_restart_policy
 from exthost.launch.limits import resolve_limits
-from exthost.names import prefixed_description, registered_name
+from exthost.names import prefixed_description
 from exthost.spec import Limits, Restart, Spec
 
 
@@ -37,7 +37,7 @@ def describe_extension(
         "state": str(extension.state),
         "tools": [
             {
-                "name": registered_name(extension.id, tool.name),
+                "name": extension.registered_name(tool.name),
                 "tool": tool.name,
                 "description": prefixed_description(extension.id, tool.description),
                 "input_schema": tool.input_schema,

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from exthost import errors
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation, UsageError
-from exthost.tool_result import ToolResult, tool_error
+from exthost.tool_result import ResultReader, ToolResult, tool_error
 from exthost.wire import jsontext
 from exthost.wire.framing import Broken, Item, Skipped
 from exthost.wire.lines import too_large_error
@@ -43,6 +43,7 @@ __all__ = [
     "encode_request",
     "read_error",
     "read_tool_error",
+    "read_tool_result",
     "read_line",
     "read_request",
     "encode_success",
@@ -253,6 +254,13 @@ def read_error(fields: Mapping[str, Any]) -> ExthostError:
         error.error_message = str(reply.get("message", ""))
         error.data = reply.get("data")
     return error
+
+
+def read_tool_result(reply: Mapping[str, Any], reader: ResultReader) -> ToolResult:
+    """Return the result in the reply to a call. `reader` is that of the extension's dialect."""
+    if "replaced" in reply:  # by a hook, so that it is only a text
+        return ToolResult.of_text(reply["raw"], is_error=reply["replaced"]["is_error"] is True)
+    return ToolResult(reply["raw"], reader)
 
 
 def read_tool_error(

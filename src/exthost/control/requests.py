@@ -202,7 +202,7 @@ class RequestPerformer:
         return {
             "extension": extension.id,
             "tool": tool,
-            "dialect": extension.dialect.name,
+            "dialect": extension.dialect.full_name,
             "capabilities": list(extension.offer.capabilities),
         }
 

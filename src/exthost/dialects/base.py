@@ -21,6 +21,7 @@ from exthost.dialects.value_result import VALUE_RESULT
 from exthost.empty_mapping import empty_mapping
 from exthost.errors import ExthostError
 from exthost.messages import Failure, Reply, Request
+from exthost.names import registered_name
 from exthost.shutdown_steps import ShutdownStep
 from exthost.spec import Breaker, Limits, Restart, Spec
 from exthost.tool_result import ResultReader
@@ -65,6 +66,10 @@ class Traits:
         limits       time limits in seconds, and sizes
         unique_name  whether the name in the handshake must be unique among this dialect's
                      extensions
+        unique_tools whether the start fails if another extension has registered a tool of the same
+                     name; otherwise the first one keeps the name, and the second is not listed
+        is_exit_0_crash  whether a process that ends by itself with the status 0 has crashed. If
+                     not, the extension rests, and the next call starts it
         restart, breaker  what happens when a process ends, or when calls keep failing
         breaker_name  the name of the circuit breaker in errors; `{id}` stands for the id
         shutdown_steps  the steps that end a process. SIGKILL to the process tree is always the
@@ -89,6 +94,8 @@ class Traits:
     variables: tuple[str, ...] = ()
     env_vars: Mapping[str, str] = field(default_factory=empty_mapping)
     unique_name: bool = False
+    unique_tools: bool = False
+    is_exit_0_crash: bool = True
     restart: Restart = Restart(strategy="never")
     breaker: Breaker | None = None
     breaker_name: str = "the breaker"
@@ -134,6 +141,18 @@ class Dialect:
         refuse          returns the reply to a request that has no registered handler
     Configuration
         options         the keys of `options` in a config entry, and their valid values
+        contract        the name of this contract, in a system that has several; "" for the first
+        contracts       the other contracts of the system, as Dialects of the same name
+        contract_for    returns the contract that an extension speaks, in a system that has several:
+                        a Dialect of the same name, given the spec. None if there is only one.
+                        `find.find_dialect_of` applies it
+        with_environ    returns the spec with the settings that the system's own environment
+                        variables of the host make; a setting in the config takes precedence. None
+                        if there are no such variables
+        conformance     a reference ("module:attribute") to the `Conformance` of this contract; ""
+                        for that of the package
+        registered_name returns the name under which a tool is registered, given the id of its
+                        extension and its own name
     """
 
     name: str
@@ -158,6 +177,17 @@ class Dialect:
     host_requests: Mapping[str, HostRequest] = field(default_factory=empty_mapping)
     refuse: Callable[[Request], Reply | Failure] = method_unknown
     options: Mapping[str, Option] = field(default_factory=empty_mapping)
+    contract: str = ""
+    contracts: "tuple[Dialect, ...]" = ()
+    contract_for: "Callable[[Spec], Dialect] | None" = None
+    with_environ: Callable[[Spec, Mapping[str, str]], Spec] | None = None
+    conformance: str = ""
+    registered_name: Callable[[str, str], str] = registered_name
+
+    @property
+    def full_name(self) -> str:
+        """The name of the dialect and of its contract, for `find.find_dialect`, such as nexo/2."""
+        return f"{self.name}/{self.contract}" if self.contract else self.name
 
     @property
     def announces_hooks(self) -> bool:

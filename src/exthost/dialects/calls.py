@@ -44,10 +44,12 @@ class HookCall(NamedTuple):
            fields `tool_name`, `tool`, `extension_id`, `arguments` and `context`, and after the call
            `duration_ms`, and `result` or `error`. `context` is the mapping that the caller passed;
            a dialect may send parts of it
+    spec   the configuration of the extension; None if unknown
     """
 
     name: str
     event: Mapping[str, Any]
+    spec: Spec | None = None
 
 
 class HookAnswer(NamedTuple):
@@ -59,6 +61,8 @@ class HookAnswer(NamedTuple):
     replacement  the new body of the event, if the decision is transform
     confirm      a question that a person must answer before the event may happen; None for none
     inject       text to be added; None for none
+    output       text that replaces the result of a tool, after the call; None for none. `override`
+                 then has the same text, for the hooks that run later
     final        whether no further extension of the same dialect is called for this event
     extra        other fields of the reply, for the program that ran the hooks
     """
@@ -70,6 +74,7 @@ class HookAnswer(NamedTuple):
     replacement: Any = None
     confirm: str | None = None
     inject: str | None = None
+    output: str | None = None
     final: bool = False
     extra: Mapping[str, Any] = EMPTY_MAPPING
 

@@ -19,6 +19,7 @@ from exthost.dialects.manifest_format import ManifestFormat
 from exthost.dialects.package import DialectPackage, Reference
 from exthost.errors import ConfigError, Evidence
 from exthost.names import nearest
+from exthost.spec import Spec
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -51,17 +52,29 @@ DIALECT_NAMES = _DialectNames(BUILT_IN)
 
 
 def find_dialect(name: str) -> Dialect:
-    """Return the dialect of this name. Raises ConfigError if there is no such dialect, or if its
-    package cannot be loaded."""
+    """Return the dialect of this name, or of this full name (`Dialect.full_name`). Raises
+    ConfigError if there is no such dialect, or if its package cannot be loaded."""
+    name, _, contract = name.partition("/")
     package = find_package(name)
     if isinstance(package.dialect, Dialect):
-        return package.dialect
-    dialect = load_reference(package, package.dialect)
+        dialect = package.dialect
+    else:
+        dialect = load_reference(package, package.dialect)
     if not isinstance(dialect, Dialect):
         raise _broken_package_error(
             name, f"{package.dialect} is {_describe_type(dialect)}, not a Dialect"
         )
+    for other in dialect.contracts if contract else ():
+        if other.contract == contract:
+            return other
     return dialect
+
+
+def find_dialect_of(spec: Spec) -> Dialect:
+    """Return the dialect of an extension, in the contract that it speaks if its system has several.
+    Raises ConfigError as `find_dialect` does."""
+    dialect = find_dialect(spec.dialect)
+    return dialect if dialect.contract_for is None else dialect.contract_for(spec)
 
 
 def find_package(name: str) -> DialectPackage:
@@ -116,10 +129,20 @@ def find_manifest_format(name: str) -> ManifestFormat | None:
 def find_conformance(name: str) -> Conformance:
     """Return how extensions of this dialect are checked; the defaults if the dialect has no
     Conformance."""
+    return _load_conformance(name, "")
+
+
+def find_conformance_of(dialect: Dialect) -> Conformance:
+    """Return how extensions of this dialect are checked, in the contract that it is."""
+    return _load_conformance(dialect.name, dialect.conformance)
+
+
+def _load_conformance(name: str, own_reference: Reference) -> Conformance:
     package = find_package(name)
-    if not package.conformance:
+    reference = own_reference or package.conformance
+    if not reference:
         return Conformance()
-    conformance: Conformance = load_reference(package, package.conformance)
+    conformance: Conformance = load_reference(package, reference)
     return conformance
 
 

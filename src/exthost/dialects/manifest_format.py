@@ -22,7 +22,7 @@ or to ask whether the extension's folder has a file. It may leave `origin` and `
 unset: discovery then sets them to the manifest's path and the extension's folder.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -85,11 +85,14 @@ class Remark(NamedTuple):
     text  the warning
     file  the name of a file beside the manifest; "" for the manifest itself
     line  the number of the line that the warning is about; 0 if unknown
+    is_mistake  whether the author has something to correct. A part that this host does not offer
+          is not a mistake
     """
 
     text: str
     file: str = ""
     line: int = 0
+    is_mistake: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +141,8 @@ class ManifestFormat:
                  reports a handshake that announces others
     homes        the folders in which the dialect's own system looks for extensions, in ascending
                  priority. The search path `$DIALECT` stands for these folders
+    find_homes   returns these folders, given the environment variables of the host, if the system
+                 has variables that change them; None if it has none
     read_hooks   returns what can be read of the hooks of a manifest that `read` rejects, as an
                  extension without a command: its id, its hooks and their filters. If the hooks
                  cannot be read, it has `has_unknown_hooks`. Does not raise. While such an extension
@@ -156,7 +161,12 @@ class ManifestFormat:
     lists_tools: bool = True
     homes: tuple[str, ...] = ()
     read_hooks: Callable[[ManifestFile], Spec] | None = None
+    find_homes: Callable[[Mapping[str, str]], tuple[str, ...]] | None = None
     join: Callable[[Spec, ManifestFile], Spec] | None = None
+
+    def homes_in(self, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the folders of `homes`, as these environment variables of the host change them."""
+        return self.homes if self.find_homes is None else self.find_homes(environ)
 
     def matches(self, name: str, parent: str) -> bool:
         """Return whether a file of this name, in a folder named `parent`, may be a manifest."""

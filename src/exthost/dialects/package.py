@@ -80,6 +80,7 @@ class DialectPackage:
     json_config      a reference to the function (document, section) that converts such a section to
                      one of `config_sections`, with notes about what it ignored
     toml_files       path suffixes of other programs' TOML configs that have such sections, too
+    host_variables   the environment variables of the host that `Dialect.with_environ` reads
     detection        how the dialect takes part in detection; None if it takes no part
     first_bytes      the first bytes of an extension's output
     errors           the error codes that only this dialect raises: code → kind, title, meaning and
@@ -100,6 +101,7 @@ class DialectPackage:
     json_sections: tuple[str, ...] = ()
     json_config: Reference = ""
     toml_files: tuple[str, ...] = ()
+    host_variables: tuple[str, ...] = ()
     detection: Detection | None = None
     first_bytes: FirstBytes | None = None
     errors: Mapping[str, Mapping[str, str]] | str = ""

@@ -101,7 +101,7 @@ class ConfiguredExtensions:
 
 def _find_env_policy(spec: Spec) -> str:
     """Return the environment policy of the extension, or else the default of its dialect."""
-    return spec.env_policy or find.find_dialect(spec.dialect).traits.environment
+    return spec.env_policy or find.find_dialect_of(spec).traits.environment
 
 
 def read_config(source: str | Path | Mapping[str, Any]) -> Config:
@@ -177,7 +177,7 @@ def find_extensions(config: Config) -> ConfiguredExtensions:
             if spec.id in specs:
                 diagnostics.append(_shadowed_diagnostic(spec, specs[spec.id]))
             else:
-                specs[spec.id] = config.apply_overrides(spec)
+                specs[spec.id] = with_environ(config.apply_overrides(spec))
     disabled = {spec.id for candidate in report.disabled_candidates for spec in candidate.all_specs}
     unused = sorted(config.overrides.keys() - specs.keys() - disabled)
     diagnostics += [_unused_override_diagnostic(id, config.origin) for id in unused]
@@ -249,9 +249,9 @@ def _rejected_entry(spec: Spec, diagnostic: Diagnostic) -> RejectedManifest:
 
 def read_named_manifest(spec: Spec) -> Spec:
     """Read the manifest that a config entry names, and return the extension with the settings of
-    both. If the entry names no manifest, return `spec` unchanged. Raises ManifestError."""
+    both, and with those of environment variables (`with_environ`). Raises ManifestError."""
     if spec.manifest_path is None:
-        return spec
+        return with_environ(spec)
     path = str(Path(spec.manifest_path).absolute())
     format = find.find_manifest_format(spec.dialect)
     try:
@@ -268,10 +268,21 @@ def read_named_manifest(spec: Spec) -> Spec:
                 evidence=Evidence(path=path),
             )
         manifest = ManifestFile(path=path, folder=str(Path(path).parent), data=data)
-        return replace(format.join(spec, manifest), manifest_path=None, manifest_file=path)
+        joined = replace(format.join(spec, manifest), manifest_path=None, manifest_file=path)
+        return with_environ(joined)
     except ManifestError as error:
         error.extension = spec.id
         raise
+
+
+def with_environ(spec: Spec) -> Spec:
+    """Return the extension with the settings that environment variables of its system make, for
+    those that its config does not set."""
+    variables = find.find_package(spec.dialect).host_variables
+    if not any(name in os.environ for name in variables):  # without importing the dialect
+        return spec
+    dialect = find.find_dialect_of(spec)
+    return spec if dialect.with_environ is None else dialect.with_environ(spec, os.environ)
 
 
 def spec_from_manifest(path: Path) -> Spec:

@@ -48,14 +48,28 @@ class Filtered(NamedTuple):
 
 
 def filter_candidates(
-    candidates: Iterable[Candidate], *, disabled: Collection[str], allowlist: Sequence[str]
+    candidates: Iterable[Candidate],
+    *,
+    disabled: Collection[str],
+    allowlist: Sequence[str],
+    homes: Sequence[str] = (),
 ) -> Filtered:
-    """Run all five steps. `disabled` and `allowlist` have ids; an empty allowlist allows all."""
+    """Run all five steps. `disabled` and `allowlist` have ids; an empty allowlist allows all.
+
+    `homes` has for each root the search path, such as `$SYNAPS`, of which it is one of several
+    folders; "" if it is the only one. That an extension in one of these folders takes the place of
+    one in another is how the system of that dialect works, and no warning, unless a hook that may
+    block calls is no longer used.
+    """
     unique, shadowed = dedupe(prune(candidates))
     enabled = filter_disabled(unique, disabled)
     allowed, absent_ids = filter_allowed(enabled, allowlist)
     removed = order(candidate for candidate in unique if candidate.id in disabled)
-    diagnostics = [_shadowed_diagnostic(loser, winner) for loser, winner in shadowed]
+    diagnostics = [
+        _shadowed_diagnostic(loser, winner)
+        for loser, winner in shadowed
+        if not _is_intended(loser, winner, homes)
+    ]
     removed_ids = {candidate.id for candidate in removed}
     diagnostics += [_absent_diagnostic(id, id in removed_ids) for id in absent_ids]
     return Filtered(order(allowed), tuple(diagnostics), removed, _find_rivals(shadowed))
@@ -166,6 +180,18 @@ def _parent_folders(path: str) -> Iterator[str]:
         end = path.rfind("/", 0, end)
     if path != "/":
         yield "/"
+
+
+def _is_intended(loser: Candidate, winner: Candidate, homes: Sequence[str]) -> bool:
+    """Return whether the two are in different folders of one search path such as `$SYNAPS`."""
+    if not homes or loser.root_index == winner.root_index:
+        return False
+    is_one_path = bool(homes[loser.root_index]) and (
+        homes[loser.root_index] == homes[winner.root_index]
+    )
+    # A hook that could block calls must not disappear without a word.
+    guards = set(loser.spec.declared_hooks) - set(loser.spec.advisory_hooks)
+    return is_one_path and not guards
 
 
 def _shadowed_diagnostic(loser: Candidate, winner: Candidate) -> Diagnostic:

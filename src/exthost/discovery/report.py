@@ -30,6 +30,7 @@ class Diagnostic:
     key        the key in the file, such as `restart.strategy`; "" if it is unknown
     more       the further errors of the same manifest. They are printed only on request, because
                the first error is usually the cause of the others
+    is_mistake whether the author of the file has something to correct
     """
 
     level: Literal["error", "warning"]
@@ -41,6 +42,7 @@ class Diagnostic:
     line: int = 0
     key: str = ""
     more: tuple["Diagnostic", ...] = ()
+    is_mistake: bool = True
 
     @classmethod
     def of(cls, errors: tuple[ManifestError, ...], path: str) -> "Diagnostic":
@@ -158,6 +160,7 @@ class Report:
                          another extension, and no earlier search path has an extension of their id
     rivals               by id, the extensions that are not used because another one in the same
                          search path has that id
+    searched             the folders that were searched, as the config names them
     """
 
     candidates: tuple[Candidate, ...] = ()
@@ -168,6 +171,7 @@ class Report:
     invalid: int = 0
     rejected: tuple[RejectedManifest, ...] = ()
     rivals: Mapping[str, tuple[Candidate, ...]] = field(default_factory=empty_mapping)
+    searched: tuple[str, ...] = ()
 
     def every_diagnostic(self) -> Iterator[Diagnostic]:
         """Yield every problem, including those in `more`, which follow the first error of their

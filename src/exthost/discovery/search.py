@@ -120,7 +120,10 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
                 rejected.append(outcome)
                 diagnostics.append(outcome.diagnostic)
     filtered = filter_candidates(
-        candidates, disabled=settings.disabled, allowlist=settings.allowlist
+        candidates,
+        disabled=settings.disabled,
+        allowlist=settings.allowlist,
+        homes=[path if path != ENV_PATH and path.startswith("$") else "" for path, _ in expanded],
     )
     return Report(
         candidates=filtered.candidates,
@@ -136,6 +139,9 @@ def discover(settings: Settings, formats: Sequence[ManifestFormat], *, base: str
             rejected, candidates, disabled=settings.disabled, allowlist=settings.allowlist
         ),
         rivals=filtered.rivals,
+        searched=tuple(
+            configured_paths.name_of(root) for _, root in expanded if isinstance(root, str)
+        ),
     )
 
 
@@ -155,7 +161,9 @@ def expand_search_path(
         if format.homes and search_path == f"${format.dialect.upper()}":
             # Reversed: `homes` is in ascending priority, and the result in descending precedence.
             # Many machines have none of these folders, so a missing one is not reported.
-            homes = [resolve_search_path(home, bases) for home in reversed(format.homes)]
+            homes = [
+                resolve_search_path(home, bases) for home in reversed(format.homes_in(os.environ))
+            ]
             return [root for root in homes if isinstance(root, str)]
     return [resolve_search_path(search_path, bases)]
 
@@ -303,6 +311,7 @@ def _warning_diagnostic(candidate: Candidate, warning: str | Remark) -> Diagnost
         code="X0207",
         message=remark.text,
         extension=candidate.id,
+        is_mistake=remark.is_mistake,
     )
 
 
@@ -323,6 +332,10 @@ class _ConfiguredPaths:
             if path != root and os.path.realpath(path) == root:
                 self._paths.setdefault(root, path)
                 return
+
+    def name_of(self, root: str) -> str:
+        """Return the configured path of a root, given its real path."""
+        return self._paths.get(root, root)
 
     def restore_in(self, diagnostic: Diagnostic) -> Diagnostic:
         """Return the diagnostic with the configured path in place of the real one."""

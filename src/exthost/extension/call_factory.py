@@ -38,9 +38,10 @@ CallParts: TypeAlias = tuple[str, Any, ReplyHandler, float]
 """The method, the params, the handler of the reply and the timeout in seconds. A plain tuple,
 because each call makes such a tuple, and a named tuple takes ten times as long to make."""
 
-PreparedTool: TypeAlias = tuple[Tool, str, Callable[[Any], bool] | None, Checker | None]
+PreparedTool: TypeAlias = tuple[Tool, str, Callable[[Any], bool] | None, Checker | None, float]
 """A tool that is ready to be called: the tool, its name, a quick check of its arguments, which may
-raise (None: this schema has none), and the full check (None: every value is valid)."""
+raise (None: this schema has none), the full check (None: every value is valid), and the time limit
+of a call without a timeout, in seconds."""
 
 
 class CallFactory:
@@ -139,7 +140,7 @@ class CallFactory:
     ) -> CallParts:
         """Return the parts of a call of a tool. Raises UsageError if the arguments do not fit its
         schema."""
-        tool, name, quick_check, checker = prepared
+        tool, name, quick_check, checker, tool_limit = prepared
         if arguments is None:
             arguments = {}
         if context is not EMPTY_MAPPING:
@@ -157,7 +158,7 @@ class CallFactory:
             if problems:
                 raise self._bad_arguments_error(tool, problems)
         if timeout is None:
-            limit = self.tool_limit
+            limit = tool_limit
         elif type(timeout) is float and timeout > 0.0:  # the quick check; NaN is not above 0
             limit = timeout
         else:
@@ -207,7 +208,17 @@ class CallFactory:
         checker = Checker.of(tool.input_schema)
         if checker is not None and checker.warning:
             _log.warning("[%s] %s: %s", self._spec.id, tool.name, checker.warning)
-        return tool, tool.name, None if checker is None else checker.passes, checker
+        quick_check = None if checker is None else checker.passes
+        return tool, tool.name, quick_check, checker, self._limit_of(tool)
+
+    def _limit_of(self, tool: Tool) -> float:
+        """Return the time limit of a tool's calls. An extension may set it, but not beyond what the
+        operator sets."""
+        if tool.seconds is None or self._spec.limits.call is not None:
+            return self.tool_limit
+        permissions = self._spec.permissions
+        most = None if permissions is None else permissions.max_execution_time
+        return tool.seconds if most is None else min(tool.seconds, most)
 
     def _bad_arguments_error(self, tool: Tool, problems: list[str]) -> UsageError:
         return UsageError(

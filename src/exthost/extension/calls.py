@@ -208,6 +208,10 @@ class Calls:
         """The id of the extension."""
         return self._spec.id
 
+    def registered_name(self, name: str) -> str:
+        """Return the name under which a tool of the extension is registered."""
+        return self._dialect.registered_name(self._spec.id, name)
+
     async def prepare_to_call(self, name: str, options: ToolOptions) -> None:
         """Raise the error of a call that cannot be made; see `InterceptedCalls`."""
         check_context(options.context)
@@ -307,7 +311,7 @@ class Calls:
         now = self._queue.loop.time
         limit = self.factory.time_limit_for("hook") if timeout is None else check_timeout(timeout)
         deadline = now() + limit
-        params = HookCall(name, event)
+        params = HookCall(name, event, self._spec)
         answer: HookAnswer
         try:
             answer = await self.run_operation("hook", params, timeout, name)

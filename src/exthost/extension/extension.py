@@ -34,7 +34,6 @@ from exthost.extension.tool_interceptor import NO_INTERCEPTOR, ToolInterceptor
 from exthost.extension.toolbox import Toolbox
 from exthost.launch.integrity import compute_digests
 from exthost.launch.limits import resolve_limits
-from exthost.names import registered_name
 from exthost.offer import Offer, Tool
 from exthost.process.child import Child
 from exthost.process.environment import Environment
@@ -388,7 +387,7 @@ class Extension(FacetAttributes):
 
     def registered_name(self, tool: str) -> str:
         """Return the name under which a host lists this tool."""
-        return registered_name(self.id, tool)
+        return self.dialect.registered_name(self.id, tool)
 
     def knows(self, tool: str) -> bool:
         """Return whether this tool and its schema are known: the extension has announced it, or the

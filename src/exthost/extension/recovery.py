@@ -28,6 +28,7 @@ from exthost.extension.startup import Starter
 from exthost.extension.status import Status
 from exthost.extension.unavailable import given_up_error
 from exthost.session.failures import copy_error
+from exthost.session.session import Session
 
 _log = logging.getLogger("exthost.extension")
 
@@ -42,6 +43,7 @@ class Recovery:
     """
 
     __slots__ = (
+        "_is_exit_0_crash",
         "_now",
         "_processes",
         "_queue",
@@ -62,6 +64,7 @@ class Recovery:
         wake: Callable[[], None],
     ) -> None:
         spec, dialect = starter.spec, starter.dialect
+        self._is_exit_0_crash = dialect.traits.is_exit_0_crash
         self._queue = queue
         self._now = queue.loop.time
         self._status = status
@@ -88,8 +91,9 @@ class Recovery:
         """Handle a process that was ready and ended by itself."""
         session, status = worker.session, self._status
         error = session.closed_error("")  # the error is not about one call
+        is_clean = self._is_clean_exit(session)
         # A retired process ended without a fault, because it could take no other call.
-        by_host = session.retired or isinstance(error, Refused)
+        by_host = session.retired or is_clean or isinstance(error, Refused)
         has_served = self._processes.has_served(worker)
         self.restarts.worker_ended(worker.ready_at, has_served=has_served, by_host=by_host)
         if isinstance(error, Refused):
@@ -100,6 +104,9 @@ class Recovery:
             return
         is_failure = not by_host and (session.lost_calls or self.breaker.is_half_open)
         if is_failure and self.breaker.count_crash(error):
+            if not self._processes.workers and self._gives_up_after(error):
+                status.ready_at = None
+                return
             self.open_breaker()
         if self._processes.workers:
             self.on_worker_lost(error, is_wanted_end=by_host)
@@ -117,7 +124,17 @@ class Recovery:
             status.apply_event(Event.WILL_RETRY, error.message)
             status.apply_event(Event.ASKED_AGAIN)
             return
+        if is_clean:
+            status.apply_event(Event.REST, "it ended by itself, with the status 0")
+            return
         self.on_last_ended(error)
+
+    def _is_clean_exit(self, session: Session) -> bool:
+        """Return whether a process ended by itself in a way that is not a crash in its dialect."""
+        if self._is_exit_0_crash:
+            return False
+        status = session.lifetime.child.see_exit()
+        return status is not None and status.code == 0
 
     def on_worker_lost(self, error: ExthostError, *, is_wanted_end: bool = False) -> None:
         """Handle the end, or the failed start, of one process of a pool while another is ready."""
@@ -150,6 +167,8 @@ class Recovery:
             return
         if is_failed_start and self.breaker.is_half_open:
             self.breaker.count_crash(error)
+            if self._gives_up_after(error):
+                return
             # The waiting calls caused this probe, so their callers get the error of its start.
             self.open_breaker(lambda method: copy_error(error))
             return
@@ -165,8 +184,23 @@ class Recovery:
                 if is_failed_start:  # the waiting calls caused this start, and get its error
                     self._queue.fail_waiting(lambda method: copy_error(error))
             case Again(delay):
-                status.apply_event(lifecycle_event_for(decision), error.message)
+                retry = self.restarts.plan_retry(delay)
+                reason = f"{error.message}; {retry}"
+                status.apply_event(lifecycle_event_for(decision), reason, retry)
                 self.restart_at = self._now() + delay
+
+    def _gives_up_after(self, error: ExthostError) -> bool:
+        """Give the extension up if a process that ended by itself has used the last restart, and
+        return whether it did so. Otherwise the process of the next probe is the restart.
+
+        Without this, a program that crashes at every call would be probed for ever: the breaker
+        opens before the restarts are used. With the strategy "never" the breaker alone decides."""
+        if not self.restarts.is_automatic:
+            return False
+        decision = self.restarts.decide(error)
+        if isinstance(decision, GiveUp):
+            self.give_up(Event.GAVE_UP, error, decision.reason)
+        return isinstance(decision, GiveUp)
 
     def begin_again(self) -> None:
         """Move to `starting` from any state, for a requested restart."""

@@ -12,8 +12,9 @@ Raises only ValueError, for an unknown value of a setting.
     decision, history = decide(policy, history, now=…, jitter=…)
     history = history.asked_again()          a restart was requested: all but the totals is reset
 
-When the end of a process opens the breaker, `decide` is not called, and the next start uses no
-retry. A retry counts as used when the process is started, and not when `decide` grants it.
+When the end of a process opens the breaker, the process of the next probe is the retry, which the
+breaker delays. A probe that replaces a process which still runs uses no retry. A retry counts as
+used when the process is started, and not when `decide` grants it.
 
 **Two budgets.** A *first start* is a start of an extension that has not been ready since it was
 loaded or since a restart was requested. A failed first start is repeated at most `start_retries`

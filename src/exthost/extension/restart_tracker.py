@@ -7,10 +7,24 @@ decision.
 
 import random
 from collections.abc import Callable
+from typing import NamedTuple
 
 from exthost.errors import ExthostError, HandshakeFailed, SpawnFailed
 from exthost.extension.restart import Decision, RestartHistory, decide
 from exthost.spec import Restart
+
+
+class Retry(NamedTuple):
+    """A start that follows the end of a process: its number, the largest number (None without a
+    limit), and the delay before it in seconds."""
+
+    attempt: int
+    max_attempts: int | None
+    delay: float
+
+    def __str__(self) -> str:
+        limit = "" if self.max_attempts is None else f" of {self.max_attempts}"
+        return f"restart {self.attempt}{limit} in {self.delay:.2g} s"
 
 
 class RestartTracker:
@@ -34,6 +48,11 @@ class RestartTracker:
     def has_crashed(self) -> bool:
         """Whether a process crashed since a restart was last requested."""
         return self._history.crashes > 0
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether the policy starts a process again by itself after one has ended."""
+        return self._policy.strategy in ("immediate", "exponential")
 
     def started(self) -> None:
         """Record that a process is about to be spawned."""
@@ -61,6 +80,12 @@ class RestartTracker:
     def forgive(self) -> None:
         """Reset everything but the counts, because a restart was requested."""
         self._history = self._history.asked_again()
+
+    def plan_retry(self, delay: float) -> Retry:
+        """Return the retry that `decide` has just granted, after this delay in seconds."""
+        history, policy = self._history, self._policy
+        used = history.used if policy.window is None else len(history.attempts)
+        return Retry(used + 1, policy.max_retries, delay)
 
     def decide(self, error: ExthostError) -> Decision:
         """Return what to do about the end that was reported last, which `error` describes."""

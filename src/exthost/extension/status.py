@@ -17,6 +17,7 @@ from exthost.errors import ExthostError
 from exthost.events import Bus, OfferChanged, StateChanged
 from exthost.extension.call_factory import PreparedTool
 from exthost.extension.lifecycle import INITIAL_STATE, Event, Health, State, step
+from exthost.extension.restart_tracker import Retry
 from exthost.offer import Offer, Tool
 from exthost.spec import Spec
 
@@ -98,13 +99,14 @@ class Status:
         self.handshake_seconds = 0.0
         self.reported_health: Health | None = None
 
-    def apply_event(self, event: Event, reason: str = "") -> None:
-        """Go to the next state by the life-cycle table, and publish and log the change.
+    def apply_event(self, event: Event, reason: str = "", retry: Retry | None = None) -> None:
+        """Go to the next state by the life-cycle table, and publish and log the change. `retry` is
+        the restart that follows, if one does.
 
         Raises IllegalMove if the table has no such move.
         """
         old_state, self.state = self.state, step(self.state, event)
-        self._publish_state(old_state, reason)
+        self._publish_state(old_state, reason, retry)
         self._log_trouble(old_state, reason)
         self._notify_host()
 
@@ -141,9 +143,10 @@ class Status:
         self._notify_host()
         self._publish_tools(old_tools)
 
-    def _publish_state(self, old_state: State, reason: str) -> None:
+    def _publish_state(self, old_state: State, reason: str, retry: Retry | None = None) -> None:
         if self.publishes_changes and StateChanged in self._bus.listeners:
-            self._bus.publish(StateChanged(self._id, old_state.value, self.state.value, reason))
+            states = old_state.value, self.state.value
+            self._bus.publish(StateChanged(self._id, *states, reason, *(retry or ())))
 
     def _log_trouble(self, old_state: State, reason: str) -> None:
         level = _LOG_LEVELS.get(self.state)

@@ -73,6 +73,7 @@ def timeout_error(extension: str, call: Call, *, has_process: bool) -> CallTimeo
                     ", or behind them and still unread: the extension must write nothing but "
                     f"messages to stdout; the log has the first {MAX_LOGGED_SINGLY} and some more"
                 )
+            help += f". The last one: {session.diagnostics.stray_reason}"
         elif (oldest := next(iter(session.pending.values()), call)) is not call:
             oldest_seconds = call.deadline - oldest.started_at
             # An older request has no reply either, so the extension may hang on that request.

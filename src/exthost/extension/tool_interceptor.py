@@ -34,6 +34,9 @@ class InterceptedCalls(Protocol):
     def extension(self) -> str:
         """The id of the extension."""
 
+    def registered_name(self, name: str) -> str:
+        """Return the name under which a tool of the extension is registered."""
+
     async def prepare_to_call(self, name: str, options: ToolOptions) -> None:
         """Raise the error of a call that cannot be made: an unknown tool, a wrong option, or with
         `wait` False no process. Start the extension if only that makes its tools known."""

@@ -20,6 +20,7 @@ In reading order:
     hooks                  calls the hooks of extensions, before and after an event
     hooked_call            runs one tool call with its hooks
     guarded_calls          runs the hooks around every tool call of the host, whoever makes it
+    session_texts          keeps the texts that extensions inject at the start of a session
     tool_loop              runs the tools that a model requests, until it answers without a request
     event_sinks            forwards events to the extensions that subscribe to them
     background             opens and closes the services below, with the host

@@ -1,7 +1,8 @@
 """Writes the audit file: one JSON line for each call, with its method and its outcome.
 
 A failed hook has a line of its own, with the reason and whether the call was refused. So has a call
-without hooks that its caller requested (`hooks=False`).
+without hooks that its caller requested (`hooks=False`), and a hook that replaced the output of a
+tool, with the sizes of both and without their contents.
 
 The audit subscribes to the event bus. Each line is one `write` to a file that is opened for
 appending. So lines of several hosts in the same file do not mix. An error, such as a full disk, is
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from exthost.errors import ConfigError, Evidence, ExthostError
-from exthost.events import Bus, CallEnded, HookFailed, HooksSkipped
+from exthost.events import Bus, CallEnded, HookFailed, HooksSkipped, OutputReplaced
 from exthost.wire import jsontext
 
 _log = logging.getLogger("exthost.audit")
@@ -45,6 +46,7 @@ class Audit:
             bus.subscribe(CallEnded, self._write_call),
             bus.subscribe(HookFailed, self._write_hook),
             bus.subscribe(HooksSkipped, self._write_skip),
+            bus.subscribe(OutputReplaced, self._write_replacement),
         )
 
     def _write_call(self, ended: CallEnded) -> None:
@@ -84,6 +86,20 @@ class Audit:
                 "outcome": "skipped",
                 "context": skipped.context or None,
                 "about": skipped.tool_name,
+            }
+        )
+
+    def _write_replacement(self, replaced: OutputReplaced) -> None:
+        self._write(
+            {
+                "time": time.time(),
+                "extension": replaced.extension,
+                "method": replaced.hook,
+                "outcome": "replaced",
+                "context": replaced.context or None,
+                "about": replaced.about,
+                "before_bytes": replaced.before,
+                "after_bytes": replaced.after,
             }
         )
 

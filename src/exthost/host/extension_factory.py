@@ -89,7 +89,7 @@ class ExtensionFactory:
         `replaces` is True if the extension will replace another one. Such an extension publishes no
         events until `take_over` is called.
         """
-        dialect = find.find_dialect(spec.dialect)
+        dialect = find.find_dialect_of(spec)
         return Extension(
             spec,
             dialect,
@@ -114,8 +114,8 @@ class ExtensionFactory:
     def _check_offer(self, spec: Spec, dialect: Dialect, offer: Offer) -> None:
         """Raise if the offer of a new process conflicts with another extension. Remember the hooks
         that it announces."""
-        if dialect.traits.unique_name:
-            self._names.accept(spec, offer)
+        if (accept := self._names.check_for(spec, dialect)) is not None:
+            accept(offer)
         if dialect.announces_hooks:
             self._api.known_hooks.record_offer(spec, offer)
 

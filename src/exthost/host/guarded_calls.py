@@ -13,7 +13,6 @@ from exthost.extension.misuse import check_context
 from exthost.extension.tool_interceptor import InterceptedCalls, ToolOptions
 from exthost.host.hooked_call import HookedCall
 from exthost.host.hooks import Hooks
-from exthost.names import registered_name
 from exthost.tool_result import ToolResult
 
 __all__ = ["GuardedCalls"]
@@ -50,7 +49,8 @@ class GuardedCalls:
             return await calls.call_directly(name, arguments, options)
         await calls.prepare_to_call(name, options)
         context = check_context(options.context)
-        call = HookedCall(calls.extension, name, self._hooks, context)
+        registered_name = calls.registered_name(name)
+        call = HookedCall(calls.extension, name, registered_name, self._hooks, context)
         direct = options._replace(check=False)
         try:
             result = await call.run(
@@ -73,6 +73,6 @@ class GuardedCalls:
     ) -> ToolResult:
         if HooksSkipped in self._bus.listeners:
             context = check_context(options.context)
-            tool_name = registered_name(calls.extension, name)
+            tool_name = calls.registered_name(name)
             self._bus.publish(HooksSkipped(calls.extension, tool_name, context))
         return await calls.call_directly(name, arguments, options)

@@ -1,7 +1,8 @@
 """Runs one tool call with the hooks before and after it.
 
 `before_tool_call` may change the arguments or stop the call. `after_tool_call` may change the
-result; it is also called when the tool fails.
+result, or replace it by a text; it is also called when the tool fails. A text that replaces the
+output of a failed tool becomes the message of its error.
 """
 
 import shlex
@@ -9,10 +10,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from exthost.errors import ExthostError, Refused
+from exthost.errors import CallFailed, ExthostError, Refused
 from exthost.host.hook_policy import HookFailure
 from exthost.host.hooks import TOOL_CALL_HOOK, HookOutcome, Hooks
-from exthost.names import registered_name
+from exthost.session.failures import copy_error
 from exthost.tool_result import ToolResult
 
 __all__ = ["HookedCall"]
@@ -28,16 +29,19 @@ function returns a result that contains the error."""
 
 
 class HookedCall:
-    """One call of one tool: `tool` is its own name, `extension` the id of its extension.
+    """One call of one tool: `tool` is its own name, `name` the name under which it is registered,
+    and `extension` the id of its extension.
 
     `context` is passed to the hooks. A hook that failed and did not stop the call (it failed open)
     is a warning in the result, or a note of the error (`__notes__`) if the tool failed.
     """
 
-    def __init__(self, extension: str, tool: str, hooks: Hooks, context: Mapping[str, Any]) -> None:
+    def __init__(
+        self, extension: str, tool: str, name: str, hooks: Hooks, context: Mapping[str, Any]
+    ) -> None:
         self._extension = extension
         self._tool = tool
-        self._name = registered_name(extension, tool)
+        self._name = name
         self._hooks = hooks
         self._context = context
         self._failed_open: tuple[HookFailure, ...] = ()
@@ -57,15 +61,22 @@ class HookedCall:
             if result.error_reply is not None:
                 raise result.error_reply
         except ExthostError as error:
+            replaced = None
             if self._hooks.may_be_called():
                 error_data = {"code": error.code, "message": error.message}
-                await self._run_after_hooks(arguments, began, "error", error_data)
+                outcome = await self._run_after_hooks(arguments, began, "error", error_data)
+                replaced = _with_text(error, outcome.output)
             for failure in self._failed_open:
-                error.add_note(str(failure))
+                (replaced or error).add_note(str(failure))
+            if replaced is not None:
+                raise replaced from error
             raise
         if self._hooks.may_be_called():
-            raw = await self._run_after_hooks(arguments, began, "result", result.raw)
-            if raw is not result.raw:
+            outcome = await self._run_after_hooks(arguments, began, "result", result.raw)
+            raw = outcome.event["result"]
+            if outcome.output is not None and raw is outcome.output:
+                result = result.with_text(raw)
+            elif raw is not result.raw:
                 result = result.with_raw(raw)
         if self._failed_open:
             result = result.with_warnings(tuple(map(str, self._failed_open)))
@@ -88,8 +99,10 @@ class HookedCall:
             raise Refused("X0332", message, extension=stopper)
         return outcome.event["arguments"]
 
-    async def _run_after_hooks(self, arguments: Any, began: float, key: str, value: Any) -> Any:
-        """Return `value`, with the changes of the hooks. `key` is "result" or "error"."""
+    async def _run_after_hooks(
+        self, arguments: Any, began: float, key: str, value: Any
+    ) -> HookOutcome:
+        """Run the hooks after the call, with `value` as the event's `key`, "result" or "error"."""
         event = {
             **self._make_event(arguments),
             "duration_ms": _milliseconds_since(began),
@@ -97,7 +110,7 @@ class HookedCall:
         }
         outcome = await self._hooks.run("after_tool_call", event, fixed_fields=_FIXED_FIELDS)
         self._failed_open += outcome.passed_over
-        return outcome.event[key]
+        return outcome
 
     def _make_event(self, arguments: Any) -> dict[str, Any]:
         return {
@@ -118,6 +131,18 @@ def _nobody_to_ask_error(name: str, outcome: HookOutcome) -> Refused:
         help="a program gives the host a function that asks (confirm=…); the gateway and the "
         "command line cannot ask",
     )
+
+
+def _with_text(error: ExthostError, text: str | None) -> ExthostError | None:
+    """Return the error of a failed tool with the text by which a hook replaced its output; None if
+    no hook did."""
+    if text is None:
+        return None
+    replaced = copy_error(error)
+    replaced.message, replaced.args = text, (text,)
+    if isinstance(replaced, CallFailed):
+        replaced.error_message = text
+    return replaced
 
 
 def _milliseconds_since(began: float) -> int:

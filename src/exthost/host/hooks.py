@@ -42,12 +42,13 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
 from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExtensionGone, ExthostError, Refused, UsageError
-from exthost.events import Bus, HookFailed
+from exthost.events import Bus, HookFailed, OutputReplaced
 from exthost.extension.misuse import check_timeout
 from exthost.host.callbacks import call_plain_or_async
 from exthost.host.hook_index import HookIndex, is_distrusted
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
 from exthost.host.observer_queues import ObserverQueues
+from exthost.host.session_texts import SessionTexts, guarded_text
 from exthost.offer import Offer
 from exthost.spec import Spec
 from exthost.wire import jsontext
@@ -115,6 +116,7 @@ class HookOutcome(NamedTuple):
     decided_by   the id of the extension that made the decision, or ""
     replacement  what replaces the body of the event, if the decision is "transform"
     injected     the texts to add, joined by blank lines
+    output       the text that replaces the result of the tool, or None
     failure      the failed hook that stopped the event (it failed closed), or None
     passed_over  the failed hooks that did not stop the event (they failed open)
     extra        the other fields of the answers
@@ -128,6 +130,7 @@ class HookOutcome(NamedTuple):
     decided_by: str = ""
     replacement: Any = None
     injected: str = ""
+    output: str | None = None
     failure: HookFailure | None = None
     passed_over: tuple[HookFailure, ...] = ()
     extra: Mapping[str, Any] = EMPTY_MAPPING
@@ -136,6 +139,12 @@ class HookOutcome(NamedTuple):
     def stopped(self) -> bool:
         """Whether the event must not happen: an extension aborted or blocked it."""
         return bool(self.aborted_by) or self.decision == "block"
+
+    @property
+    def context(self) -> str:
+        """The injected texts between two lines that mark them as the words of extensions; "" if
+        there are none. This is what a program adds to a prompt."""
+        return guarded_text(self.injected)
 
 
 class Hooks:
@@ -165,6 +174,7 @@ class Hooks:
         self._bus = bus
         self._logged_warnings: set[str] = set()
         self.confirm = confirm
+        self.sessions = SessionTexts()
 
     def may_be_called(self) -> bool:
         """Return whether any extension has a hook, or may have a hook that is unknown before its
@@ -233,6 +243,7 @@ class Hooks:
                 changed_by, to_ask_again = extension.id, judges.copy()
             else:
                 judges.append(extension)
+            self._report_replacement(extension, name, outcome.event, answer)
             outcome = _add_answer(outcome, extension.id, answer)
             if stop_reason is not None and is_after:
                 _log.warning("[%s] %s cannot stop what has happened", extension.id, name)
@@ -250,7 +261,7 @@ class Hooks:
                 outcome = await self._ask_again(
                     extension, name, outcome, changed_by, timeout, fixed_fields
                 )
-        return outcome
+        return outcome._replace(injected=self.sessions.keep(name, event, outcome.injected))
 
     async def _ask_again(
         self,
@@ -389,6 +400,25 @@ class Hooks:
                 )
             )
 
+    def _report_replacement(
+        self, extension: Hooked, name: str, event: Mapping[str, Any], answer: HookAnswer
+    ) -> None:
+        """Publish that a hook replaces the output of a tool. `event` is still without that."""
+        if answer.output is None or self._bus is None or OutputReplaced not in self._bus.listeners:
+            return
+        context, about = event.get("context", EMPTY_MAPPING), str(event.get("tool_name") or "")
+        before = event.get("result", event.get("error"))
+        self._bus.publish(
+            OutputReplaced(
+                extension.id,
+                name,
+                about,
+                _count_bytes(before),
+                _count_bytes(answer.output),
+                context,
+            )
+        )
+
     def _warn_once(self, text: str) -> None:
         if text not in self._logged_warnings:
             self._logged_warnings.add(text)
@@ -450,6 +480,8 @@ def _add_answer(outcome: HookOutcome, id: str, answer: HookAnswer) -> HookOutcom
     if answer.inject is not None:
         texts = [outcome.injected, answer.inject] if outcome.injected else [answer.inject]
         outcome = outcome._replace(injected="\n\n".join(texts))
+    if answer.output is not None:
+        outcome = outcome._replace(output=answer.output)
     if answer.decision is None or outcome.decision == "block":
         return outcome
     reason = answer.reason if answer.decision == "block" else outcome.reason
@@ -459,3 +491,13 @@ def _add_answer(outcome: HookOutcome, id: str, answer: HookAnswer) -> HookOutcom
         reason=reason,
         replacement=answer.replacement,
     )
+
+
+def _count_bytes(value: Any) -> int:
+    """Return the size of a text in UTF-8, or of another value as JSON."""
+    if isinstance(value, str):
+        return len(value.encode("utf-8", "replace"))
+    try:
+        return len(jsontext.encode(value))
+    except UsageError:  # nested too deeply
+        return 0

@@ -7,6 +7,7 @@ there; calls to it raise the error.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -53,6 +54,8 @@ from exthost.spec import Spec
 from exthost.tool_result import ToolResult
 from exthost.trace.buffer import TraceBuffer
 from exthost.trace.traffic import Traffic
+
+_log = logging.getLogger("exthost.host")
 
 
 class Host:
@@ -391,6 +394,8 @@ class Host:
             specs, guards = await self._recall_hooks(discovered)
             started = await self._config_reloader.open(specs, guards)
             self.diagnostics = (*discovered.diagnostics, *start_diagnostics(started))
+            if not discovered.specs and (searched := discovered.report.searched):
+                _log.warning("no extensions were found in %s", ", ".join(searched))
             if self._is_strict:
                 raise_first_problem(discovered.diagnostics, started)
             self._services.start_watch(watch, self.config)

@@ -34,7 +34,6 @@ from exthost.names import (
     capability_fits,
     nearest,
     prefixed_description,
-    registered_name,
     registered_prefix,
 )
 from exthost.offer import Offer, RegisteredTool, Tool
@@ -56,6 +55,8 @@ class ToolOwner(Protocol):
     def tools(self) -> Mapping[str, Tool]: ...
     @property
     def offer(self) -> Offer: ...
+
+    def registered_name(self, tool: str) -> str: ...
 
 
 class _Tables:
@@ -255,7 +256,7 @@ def _has_capability(tool: RegisteredTool, capability: str) -> bool:
 
 def _register(extension: ToolOwner, tool: Tool) -> RegisteredTool:
     return RegisteredTool(
-        name=registered_name(extension.id, tool.name),
+        name=extension.registered_name(tool.name),
         description=prefixed_description(extension.id, tool.description),
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,

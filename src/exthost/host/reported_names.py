@@ -1,12 +1,14 @@
-"""Refuses a second extension with the same name, in dialects that route calls by the name which an
-extension reports in its handshake."""
+"""Refuses an extension that reports a name which another extension has: its own name, in dialects
+that route calls by it, or the name of a tool, in dialects that register tools unchanged."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Protocol
 
+from exthost.dialects.base import Dialect
 from exthost.errors import HandshakeFailed
 from exthost.extension.lifecycle import State
-from exthost.offer import Offer
+from exthost.offer import Offer, Tool
 from exthost.spec import Spec
 
 __all__ = ["ReportedNames"]
@@ -25,6 +27,10 @@ class NamedExtension(Protocol):
     def offer(self) -> Offer: ...
     @property
     def serves(self) -> bool: ...
+    @property
+    def tools(self) -> Mapping[str, Tool]: ...
+
+    def registered_name(self, tool: str) -> str: ...
 
 
 class ReportedNames:
@@ -35,6 +41,37 @@ class ReportedNames:
         # The last accepted name of each extension, by its id. A starting extension has its name
         # only here: two that start together would otherwise both be accepted.
         self._accepted: dict[str, str] = {}
+        self._accepted_tools: dict[str, frozenset[str]] = {}
+
+    def check_for(self, spec: Spec, dialect: Dialect) -> Callable[[Offer], None] | None:
+        """Return the function that accepts the offer of this extension, as its dialect requires;
+        None if the dialect requires nothing."""
+        if dialect.traits.unique_name:
+            return partial(self.accept, spec)
+        if dialect.traits.unique_tools:
+            return partial(self.accept_tools, spec, dialect)
+        return None
+
+    def accept_tools(self, spec: Spec, dialect: Dialect, offer: Offer) -> None:
+        """Accept the tools of an extension that shakes hands. Raises HandshakeFailed if another
+        extension has registered one of the names. A name stays with its extension while that does
+        not serve."""
+        names = frozenset(dialect.registered_name(spec.id, tool.name) for tool in offer.tools)
+        for other in self._all_extensions():
+            if other.id == spec.id:
+                continue
+            is_starting = other.state is State.STARTING
+            taken = set(self._accepted_tools.get(other.id, ()) if is_starting else ())
+            taken.update(map(other.registered_name, other.tools))
+            if common := sorted(names & taken):
+                raise HandshakeFailed(
+                    "X0524",
+                    f"its tool {common[0]} has the name of a tool of {other.id}",
+                    permanent=True,
+                    extension=spec.id,
+                    help="disable one of the two: tools of this contract keep their names",
+                )
+        self._accepted_tools[spec.id] = names
 
     def accept(self, spec: Spec, offer: Offer) -> None:
         """Accept the name of an extension that shakes hands. Raises HandshakeFailed if another

@@ -44,6 +44,7 @@ from exthost.launch_plan import LaunchPlan
 from exthost.process.environment import Environment, Variables
 from exthost.process.private_folders import make_folder
 from exthost.spec import HostEnvRef, Spec
+from exthost.versionreq import NotAVersion, Version, VersionReq
 
 _log = logging.getLogger("exthost.launch")
 
@@ -100,8 +101,10 @@ def admit(
     missing = find_missing_requirements(
         spec.requires, lambda name: shutil.which(name, path=path), available
     )
-    if missing:
+    if missing and not spec.requires.is_advisory:
         raise missing.to_error(spec.id)
+    if missing:
+        _log.warning("[%s] %s; %s", spec.id, missing.message(), missing.help())
     if spec.unrunnable:
         raise Refused(
             "X0331",
@@ -149,6 +152,23 @@ def check_host_version(spec: Spec) -> None:
             extension=spec.id,
             help="update the host, or set options = { host_version = … } if it is compatible",
         )
+    needed = spec.requires.host_range
+    if needed and not _fits(needed, version):
+        raise Refused(
+            "X0330",
+            f"it needs a host of version {needed}, and this one is {version}",
+            extension=spec.id,
+            help="set options = { host_version = … } if the host is compatible",
+        )
+
+
+def _fits(requirement: str, version: str) -> bool:
+    """Return whether a version meets a requirement. Its pre-release label is ignored."""
+    try:
+        parsed = replace(Version.parse(version), pre="")
+        return VersionReq.parse(requirement).matches(parsed)
+    except NotAVersion:
+        return False
 
 
 def prepare(

@@ -17,6 +17,11 @@ __all__ = ["Difference", "MessageComparer", "ValueDifference", "describe", "matc
 # JSON fields whose value is the id of a request. Ids of requests may differ in each session.
 _REQUEST_ID_FIELDS = frozenset({"progressToken", "requestId"})
 
+# JSON fields with the id that the host has for the extension, and with the folder of the extension.
+# Whoever replays a recording chooses both anew.
+_OWN_ID_FIELDS = frozenset({"extension_id", "plugin_id", "extensionId", "pluginId"})
+_OWN_FOLDER_FIELDS = frozenset({"plugin_root"})
+
 # A longer value is truncated in a description.
 _MAX_CHARACTERS = 2000
 
@@ -84,11 +89,17 @@ class MessageComparer:
     `result` and `error` are fields, too), secrets that were hidden in the recording, ids of
     requests, and UUIDs, unless the recorded UUID already corresponds to another actual UUID in
     `ids`. A comparison does not change `ids`.
+
+    `own_id` is the id of the recorded extension, if the messages of a host are compared: a host may
+    have another id for the extension, and another folder.
     """
 
-    def __init__(self, ids: GeneratedIds, ignored: Collection[str] = ()) -> None:
+    def __init__(
+        self, ids: GeneratedIds, ignored: Collection[str] = (), own_id: str | None = None
+    ) -> None:
         self.ids = ids
         self.ignored = frozenset(ignored)
+        self._own_id = own_id
 
     def compare(self, number: int, recorded: TraceRecord, actual: TraceRecord) -> Difference | None:
         """Return the first difference between two messages, or None if they are equal. The ids of
@@ -125,6 +136,8 @@ class MessageComparer:
             in_both = key in recorded and key in actual
             if key in self.ignored or (in_both and key in _REQUEST_ID_FIELDS):
                 continue
+            if in_both and self._is_own_name(key, recorded[key], actual[key]):
+                continue
             if not in_both:
                 missing = "actual" if key in recorded else "recorded"
                 return ValueDifference(field_path, recorded.get(key), actual.get(key), missing)
@@ -132,6 +145,15 @@ class MessageComparer:
             if place is not None:
                 return place
         return None
+
+    def _is_own_name(self, key: str, recorded: Any, actual: Any) -> bool:
+        """Return whether two values are the ids, or the folders, that two hosts have for the
+        extension."""
+        if self._own_id is None or not isinstance(actual, str):
+            return False
+        if key in _OWN_FOLDER_FIELDS:
+            return isinstance(recorded, str)
+        return key in _OWN_ID_FIELDS and recorded == self._own_id
 
     def _compare_lists(
         self, recorded: Sequence[Any], actual: Sequence[Any], path: str

@@ -50,7 +50,7 @@ class ExtensionRole:
         # The actual id of each request of the host, by its recorded id.
         self._request_ids: dict[Id | None, Id | None] = {}
         self._generated_ids = GeneratedIds()
-        self._comparer = MessageComparer(self._generated_ids, ignored)
+        self._comparer = MessageComparer(self._generated_ids, ignored, script.extension)
         self.differences: list[Difference] = []
         for index, record in enumerate(script.records):
             call_key = _call_key(record)

@@ -39,9 +39,16 @@ class Confirm(NamedTuple):
 
 
 class Inject(NamedTuple):
-    """Answer of a hook: add this text to the message."""
+    """Answer of a hook: add this text to the message, or at the start of a session to the system
+    prompt."""
 
     content: str
+
+
+class Replace(NamedTuple):
+    """Answer of a hook after a tool call: this text takes the place of the tool's output."""
+
+    output: str
 
 
 class Turn(NamedTuple):
@@ -115,6 +122,6 @@ def own_hook_answer(answer: Any) -> Any:
     if isinstance(answer, Mapping):
         return answer
     raise TypeError(
-        "a hook returns None, Block, Modify, Confirm, Inject or a dict, "
+        "a hook returns None, Block, Modify, Confirm, Inject, Replace or a dict, "
         f"and this one returned {type(answer).__name__}"
     )

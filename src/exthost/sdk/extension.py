@@ -26,7 +26,7 @@ from exthost.sdk.context import Context
 from exthost.sdk.dialects import DIALECT_NAMES
 from exthost.sdk.dialects.endpoint import Identity
 from exthost.sdk.errors import UsageError
-from exthost.sdk.manifests import FILES, manifest_text
+from exthost.sdk.manifests import FILES, manifest_text, second_nexo_manifest
 from exthost.sdk.registry import Model, Provider, Registry, Resource
 from exthost.sdk.types.function import Function
 from exthost.sdk.wire.descriptors import claim, claim_early
@@ -39,6 +39,9 @@ _MAIN = "__main__"
 
 # The options of `run` that take a value.
 _OPTIONS = ("--dialect", "--manifest")
+
+# How nexo's second contract asks a program for its manifest.
+_PRINT_MANIFEST = "--print-manifest"
 
 # How long the program's own handler of SIGTERM may take after the parent process has ended.
 _TERMINATION_SECONDS = 5.0
@@ -134,13 +137,19 @@ class Extension:
         options = {"name": name, "description": description, "thread": thread}
         return self._decorate(self.registry.commands, handler, options)
 
-    def hook(self, name: str, *, thread: bool | None = None) -> Callable[[F], F]:
+    def hook(
+        self, name: str, *, thread: bool | None = None, replaces: bool = False
+    ) -> Callable[[F], F]:
         """Register a handler that takes a HookEvent, and returns None, Block, Modify, Confirm,
-        Inject, or the dialect's own answer."""
+        Inject, Replace, or the dialect's own answer.
+
+        `replaces`: the handler of `after_tool_call` may return Replace, for which the manifest for
+        synaps then requests the permission."""
 
         def register(handler: F) -> F:
             function = Function(handler, Context, name=name, thread=thread, payload=True)
             self.registry.add(self.registry.hooks, name, function)
+            self.registry.replaces_output |= replaces
             return handler
 
         return register
@@ -202,13 +211,19 @@ class Extension:
         """Serve the host on stdin and stdout until it ends the connection.
 
         `argv` are the arguments of the command line; None stands for `sys.argv[1:]`. `--dialect D`
-        sets the dialect, `--manifest D` prints the manifest and does not serve, `--help` prints
-        these options. A program with options of its own passes `argv=[]`.
+        sets the dialect, `--manifest D` prints the manifest and does not serve, `--print-manifest`
+        prints that of nexo's second contract, `--help` prints these options. A program with options
+        of its own passes `argv=[]`.
         """
         arguments = sys.argv[1:] if argv is None else list(argv)
         try:
             if "--help" in arguments or "-h" in arguments:
                 os.write(claim().writer, self._help().encode())
+                return
+            if _PRINT_MANIFEST in arguments:
+                command = ["python3", os.path.basename(sys.argv[0])]  # noqa: PTH119
+                text = second_nexo_manifest(self.identity("nexo"), command)
+                os.write(claim().writer, text.encode())
                 return
             _check_options(arguments)
             manifest_dialect = _get_option(arguments, "--manifest")
@@ -250,12 +265,14 @@ class Extension:
         program = os.path.basename(sys.argv[0])  # noqa: PTH119
         about = f"\n{self.description}\n" if self.description else ""
         return (
-            f"usage: python3 {program} [--dialect D | --manifest D]\n{about}\n"
+            f"usage: python3 {program} [--dialect D | --manifest D | --print-manifest]\n{about}\n"
             f"{self.name} {self.version} is an extension: a host starts it and talks to it over\n"
             "stdin and stdout.\n\n"
             f"  --dialect D    speak this dialect: {', '.join(DIALECT_NAMES)};\n"
             "                 left out, the one that the host begins with\n"
-            "  --manifest D   print the manifest for this dialect, and exit\n\n"
+            "  --manifest D   print the manifest for this dialect, and exit\n"
+            "  --print-manifest\n"
+            "                 print that of nexo's second contract, and exit\n\n"
             f"try it: exthost inspect -- python3 {program}\n"
         )
 

@@ -1,13 +1,15 @@
 """Writes the manifest of an extension from its registered handlers.
 
 roder and synaps require a manifest, and nexo discovers extensions by it. `python ext.py --manifest
-roder` prints it. morphir, mcp and cigen have no manifests.
+roder` prints it, and `--print-manifest` that of nexo's second contract. morphir, mcp and cigen have
+no manifests.
 """
 
 import json
 from collections.abc import Sequence
 from typing import Any
 
+from exthost.sdk.dialects import nexo_second
 from exthost.sdk.dialects.endpoint import Identity
 from exthost.sdk.errors import UsageError
 
@@ -16,8 +18,6 @@ FILES = {
     "roder": "roder-extension.toml",
     "synaps": ".synaps-plugin/plugin.json",
 }
-
-NEXO_HOOKS = ("before_message", "after_message", "before_tool_call", "after_tool_call")
 
 # The permission that each hook of synaps needs.
 SYNAPS_HOOKS = {
@@ -28,6 +28,7 @@ SYNAPS_HOOKS = {
     "on_compaction": "privacy.llm_content",
     "on_session_start": "session.lifecycle",
     "on_session_end": "session.lifecycle",
+    "on_usage": "privacy.llm_content",
 }
 
 
@@ -40,8 +41,36 @@ def manifest_text(identity: Identity, dialect: str, command: Sequence[str]) -> s
     return writers[dialect](identity, list(command))
 
 
+def second_nexo_manifest(identity: Identity, command: Sequence[str]) -> str:
+    """Return the manifest of nexo's second contract; `command` is what starts the extension from
+    its folder."""
+    registry = identity.registry
+    document = nexo_second.manifest(
+        identity.name,
+        identity.version,
+        identity.description,
+        registry.callables,
+        registry.hooks,
+    )
+    plugin = document["plugin"]
+    extends = plugin.pop("extends")
+    lines = [
+        *_entries(manifest_version=2),
+        "",
+        "[plugin]",
+        *_entries(**plugin),
+        "",
+        "[plugin.entrypoint]",
+        *_entries(command=command[0], args=list(command[1:])),
+        "",
+        "[plugin.extends]",
+        *_entries(**extends),
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def _nexo(identity: Identity, command: list[str]) -> str:
-    hooks = [name for name in identity.registry.hooks if name in NEXO_HOOKS]
+    hooks = [name for name in identity.registry.hooks if name in nexo_second.HOOKS]
     lines = [
         "[plugin]",
         *_entries(id=identity.name, version=identity.version, description=identity.description),
@@ -85,8 +114,10 @@ def _synaps(identity: Identity, command: list[str]) -> str:
         permissions["tools.register"] = None
     if registry.providers:
         permissions["providers.register"] = None
+    if registry.replaces_output and "after_tool_call" in hooks:
+        permissions["tools.transform_output"] = None
     extension = {
-        "protocol_version": 1,
+        "protocol_version": 2 if "on_usage" in hooks else 1,
         "runtime": "process",
         "command": command[0],
         "args": command[1:],

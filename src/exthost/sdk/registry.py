@@ -64,6 +64,7 @@ class Registry:
         self.resources: dict[str, Resource] = {}
         self.plan: Function | None = None
         self.generate: Function | None = None
+        self.replaces_output = False  # whether a hook may replace the output of a tool
 
     @property
     def callables(self) -> Mapping[str, Function]:

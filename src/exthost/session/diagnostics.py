@@ -77,6 +77,7 @@ class Diagnostics:
     suggest_grant    takes the error text of a failed call, and returns help that names the sandbox
                      permission that the call probably lacked, or ""; None without a sandbox
     unnamed_error_at when the last error came that names no request; -1 if none came
+    stray_reason     why the last stray output is no message; "" if none came
     """
 
     __slots__ = (
@@ -95,6 +96,7 @@ class Diagnostics:
         "extension",
         "handshake",
         "redacts",
+        "stray_reason",
         "suggest_grant",
         "unnamed_error_at",
     )
@@ -117,6 +119,7 @@ class Diagnostics:
         self._loop = loop
         self._tail: StderrTail | None = None
         self.unnamed_error_at = -1.0
+        self.stray_reason = ""
         self._waiting = _NOTHING_WAITS
         self.budget = FloodBudget(PIPE_RATE)  # of the lines that wait
         self._passed_on_in_tick = 0  # lines passed on in this tick
@@ -223,6 +226,7 @@ class Diagnostics:
 
     def stray(self, data: bytes, why: str) -> None:
         """Count and log output that is no message, usually a print that should go to stderr."""
+        self.stray_reason = why
         if not self.count(STRAY):
             return
         text = data[:SHOWN_BYTES].rstrip(b"\r").decode("utf-8", "replace")

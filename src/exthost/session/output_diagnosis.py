@@ -41,12 +41,12 @@ def diagnose_output(
     a reply without a result is searched for.
     """
     from exthost.dialects.conformance import Problem
-    from exthost.dialects.find import find_conformance
+    from exthost.dialects.find import find_conformance_of
     from exthost.dialects.message_audit import MessageAudit, explain_violation
     from exthost.dialects.rules import find_rule
 
     try:
-        conformance = find_conformance(dialect.name)
+        conformance = find_conformance_of(dialect)
     except ConfigError:  # a dialect object that belongs to no installed package
         return None
     audit = MessageAudit(conformance)

@@ -1,7 +1,8 @@
 """Content-Length framing: header lines, a blank line, and a body of Content-Length bytes.
 
 Header names are trimmed and their case does not matter. Unknown headers are ignored. Of several
-Content-Length headers the last is used; its value must be ASCII digits only. A line without a colon
+Content-Length headers the last is used; its value must be ASCII digits only, after at most one plus
+sign, which the original host of this framing accepts. A line without a colon
 is not a header and is reported as `Skipped`. Before the first frame, blank lines and a byte-order
 mark are ignored.
 
@@ -95,7 +96,7 @@ class Headers(NoReadBuffer):
         self._seen_header = True
         if name.strip().lower() != b"content-length":
             return
-        digits = value.strip()
+        digits = value.strip().removeprefix(b"+")
         if not (digits.isdigit() and len(digits) <= _LENGTH_DIGITS):
             self._break(items, f"Content-Length is not a plain number: {line[:80]!r}", line)
             return

@@ -2,8 +2,14 @@
 
 In reading order:
 
-    dialect            codec, handshake, calls and hooks
-    manifest           parses and checks plugin.toml
+    codec              the messages, which are the same in both contracts
+    hooks              the events and replies of hooks, which are the same in both contracts
+    progress           the progress of a call, which is the same in both contracts
+    dialect            the first contract: handshake, calls and hooks; and the choice between both
+    second_contract    the second contract, of extensions with manifest version 2
+    manifest           parses and checks plugin.toml in its first, flat shape
+    manifest_v2        parses and checks the shape of the second contract
+    manifest_parts     what both shapes have in common
     mcp_servers        parses the MCP servers that a manifest declares
     errors.toml        the error codes that only this dialect raises
     requirements.toml  the requirements of the dialect by id; tests name the ids that they cover
@@ -23,6 +29,7 @@ PACKAGE = DialectPackage(
     name="nexo",
     dialect="exthost.dialects.nexo.dialect:DIALECT",
     manifest="exthost.dialects.nexo.manifest:FORMAT",
+    host_variables=("NEXO_PLUGIN_INIT_TIMEOUT_MS", "NEXO_PLUGIN_TOOL_TIMEOUT_MS"),
     # Dialects are tried in ascending order of rank.
     detection=Detection(rank=40),
     first_bytes=JSON_LINES,

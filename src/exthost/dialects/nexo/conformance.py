@@ -1,4 +1,4 @@
-"""How `exthost check` checks nexo extensions.
+"""How `exthost check` checks nexo extensions, in each of the two contracts.
 
 Names the requirement that each check tests, and requests without an effect.
 """
@@ -11,7 +11,8 @@ from exthost.dialects.conformance import (
     OfferWarning,
     audit_by_readers,
 )
-from exthost.dialects.nexo.dialect import DIALECT, HOOKS
+from exthost.dialects.nexo.dialect import DIALECT
+from exthost.dialects.nexo.hooks import HOOKS
 from exthost.messages import Request
 
 CONFORMANCE = Conformance(
@@ -44,4 +45,29 @@ CONFORMANCE = Conformance(
     offer_warnings=(
         OfferWarning("it offers an unknown hook", "offer", f"the hooks are {', '.join(HOOKS)}"),
     ),
+)
+
+_UNKNOWN_HOOK = OfferWarning(
+    "its manifest lists an unknown hook", "offer", f"the hooks are {', '.join(HOOKS)}"
+)
+
+SECOND_CONTRACT = Conformance(
+    rules=MappingProxyType(
+        {
+            **CONFORMANCE.rules,
+            "manifest": "nexo-second-01",
+            "handshake": "nexo-second-05",
+            "unknown-method": "nexo-second-12",
+            "unknown-tool": "nexo-second-08",
+            "shutdown": "nexo-second-14",
+            "end-of-input": "nexo-second-14",
+            "early-end": "nexo-second-14",
+            "restart": "nexo-second-14",
+            "tools": "nexo-second-06",
+            "input-schema": "nexo-second-05",
+        }
+    ),
+    pings=(Request(UNKNOWN_METHOD, {}),),
+    # The comparison of the manifest with the handshake reports the tool.
+    offer_warnings=(OfferWarning("its manifest lists the tool", ""), _UNKNOWN_HOOK),
 )

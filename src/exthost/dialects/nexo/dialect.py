@@ -1,5 +1,8 @@
 """nexo: JSON-RPC 2.0, one object per line. Messages are read leniently.
 
+There are two contracts. This module is the first one, with a flat `plugin.toml`, and chooses
+between the two (`_contract_for`); `second_contract` is the other one, with `manifest_version = 2`.
+
 The host sends `initialize` with id 0, then `tools/call`, `tools/list`, `hooks/<name>` and the
 methods that callers name. Their ids count up from 1, and a restarted process continues the count.
 The extension sends replies, notifications and requests; a request without a handler is refused.
@@ -11,16 +14,18 @@ result null; an error may be any JSON value. If an extension does not know `tool
 sends a second request, `tools/<name>`, with the arguments as params.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from exthost.dialects.base import Dialect, Traits
-from exthost.dialects.calls import HookAnswer, HookCall, ToolCall
-from exthost.dialects.codec import Role
+from exthost.dialects.calls import HookCall, ToolCall
 from exthost.dialects.handshake_context import HandshakeContext
-from exthost.dialects.json_codec import JsonRpc, failure_of, noise, to_json
-from exthost.dialects.meanings import Meaning, Progress, Unusable
+from exthost.dialects.nexo import second_contract
+from exthost.dialects.nexo.codec import make_codec
+from exthost.dialects.nexo.hooks import HOOKS, make_event, read_hook_answer
+from exthost.dialects.nexo.manifest_v2 import ManifestV2
+from exthost.dialects.nexo.progress import parse_progress
 from exthost.dialects.options import FLAG
 from exthost.dialects.steps import (
     Exchanges,
@@ -30,52 +35,15 @@ from exthost.dialects.steps import (
     handshake_result,
     result_of,
 )
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Evidence, HandshakeFailed, ProtocolViolation
-from exthost.messages import Failure, Id, Incoming, Notification, Reply, Request
+from exthost.messages import Failure, Request
 from exthost.offer import Offer, Tool
 from exthost.shutdown_steps import CloseStdin, Write
-from exthost.spec import Breaker, Limits, Restart
+from exthost.spec import Breaker, Limits, Restart, Spec
 from exthost.wire import jsontext
-from exthost.wire.framing import Bytes
 from exthost.wire.lines import Lines
 
-HOOKS = ("before_message", "after_message", "before_tool_call", "after_tool_call")
-
 _METHOD_NOT_FOUND = -32601
-
-
-class Codec(JsonRpc):
-    """A codec for JSON-RPC 2.0 that writes the id as the last field. The host and the extension use
-    the same codec."""
-
-    __slots__ = ()
-
-    def request(self, method: str, params: Any, id: Id) -> bytes:
-        return to_json({"jsonrpc": "2.0", "method": method, "params": params, "id": id})
-
-    def answer(self, id: Id | None, answer: dict[str, Any]) -> dict[str, Any]:
-        return {"jsonrpc": "2.0", **answer, "id": id}
-
-    def read(self, fields: dict[str, Any], frame: Bytes) -> Incoming:
-        number = fields.get("id")
-        if "method" in fields:
-            method, params = fields["method"], fields.get("params")
-            if type(method) is not str:
-                return noise(frame, "its method is not text")
-            return (
-                Notification(method, params) if number is None else Request(method, params, number)
-            )
-        if type(number) is not int and type(number) is not str:
-            return noise(frame, "neither a method nor the id of a request")
-        result, error = fields.get("result"), fields.get("error")
-        if result is not None or error is None:
-            return Reply(number, result)
-        return failure_of(number, error, jsontext.display_text(error))
-
-
-def _codec(role: Role) -> Codec:
-    return Codec()
 
 
 # -- the handshake ---------------------------------------------------------------------------
@@ -88,6 +56,8 @@ def _handshake(context: HandshakeContext) -> Handshake:
         result = {}
     if type(result) is not dict:
         raise _handshake_error("it is not an object", result)
+    if second_contract.is_reply(result):
+        raise second_contract.other_contract_error()
     warnings: list[str] = []
     tools = _parse_tools(result.get("tools"), warnings)
     hooks = _parse_hooks(result.get("hooks"), warnings)
@@ -203,115 +173,41 @@ def _list_tools(_: Any) -> Exchanges:
         ) from None
 
 
-# The hooks for tool calls. The other hooks receive the event of the caller unchanged.
-_TOOL_HOOKS = frozenset({"before_tool_call", "after_tool_call"})
-
-# With this field in its reply a hook requests that the program does not reply to the message again.
-_DO_NOT_REPLY = "do_not_reply_again"
-_FINAL_REPLY = MappingProxyType({_DO_NOT_REPLY: True})
-
-
-# The fields of a hook's reply, each with a predicate for its valid values. Null is always valid and
-# means the default.
-_HOOK_ANSWER_FIELDS: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
-    {
-        "abort": lambda value: type(value) is bool,
-        "reason": lambda value: type(value) is str,
-        "override": lambda value: type(value) is dict,
-        "decision": lambda value: value in ("allow", "block", "transform"),
-        _DO_NOT_REPLY: lambda value: type(value) is bool,
-    }
-)
-
-
 def _make_hook_request(call: HookCall) -> tuple[str, Any]:
-    return f"hooks/{call.name}", _make_event(call)
-
-
-def _read_hook_answer(call: HookCall, result: Any) -> HookAnswer:
-    """Return the answer in the result of a hook. Raises ProtocolViolation for an invalid result,
-    because an extension that replies `{"abort": "yes"}` did not mean to let the event pass. A
-    result that clearly stops the event is accepted even if its other fields are invalid."""
-    if result is None:
-        return HookAnswer()
-    if type(result) is not dict:
-        raise _hook_answer_error("its answer to a hook is neither an object nor null", result)
-    values = {name: result.get(name) for name in _HOOK_ANSWER_FIELDS}
-    invalid = [
-        name
-        for name, is_valid in _HOOK_ANSWER_FIELDS.items()
-        if values[name] is not None and not is_valid(values[name])
-    ]
-    if invalid and values["abort"] is not True and values["decision"] != "block":
-        raise _hook_answer_error(f"its answer to a hook has a bad `{invalid[0]}`", result)
-    valid = {name: value for name, value in values.items() if name not in invalid}
-    return HookAnswer(
-        abort=valid.get("abort") is True,
-        reason=valid.get("reason") or "",
-        override=valid.get("override") or {},
-        decision=valid.get("decision"),
-        replacement=result.get("transformed_body"),
-        extra=_FINAL_REPLY if valid.get(_DO_NOT_REPLY) is True else EMPTY_MAPPING,
-    )
-
-
-def _hook_answer_error(message: str, result: Any) -> ProtocolViolation:
-    return ProtocolViolation(
-        "X0631",
-        message,
-        help="answer with {abort?: bool, reason?: text, override?: object, decision?: allow, block "
-        "or transform, transformed_body?} or null",
-        evidence=Evidence(bytes=jsontext.display_text(result)[:500]),
-    )
-
-
-def _make_event(call: HookCall) -> Mapping[str, Any]:
-    """Return the params of a hook request. The event of a tool call has `agent_id` and `session_id`
-    of its context. After the call it also has `result` and `error`, the text of the error; one of
-    them may be null."""
-    if call.name not in _TOOL_HOOKS:
-        return call.event
-    event = dict(call.event)
-    context = event.pop("context", EMPTY_MAPPING)
-    event = {key: context.get(key) for key in ("agent_id", "session_id")} | event
-    if call.name == "after_tool_call":
-        error = event.get("error")
-        text = error.get("message") if isinstance(error, Mapping) else error
-        event |= {"result": event.get("result"), "error": text}
-    return event
-
-
-def _parse_progress(params: Any) -> Meaning:
-    """Parse the progress of a call. Extensions that use exthost.sdk send it."""
-    fields = params if type(params) is dict else EMPTY_MAPPING
-    progress, total, message = (fields.get(name) for name in ("progress", "total", "message"))
-    if type(progress) not in (int, float) or progress is None:
-        return Unusable("progress that could not be read")
-    return Progress(
-        fields.get("id"),
-        progress,
-        total if type(total) in (int, float) else None,
-        message if type(message) is str else "",
-    )
+    return f"hooks/{call.name}", make_event(call)
 
 
 _OPERATIONS: Mapping[str, Operation] = MappingProxyType(
     {
         "call_tool": OneRequestOrMore(_make_tool_request, None, _try_tool_as_method),
         "list_tools": _list_tools,
-        "hook": OneRequestOrMore(_make_hook_request, _read_hook_answer),
+        "hook": OneRequestOrMore(_make_hook_request, read_hook_answer),
     }
 )
 
+
+def _contract_for(spec: Spec) -> Dialect:
+    """Return the contract of one extension. The manifest decides; without one, the option does."""
+    is_second = isinstance(spec.manifest, ManifestV2) or (
+        spec.manifest is None and spec.options.get("contract") == 2
+    )
+    return second_contract.DIALECT if is_second else DIALECT
+
+
 DIALECT = Dialect(
     name="nexo",
+    contracts=(second_contract.DIALECT,),
+    contract_for=_contract_for,
     framing=Lines,
-    codec=_codec,
+    codec=make_codec,
     handshake=_handshake,
     operations=_OPERATIONS,
-    notifications=MappingProxyType({"tools/progress": _parse_progress}),
+    notifications=MappingProxyType({"tools/progress": parse_progress}),
     options=MappingProxyType(
-        {"context_passthrough": FLAG.described("Whether a call's context is sent in `_meta`.")}
+        {
+            "context_passthrough": FLAG.described("Whether a call's context is sent in `_meta`."),
+            "contract": second_contract.CONTRACT_OPTION,
+        }
     ),
     traits=Traits(
         first_id=1,

@@ -1,4 +1,7 @@
-"""Parses and checks `plugin.toml`, the manifest of a nexo extension.
+"""Parses and checks `plugin.toml`, the manifest of a nexo extension, in its first, flat shape.
+
+`manifest_v2` reads the shape of the second contract; `read` decides which one a file has. A file
+with the former name of that one, `nexo-plugin.toml`, is ignored beside a `plugin.toml`.
 
 An unknown key is an error. All errors are collected, each with its line and key, and sorted in the
 order that the format prescribes (`_ORDER`). Users see the first one, or all of them with `--all`.
@@ -14,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from exthost import semver
 from exthost._version import __version__
 from exthost.dialects.manifest_format import (
     Accepted,
@@ -23,7 +25,15 @@ from exthost.dialects.manifest_format import (
     Rejected,
     Remark,
     Verdict,
-    manifest_error,
+)
+from exthost.dialects.nexo import manifest_v2
+from exthost.dialects.nexo.manifest_parts import (
+    MAX_NAME_CHARS,
+    make_errors,
+    make_table_reader,
+    parse_file,
+    read_names,
+    read_version,
 )
 from exthost.dialects.nexo.mcp_servers import (
     JsonMistake,
@@ -34,7 +44,7 @@ from exthost.dialects.nexo.mcp_servers import (
     servers_from_json,
     url,
 )
-from exthost.documents.problems import WRONG_VALUE, Place, Problem, Problems, format_path
+from exthost.documents.problems import WRONG_VALUE, Place, Problems
 from exthost.documents.readers import (
     Reader,
     describe_type,
@@ -46,8 +56,7 @@ from exthost.documents.readers import (
     read_text,
     read_text_list,
 )
-from exthost.documents.toml_positions import KeyPath, find_line
-from exthost.documents.toml_text import parse_toml
+from exthost.documents.toml_positions import KeyPath
 from exthost.empty_mapping import empty_mapping
 from exthost.errors import ManifestError
 from exthost.offer import Tool
@@ -60,10 +69,10 @@ RESERVED_IDS = frozenset(
 )
 
 _ID = re.compile(r"[a-z][a-z0-9_-]*")
-_CAPABILITY = re.compile(r"[a-z][a-z0-9_]*")
-_MAX_NAME_CHARS = 64
 _MAX_DESCRIPTION_CHARS = 512
 _MCP_JSON = ".mcp.json"
+_FILE_NAME = "plugin.toml"
+_FORMER_FILE_NAME = "nexo-plugin.toml"
 
 # Errors at these keys are reported first, in this order; errors at other keys come after them.
 _ORDER: tuple[KeyPath, ...] = (
@@ -96,8 +105,23 @@ class Manifest:
 
 
 def read(file: ManifestFile) -> Verdict:
-    """Return the extension that this plugin.toml describes."""
-    document, source = _parse_file(file)
+    """Return the extension that this manifest describes, in either shape."""
+    if file.name == _FORMER_FILE_NAME and file.has_file(_FILE_NAME):
+        return None
+    document, source = parse_file(file)
+    read_shape = manifest_v2.read if manifest_v2.is_version_2(document) else _read_flat
+    verdict = read_shape(file, document, source)
+    if (
+        isinstance(verdict, Accepted)
+        and file.name == _FILE_NAME
+        and file.has_file(_FORMER_FILE_NAME)
+    ):
+        remark = Remark(f"it is ignored, because {_FILE_NAME} is beside it", _FORMER_FILE_NAME)
+        return replace(verdict, warnings=(*verdict.warnings, remark))
+    return verdict
+
+
+def _read_flat(file: ManifestFile, document: Mapping[str, Any], source: str) -> Verdict:
     problems = Problems(file.path, source)
     place = Place(problems)
     checked = read_table(document, place, _SECTIONS)
@@ -110,7 +134,7 @@ def read(file: ManifestFile) -> Verdict:
             place.at(section).add_problem(WRONG_VALUE, f"there is no [{section}]", fix)
     servers = read_servers(document.get("mcp_servers", {}), place.at("mcp_servers"), id)
     if problems.items:
-        return Rejected(_make_errors(file, problems, id))
+        return Rejected(make_errors(file, problems, id, _ORDER))
     warnings: tuple[Remark, ...] = ()
     if "mcp_servers" not in document:
         servers, warnings = _read_sidecar(file, id)
@@ -155,48 +179,6 @@ def read(file: ManifestFile) -> Verdict:
     return Accepted(spec=spec, also=server_specs, warnings=warnings)
 
 
-def _parse_file(file: ManifestFile) -> tuple[dict[str, Any], str]:
-    try:
-        source = file.data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = file.data.count(b"\n", 0, error.start) + 1
-        raise manifest_error(file, f"line {line} is not UTF-8 text", line=line) from None
-    source = source.removeprefix("\ufeff")
-    try:
-        return parse_toml(source), source
-    except RecursionError:
-        raise manifest_error(file, "it is nested too deep") from None
-    except ValueError as error:  # TOMLDecodeError, or an integer of more than 4300 digits
-        match = re.search(r"line (\d+)", str(error))
-        line = int(match[1]) if match else source.count("\n") + 1
-        help = "mend the line named; https://toml.io shows the notation"
-        raise manifest_error(file, f"not valid TOML: {error}", line=line, help=help) from None
-
-
-def _make_errors(file: ManifestFile, problems: Problems, id: str) -> tuple[ManifestError, ...]:
-    """Return the problems as errors, in the order of `_ORDER`, then by line."""
-    lines = problems.lines()
-
-    def sort_key(problem: Problem) -> tuple[int, int]:
-        for position, start in enumerate(_ORDER):
-            # A section that is missing, or is not a table, is sorted as its first key.
-            if problem.path[: len(start)] == start or problem.path == start[:1]:
-                return position, find_line(lines, problem.path)
-        return len(_ORDER), find_line(lines, problem.path)
-
-    return tuple(
-        manifest_error(
-            file,
-            f"{format_path(problem.path)}: {problem.text}" if problem.path else problem.text,
-            key=format_path(problem.path),
-            line=find_line(lines, problem.path),
-            extension=id,
-            help=problem.help,
-        )
-        for problem in sorted(problems.items, key=sort_key)
-    )
-
-
 def _read_sidecar(file: ManifestFile, id: str) -> tuple[tuple[McpServer, ...], tuple[Remark, ...]]:
     """Return the MCP servers of the `.mcp.json` beside the manifest, or a warning about it."""
     try:
@@ -216,7 +198,7 @@ def read_hooks(file: ManifestFile) -> Spec:
     with a list of hooks counts."""
     spec = Spec(id=file.folder_name, argv=(), dialect="nexo")
     try:
-        document, _ = _parse_file(file)
+        document, _ = parse_file(file)
     except ManifestError:
         return replace(spec, has_unknown_hooks=True)
     sections = [section for section in document.values() if isinstance(section, Mapping)]
@@ -255,8 +237,8 @@ def _read_id(value: Any, place: Place) -> str | None:
     checked = read_text(value, place)
     if checked is None:
         return None
-    if not _ID.fullmatch(checked) or len(checked) > _MAX_NAME_CHARS:
-        rule = f"a letter, then letters, digits, _ and -, all lower case, up to {_MAX_NAME_CHARS}"
+    if not _ID.fullmatch(checked) or len(checked) > MAX_NAME_CHARS:
+        rule = f"a letter, then letters, digits, _ and -, all lower case, up to {MAX_NAME_CHARS}"
         place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is no id: {rule}")
         return None
     if checked in RESERVED_IDS:
@@ -264,15 +246,6 @@ def _read_id(value: Any, place: Place) -> str | None:
         place.add_problem(
             WRONG_VALUE, f"{checked!r} is reserved for the host", f"reserved are {reserved}"
         )
-        return None
-    return checked
-
-
-def _read_version(value: Any, place: Place) -> str | None:
-    checked = read_text(value, place)
-    if checked is not None and not semver.is_version(checked):
-        help = "write it like 1.2.3 or 1.2.3-beta.1 (https://semver.org)"
-        place.add_problem(WRONG_VALUE, f"{quote_text(checked)} is no semantic version", help)
         return None
     return checked
 
@@ -297,34 +270,16 @@ def _read_integer(value: Any, place: Place) -> int | None:
 
 _PLUGIN: Mapping[str, Reader] = {
     "id": _read_id,
-    "version": _read_version,
+    "version": read_version,
     "name": read_text,
     "description": _read_description,
-    "min_agent_version": _read_version,
+    "min_agent_version": read_version,
     "priority": _read_integer,
 }
 
 
-def _read_names(value: Any, place: Place) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        return read_text_list(value, place) or ()
-    names: dict[str, None] = {}
-    rule = f"a letter, then letters, digits and _, all lower case, up to {_MAX_NAME_CHARS}"
-    for index, item in enumerate(value):
-        item_place = place.at(index)
-        name = read_text(item, item_place)
-        if name is None:
-            continue
-        if not _CAPABILITY.fullmatch(name) or len(name) > _MAX_NAME_CHARS:
-            item_place.add_problem(WRONG_VALUE, f"{quote_text(name)} is no name: {rule}")
-        elif name in names:
-            item_place.add_problem(WRONG_VALUE, f"{name!r} is there twice", "keep one")
-        names[name] = None
-    return tuple(names)
-
-
 _CAPABILITIES: Mapping[str, Reader] = dict.fromkeys(
-    ("tools", "hooks", "channels", "providers", "pollers"), _read_names
+    ("tools", "hooks", "channels", "providers", "pollers"), read_names
 )
 
 
@@ -397,13 +352,9 @@ def _read_bindings(value: Any, place: Place) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({channel: accounts or () for channel, accounts in bindings.items()})
 
 
-def _make_table_reader(keys: Mapping[str, Reader]) -> Reader:
-    """Return a reader of a table with these keys, which leaves out keys without a valid value."""
-
-    def read(value: Any, place: Place) -> dict[str, Any]:
-        return {k: v for k, v in read_table(value, place, keys).items() if v is not None}
-
-    return read
+def _read_manifest_version(value: Any, place: Place) -> None:
+    if value != 1 or type(value) is not int:
+        place.add_problem(WRONG_VALUE, "must be 1 or 2", "this host runs these two contracts")
 
 
 def _skip_mcp_servers(value: Any, place: Place) -> None:
@@ -411,14 +362,17 @@ def _skip_mcp_servers(value: Any, place: Place) -> None:
 
 
 _SECTIONS: Mapping[str, Reader] = {
+    "manifest_version": _read_manifest_version,
     "plugin": _read_plugin,
     "capabilities": _read_capabilities,
     "transport": _read_transport,
-    "requires": _make_table_reader({"bins": read_text_list, "env": read_text_list}),
-    "context": _make_table_reader({"passthrough": read_flag}),
-    "meta": _make_table_reader({"author": read_text, "license": read_text}),
+    "requires": make_table_reader({"bins": read_text_list, "env": read_text_list}),
+    "context": make_table_reader({"passthrough": read_flag}),
+    "meta": make_table_reader({"author": read_text, "license": read_text}),
     "outbound_bindings": _read_bindings,
     "mcp_servers": _skip_mcp_servers,
 }
 
-FORMAT = ManifestFormat(dialect="nexo", names=("plugin.toml",), read=read, read_hooks=read_hooks)
+FORMAT = ManifestFormat(
+    dialect="nexo", names=(_FILE_NAME, _FORMER_FILE_NAME), read=read, read_hooks=read_hooks
+)

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 _MAX_NAME_CHARS = 32
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _URL = re.compile(r"https?://[^/\s]")
 
 # A URL may begin with a placeholder, whose value then contains the scheme.
@@ -116,7 +116,7 @@ def read_servers(value: Any, place: Place, extension: str) -> tuple[McpServer, .
     if isinstance(value, Mapping):
         for name in value:
             if isinstance(name, str) and name.isprintable() and not _NAME.fullmatch(name):
-                rule = "a letter, then letters, digits, _ and -"
+                rule = "a letter, then letters, digits, _ and -, all lower case"
                 place.at(name).add_problem(
                     WRONG_VALUE, f"{quote_text(name)} is no name of a server: {rule}"
                 )

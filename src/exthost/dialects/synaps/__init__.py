@@ -32,6 +32,7 @@ PACKAGE = DialectPackage(
     name="synaps",
     dialect="exthost.dialects.synaps.dialect:DIALECT",
     manifest="exthost.dialects.synaps.manifest:FORMAT",
+    host_variables=("SYNAPS_HOOK_SESSION_ID",),
     # Dialects are tried in ascending order of rank.
     detection=Detection(rank=20),
     first_bytes=CONTENT_LENGTH,

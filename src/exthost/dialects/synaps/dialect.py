@@ -11,6 +11,8 @@ manifest; tools, providers and capabilities are announced in the handshake (`off
 commands send events that belong to the call in flight; only the reply ends such a call.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +21,7 @@ from exthost.dialects.calls import ToolCall
 from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.json_codec import JsonRpc, decoder, noise, to_json
-from exthost.dialects.options import TEXTS
+from exthost.dialects.options import FLAG, TEXTS
 from exthost.dialects.steps import Handshake, OneRequestOrMore, handshake_result
 from exthost.dialects.streams import StreamKind
 from exthost.dialects.synaps import stream_events, types
@@ -32,13 +34,16 @@ from exthost.dialects.synaps.result import SYNAPS_RESULT
 from exthost.errors import Evidence, ProtocolViolation
 from exthost.messages import Failure, Id, Incoming, Notification, Reply, Request
 from exthost.shutdown_steps import CloseStdin, Say
-from exthost.spec import Limits, Restart
+from exthost.spec import Limits, Restart, Spec
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 from exthost.wire.headers import Headers
 
 # Request ids are unsigned 64-bit integers, below this limit. A message with another id is noise: it
 # is logged and ignored.
 _ID_LIMIT = 2**64
+
+# With "0", events of tools and messages have no session id, as in the first hosts of the protocol.
+HOOK_SESSION_VARIABLE = "SYNAPS_HOOK_SESSION_ID"
 
 
 def _not_json(frame: Bytes, why: str) -> Incoming:
@@ -72,8 +77,11 @@ class Codec(JsonRpc):
             if method is None:
                 return noise(frame, "neither a method nor an id")
             return Notification(method, fields.get("params"))
+        if method is not None and type(id) is str:  # the reply has the same id
+            return Request(method, fields.get("params"), id)
         if type(id) is not int or not 0 <= id < _ID_LIMIT:
-            return noise(frame, "its id is not a whole number")
+            subject = "its id" if method is None else "the id of its request, which has no answer,"
+            return noise(frame, f"{subject} is not a whole number")
         if method is not None:
             return Request(method, fields.get("params"), id)
         error = fields.get("error")
@@ -100,21 +108,30 @@ def _codec(role: Role) -> Codec:
 
 
 def _handshake(context: HandshakeContext) -> Handshake:
+    # A bare command (after `--`), and a config entry that names no manifest, have none.
+    manifest = context.manifest if isinstance(context.manifest, Manifest) else None
     response = yield Request(
         "initialize",
         {
             "synaps_version": context.host_version,
-            "extension_protocol_version": PROTOCOL_VERSION,
+            "extension_protocol_version": PROTOCOL_VERSION
+            if manifest is None
+            else manifest.protocol_version,
             "plugin_id": context.extension,
             "plugin_root": context.cwd,
             "config": {} if context.config is None else context.config,
         },
     )
     result = handshake_result(response, "initialize")
-    # A bare command (after `--`), and a config entry that names no manifest, have none.
-    manifest = context.manifest if isinstance(context.manifest, Manifest) else Manifest()
     permissions = granted_permissions(context.manifest, context.options)
-    return make_offer(result, permissions, manifest.hooks, manifest.version)
+    return make_offer(result, permissions, manifest, context.config)
+
+
+def _with_environ(spec: Spec, environ: Mapping[str, str]) -> Spec:
+    """Apply the variable by which a user takes the session id out of most events of hooks."""
+    if environ.get(HOOK_SESSION_VARIABLE) != "0" or "hook_session_id" in spec.options:
+        return spec
+    return replace(spec, options=MappingProxyType({**spec.options, "hook_session_id": False}))
 
 
 def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
@@ -210,8 +227,14 @@ DIALECT = Dialect(
     wants_hook=wants_hook,
     render_event=stream_events.render_event,
     options=MappingProxyType(
-        {"permissions": TEXTS.described("What an extension without a manifest may ask for.")}
+        {
+            "permissions": TEXTS.described("What an extension without a manifest may ask for."),
+            "hook_session_id": FLAG.described(
+                "Whether events of tools and messages have the session's id; true by default."
+            ),
+        }
     ),
+    with_environ=_with_environ,
     traits=Traits(
         limits=Limits(
             start=60,

@@ -5,6 +5,7 @@ from typing import Any
 
 from exthost.dialects.calls import HookAnswer, HookCall
 from exthost.dialects.steps import OneRequestOrMore
+from exthost.dialects.synaps.host_requests import granted_permissions
 from exthost.dialects.synaps.manifest import HOOKS, Manifest, Subscription
 from exthost.dialects.synaps.result import has_text
 from exthost.empty_mapping import EMPTY_MAPPING
@@ -15,7 +16,19 @@ from exthost.wire import jsontext
 __all__ = ["RUN_HOOK", "hook_event", "wants_hook"]
 
 # The protocol's limit for the output of a tool in a hook.
-HOOK_OUTPUT_BYTES = 32 * 1024
+HOOK_OUTPUT_BYTES = 256 * 1024
+
+# The protocol's limit for the text by which a hook replaces such an output.
+REPLACEMENT_BYTES = 1024 * 1024
+
+# The permission to replace the output of a tool.
+_TRANSFORM = "tools.transform_output"
+
+# The hooks whose events had no session id in the first description of the protocol. The option
+# `hook_session_id` takes it out of them again.
+_ONCE_WITHOUT_SESSION = frozenset(
+    {"before_tool_call", "after_tool_call", "before_message", "on_message_complete"}
+)
 
 
 def wants_hook(spec: Spec, hook: str, event: Mapping[str, Any]) -> bool:
@@ -59,10 +72,15 @@ def hook_event(call: HookCall) -> dict[str, Any]:
         "tool_input": event.get("arguments"),
         "tool_output": _format_output(event),
         "message": event.get("message"),
-        "session_id": event.get("session_id", context.get("session_id")),
+        "session_id": _session_id(call, event.get("session_id", context.get("session_id"))),
         "transcript": event.get("transcript"),
         "data": event.get("data"),
     }
+
+
+def _session_id(call: HookCall, id: Any) -> Any:
+    has_session = call.spec is None or call.spec.options.get("hook_session_id", True)
+    return id if has_session or call.name not in _ONCE_WITHOUT_SESSION else None
 
 
 def _format_output(event: Mapping[str, Any]) -> str | None:
@@ -114,7 +132,31 @@ def _read_answer(call: HookCall, result: Any) -> HookAnswer:
             f"the hook {call.name} cannot be answered with {action!r}",
             help=f"it may be answered with: {', '.join(allowed)}",
         )
+    if hook_answer.output is not None:
+        return _replace_in_event(call, hook_answer.output)
     return hook_answer
+
+
+def _replace_in_event(call: HookCall, output: str) -> HookAnswer:
+    """Return the answer that replaces the output of a tool by this text. Raises ProtocolViolation
+    if the plugin must not do that."""
+    spec = call.spec
+    if spec is not None and _TRANSFORM not in granted_permissions(spec.manifest, spec.options):
+        raise ProtocolViolation(
+            "X0655",
+            f"it replaces the output of a tool without the permission {_TRANSFORM}",
+            help="the output stays as it was; add the permission to its plugin.json, if you agree",
+        )
+    data = output.encode("utf-8", "replace")
+    if len(data) > REPLACEMENT_BYTES:
+        output = data[:REPLACEMENT_BYTES].decode("utf-8", "ignore")
+    error = call.event.get("error")
+    if "error" in call.event:
+        fields = error if isinstance(error, Mapping) else {}
+        override: dict[str, Any] = {"error": {**fields, "message": output}}
+    else:
+        override = {"result": output}
+    return HookAnswer(output=output, override=override, final=True)
 
 
 def _format_evidence(value: Any) -> str:
@@ -143,6 +185,11 @@ def _inject(fields: dict[str, Any]) -> HookAnswer | None:
     return HookAnswer(inject=content) if type(content) is str else None
 
 
+def _replace(fields: dict[str, Any]) -> HookAnswer | None:
+    output = fields.get("output")
+    return HookAnswer(output=output) if type(output) is str else None
+
+
 def _modify(fields: dict[str, Any]) -> HookAnswer | None:
     if "input" not in fields:
         return None
@@ -155,6 +202,7 @@ _ACTIONS = {
     "confirm": _confirm,
     "inject": _inject,
     "modify": _modify,
+    "replace": _replace,
 }
 
 

@@ -4,23 +4,46 @@ The extension is described by the key `extension`; a plugin.json without this ke
 another type and is ignored. Outside it only `version` and `description` are read. Unknown keys are
 ignored as well, because other versions of the format have more. The id of the extension is the name
 of the plugin's folder. This module also has the tables of hooks and permissions.
+
+The format has grown: what plugins of November 2026 use beyond its first description is accepted,
+too. Context providers and session drivers are not offered by this host, which a warning says. The
+tools and providers in `deferred`, which a host may start late, are started like all others, and
+compared with the handshake (`offer`).
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from exthost.dialects.manifest_format import Accepted, ManifestFile, ManifestFormat, Verdict
+from exthost.dialects.manifest_format import (
+    Accepted,
+    ManifestFile,
+    ManifestFormat,
+    Remark,
+    Verdict,
+)
+from exthost.empty_mapping import EMPTY_MAPPING, empty_mapping
 from exthost.errors import Evidence, ManifestError
 from exthost.names import nearest
 from exthost.spec import DeclaredSetting, Spec
 from exthost.wire import jsontext
 
-__all__ = ["FORMAT", "HOOKS", "PERMISSIONS", "PROTOCOL_VERSION", "HookKind", "Manifest"]
+__all__ = [
+    "FORMAT",
+    "HOOKS",
+    "PERMISSIONS",
+    "PROTOCOL_VERSION",
+    "PROTOCOL_VERSIONS",
+    "Deferred",
+    "HookKind",
+    "Manifest",
+]
 
+# Version 2 is that of a fork. It adds the hook `on_usage` and changes nothing else.
+PROTOCOL_VERSIONS: Final = (1, 2)
 PROTOCOL_VERSION: Final = 1
 
 PERMISSIONS: Final = (
@@ -36,6 +59,9 @@ PERMISSIONS: Final = (
     "config.subscribe",
     "audio.input",
     "audio.output",
+    "tools.transform_output",
+    "context_providers.register",
+    "session.drive",
 )
 
 # A known permission that is never granted.
@@ -51,7 +77,22 @@ _ACTIVE: Final = (
     "config.subscribe",
     "audio.input",
     "audio.output",
+    "context_providers.register",
+    "session.drive",
 )
+
+# Permissions for something that this host does not offer, and what that is.
+_NOT_OFFERED: Final = {
+    "context_providers.register": "context providers",
+    "session.drive": "session drivers",
+}
+
+# The limits of `deferred`: entries of each list, and the bytes of a schema.
+_MAX_DEFERRED: Final = {"tools": 256, "providers": 16, "context_providers": 8}
+_MAX_SCHEMA_BYTES: Final = 64 * 1024
+
+_THEME_TOKEN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_COLOUR: Final = re.compile(r"#(?:[0-9A-Fa-f]{3}|[0-9A-Fa-f]{6})")
 
 
 class HookKind(NamedTuple):
@@ -60,11 +101,13 @@ class HookKind(NamedTuple):
     permission  the permission that an extension needs for this hook
     actions     the actions that the reply of the hook may have
     of_tools    whether the hook is called for tool calls, so that a subscription may name a tool
+    since       the lowest protocol version that has the hook
     """
 
     permission: str
     actions: tuple[str, ...] = ("continue",)
     of_tools: bool = False
+    since: int = 1
 
 
 HOOKS: Final[Mapping[str, HookKind]] = MappingProxyType(
@@ -72,12 +115,13 @@ HOOKS: Final[Mapping[str, HookKind]] = MappingProxyType(
         "before_tool_call": HookKind(
             "tools.intercept", ("continue", "block", "confirm", "modify"), of_tools=True
         ),
-        "after_tool_call": HookKind("tools.intercept", of_tools=True),
+        "after_tool_call": HookKind("tools.intercept", ("continue", "replace"), of_tools=True),
         "before_message": HookKind("privacy.llm_content", ("continue", "inject")),
         "on_message_complete": HookKind("privacy.llm_content"),
         "on_compaction": HookKind("privacy.llm_content"),
-        "on_session_start": HookKind("session.lifecycle"),
+        "on_session_start": HookKind("session.lifecycle", ("continue", "inject")),
         "on_session_end": HookKind("session.lifecycle"),
+        "on_usage": HookKind("privacy.llm_content", since=2),
     }
 )
 
@@ -85,7 +129,9 @@ HOOKS: Final[Mapping[str, HookKind]] = MappingProxyType(
 ADVISORY_HOOKS: Final = tuple(name for name, kind in HOOKS.items() if "block" not in kind.actions)
 
 # Hooks that only observe an event: their replies change nothing.
-OBSERVER_HOOKS: Final = tuple(name for name, kind in HOOKS.items() if kind.actions == ("continue",))
+_OBSERVER_HOOKS: Final = tuple(
+    name for name, kind in HOOKS.items() if kind.actions == ("continue",)
+)
 
 # The filters in the `match` of a hook.
 _MATCH_KEYS: Final = ("input_equals", "input_contains")
@@ -109,16 +155,37 @@ class Subscription(NamedTuple):
     contains: str | None = None
 
 
+class DeferredTool(NamedTuple):
+    """A tool in `deferred`. `description` and `input_schema` are None if they are not declared."""
+
+    name: str
+    description: str | None = None
+    input_schema: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deferred:
+    """What a host that starts the plugin late would know about it without a start."""
+
+    tools: tuple[DeferredTool, ...] = ()
+    providers: tuple[str, ...] = ()
+    context_providers: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The contents of a plugin.json that only this dialect uses."""
+    """The contents of a plugin.json that only this dialect uses. `deferred` is None if the manifest
+    has no such key."""
 
+    protocol_version: int = PROTOCOL_VERSION
     permissions: tuple[str, ...] = ()
     subscriptions: tuple[Subscription, ...] = ()
     version: str = ""
     description: str = ""
     setup: Any = None
     prebuilt: Any = None
+    theme_tokens: Mapping[str, str] = field(default_factory=empty_mapping)
+    deferred: Deferred | None = None
 
     @property
     def hooks(self) -> tuple[str, ...]:
@@ -133,13 +200,13 @@ def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
     if document.get("extension") is None:  # some programs write null for a key that they do not use
         return None
     table = _Table(document["extension"], file.path, file.folder_name)
-    if table.whole("protocol_version", PROTOCOL_VERSION) != PROTOCOL_VERSION:
-        message = table.values["protocol_version"]
+    protocol = table.whole("protocol_version", PROTOCOL_VERSION)
+    if protocol not in PROTOCOL_VERSIONS:
         raise table.error(
             "X0251",
-            f"it is written for protocol {message}, and this host speaks {PROTOCOL_VERSION}",
+            f"it is written for protocol {protocol}, and this host speaks 1, and 2 with on_usage",
             "protocol_version",
-            "use a version of the plugin for the protocol named",
+            "use a version of the plugin for one of these",
         )
     if table.text("runtime") != "process":
         message = table.values["runtime"]
@@ -148,13 +215,17 @@ def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
     if not table.text("command").strip():
         raise table.error("X0252", "its command is blank", "command", "name the program to run")
     permissions = _parse_permissions(table)
+    hooks = tuple(_parse_hook(hook, permissions, protocol) for hook in table.tables("hooks"))
     manifest = Manifest(
+        protocol_version=protocol,
         permissions=permissions,
-        subscriptions=tuple(_parse_hook(hook, permissions) for hook in table.tables("hooks")),
+        subscriptions=hooks,
         version=_text_of(document, "version"),
         description=_text_of(document, "description"),
         setup=table.values.get("setup"),
         prebuilt=table.values.get("prebuilt"),
+        theme_tokens=_parse_theme_tokens(table),
+        deferred=_parse_deferred(table, permissions, hooks),
     )
     if not manifest.hooks and not any(permission in permissions for permission in _ACTIVE):
         raise table.error(
@@ -171,11 +242,18 @@ def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
         version=manifest.version,
         declared_hooks=manifest.hooks,
         advisory_hooks=ADVISORY_HOOKS,
-        observer_hooks=OBSERVER_HOOKS,
+        observer_hooks=_observer_hooks(permissions),
         settings=tuple(_parse_setting(entry, file.folder_name) for entry in table.tables("config")),
         manifest=manifest,
     )
     return spec, manifest
+
+
+def _observer_hooks(permissions: Collection[str]) -> tuple[str, ...]:
+    """Return the hooks with which a plugin of these permissions only observes an event."""
+    if "tools.transform_output" in permissions:
+        return _OBSERVER_HOOKS
+    return (*_OBSERVER_HOOKS, "after_tool_call")
 
 
 def _argv(table: "_Table", file: ManifestFile) -> tuple[str, ...]:
@@ -202,13 +280,95 @@ def _parse_permissions(table: "_Table") -> tuple[str, ...]:
     return tuple(dict.fromkeys(permissions))
 
 
-def _parse_hook(table: "_Table", permissions: tuple[str, ...]) -> Subscription:
+def _parse_theme_tokens(table: "_Table") -> Mapping[str, str]:
+    if not table.has("theme_tokens"):
+        return EMPTY_MAPPING
+    tokens = table.table("theme_tokens")
+    for name in tokens.values:
+        colour = tokens.values[name]
+        if not _THEME_TOKEN.fullmatch(name):
+            raise tokens.error("X0256", f"{name!r:.70} cannot be the name of a theme token", name)
+        if type(colour) is not str or not _COLOUR.fullmatch(colour):
+            help = "write a colour as #rgb or #rrggbb"
+            raise tokens.error("X0256", f"the theme token {name} is not a colour", name, help)
+    return MappingProxyType(dict(tokens.values))
+
+
+def _parse_deferred(
+    table: "_Table", permissions: tuple[str, ...], hooks: tuple[Subscription, ...]
+) -> Deferred | None:
+    """Parse `deferred`. Raises ManifestError for what the format forbids."""
+    if not table.has("deferred"):
+        return None
+    deferred = table.table("deferred")
+    for key, limit in _MAX_DEFERRED.items():
+        count = len(deferred.any_list(key))
+        if count > limit:
+            message = f"deferred.{key} has {count} entries, and {limit} are allowed"
+            raise deferred.error("X0257", message, key)
+        permission = f"{key}.register"
+        if count and permission not in permissions:
+            message = f"deferred.{key} needs the permission {permission}"
+            raise deferred.error("X0257", message, key, "add it to permissions")
+    lifecycle = deferred.text("lifecycle") if deferred.has("lifecycle") else None
+    if lifecycle not in (None, "hook", "user"):
+        raise deferred.value_error("lifecycle", "must be hook or user")
+    if lifecycle == "hook" and not hooks:
+        message = "deferred.lifecycle is hook, and the plugin has no hook"
+        raise deferred.error("X0257", message, "lifecycle", "name a hook")
+    parsed = Deferred(
+        tools=tuple(_parse_deferred_tool(deferred, item) for item in deferred.any_list("tools")),
+        providers=tuple(deferred.entry_names("providers", "id")),
+        context_providers=tuple(
+            _parse_context_provider(entry) for entry in deferred.tables("context_providers")
+        ),
+    )
+    if lifecycle == "user" and (parsed.tools or parsed.providers):
+        message = "deferred.lifecycle is user, so tools and providers cannot be deferred"
+        raise deferred.error("X0257", message, "lifecycle", "take one of them out")
+    return parsed
+
+
+def _parse_deferred_tool(table: "_Table", item: Any) -> DeferredTool:
+    """Parse an entry of `deferred.tools`: a name, or an object as in the handshake."""
+    if type(item) is str:
+        return DeferredTool(item)
+    fields = item if type(item) is dict else {}
+    name, schema = fields.get("name"), fields.get("input_schema")
+    if type(name) is not str or not name:
+        raise table.value_error("tools", "each entry needs a name")
+    description = fields.get("description")
+    if description is not None and type(description) is not str:
+        raise table.value_error("tools", f"the description of {name} must be text")
+    if schema is not None and len(jsontext.encode(schema)) > _MAX_SCHEMA_BYTES:
+        message = f"the schema of the deferred tool {name} has more than {_MAX_SCHEMA_BYTES} bytes"
+        raise table.error("X0257", message, "tools")
+    return DeferredTool(name, description, schema)
+
+
+def _parse_context_provider(table: "_Table") -> str:
+    for key in ("id", "capability", "description"):
+        if not table.text(key).strip():
+            raise table.value_error(key, "must not be blank")
+    if table.whole("schema_version", 1) < 1:
+        raise table.value_error("schema_version", "must be at least 1")
+    return table.text("id")
+
+
+def _parse_hook(
+    table: "_Table", permissions: tuple[str, ...], protocol: int = PROTOCOL_VERSION
+) -> Subscription:
     name = table.text("hook")
     kind = HOOKS.get(name)
     if kind is None:
         near = nearest(name, HOOKS)
         help = f"did you mean {near!r}?" if near else f"there are: {', '.join(HOOKS)}"
         raise table.error("X0254", f"there is no hook {name!r}", "hook", help)
+    if protocol < kind.since:
+        message = (
+            f"the hook {name} needs protocol_version {kind.since}, and the manifest has {protocol}"
+        )
+        raise table.error("X0254", message, "hook", f"write protocol_version = {kind.since}")
     if kind.permission not in permissions:
         message = f"the hook {name} needs the permission {kind.permission}"
         raise table.error("X0254", message, "hook", "add it to permissions")
@@ -339,6 +499,19 @@ class _Table:
             raise self.value_error(key, "must be a list of text")
         return tuple(items)
 
+    def any_list(self, key: str) -> list[Any]:
+        """Return a list of any values; it is empty if the key is missing or null."""
+        return list(self._get(key, list, "a list")) if self.has(key) else []
+
+    def entry_names(self, key: str, name_key: str) -> list[str]:
+        """Return the names in a list whose entries are names, or objects with a name."""
+        names: list[Any] = [
+            item.get(name_key) if type(item) is dict else item for item in self.any_list(key)
+        ]
+        if not all(type(name) is str and name for name in names):
+            raise self.value_error(key, f"each entry needs {name_key}")
+        return names
+
     def table(self, key: str) -> "_Table":
         return _Table(self.values[key], self._path, self._id, f"{self._place}.{key}")
 
@@ -351,7 +524,19 @@ class _Table:
 def read(file: ManifestFile) -> Verdict:
     """Return the extension in this plugin.json, or None if it has no extension."""
     parsed = parse(file)
-    return None if parsed is None else Accepted(spec=parsed[0])
+    if parsed is None:
+        return None
+    spec, manifest = parsed
+    return Accepted(spec=spec, warnings=_find_not_offered(manifest))
+
+
+def _find_not_offered(manifest: Manifest) -> tuple[Remark, ...]:
+    """Return a warning about what this host does not offer to the plugin."""
+    parts = [text for name, text in _NOT_OFFERED.items() if name in manifest.permissions]
+    if not parts:
+        return ()
+    text = f"this host does not offer {' and '.join(parts)}; the rest of the plugin runs"
+    return (Remark(text, is_mistake=False),)
 
 
 def join(spec: Spec, file: ManifestFile) -> Spec:
@@ -413,12 +598,25 @@ def _read_subscription(hook: Mapping[str, Any]) -> Subscription:
     )
 
 
+_USER_HOME: Final = "~/.synaps-cli"
+_PROJECT_PLUGINS: Final = ".synaps/plugins"
+
+
+def _find_homes(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the user's folder of plugins and the project's, as two variables of the host set
+    them. The project's comes last: its plugin takes the place of the user's of the same name."""
+    user = f"{environ.get('SYNAPS_BASE_DIR') or _USER_HOME}/plugins"
+    switch = environ.get("SYNAPS_DISABLE_PROJECT_PLUGINS", "").strip().lower()
+    return (user,) if switch in ("1", "true", "yes", "on") else (user, _PROJECT_PLUGINS)
+
+
 FORMAT = ManifestFormat(
     dialect="synaps",
     names=("plugin.json",),
     parent=".synaps-plugin",
     lists_tools=False,
-    homes=("~/.synaps-cli/plugins", ".synaps/plugins"),
+    homes=(f"{_USER_HOME}/plugins", _PROJECT_PLUGINS),
+    find_homes=_find_homes,
     read=read,
     read_hooks=read_hooks,
     join=join,

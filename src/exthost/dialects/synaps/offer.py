@@ -5,17 +5,23 @@ synaps calls an extension a plugin; this module says extension, except where it 
 
 First the protocol version is checked. Then the whole reply is parsed; a field of the wrong type
 rejects it. Then the tools, the providers, the permissions that both need, and the generic
-capabilities are checked, in this order. The first mistake raises HandshakeFailed.
+capabilities are checked, in this order. The first mistake raises HandshakeFailed. A provider whose
+`config_schema` requires a value that the config lacks is left out, with a warning.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from exthost.dialects.synaps.manifest import PERMISSIONS, PROTOCOL_VERSION
+from exthost.dialects.synaps.manifest import (
+    PERMISSIONS,
+    PROTOCOL_VERSIONS,
+    Deferred,
+    Manifest,
+)
 from exthost.errors import Evidence, HandshakeFailed
 from exthost.offer import Offer, Tool
 from exthost.wire import jsontext
@@ -64,19 +70,27 @@ class Capability:
     params: Any = None
 
 
-def make_offer(reply: Any, granted: Collection[str], hooks: tuple[str, ...], version: str) -> Offer:
+def make_offer(
+    reply: Any, granted: Collection[str], manifest: Manifest | None, config: Any = None
+) -> Offer:
     """Return the Offer: what the extension announces in this reply. Raises HandshakeFailed.
 
-    `granted` are the permissions of the extension. `hooks` and `version` come from its manifest.
+    `granted` are the permissions of the extension, `manifest` is None if it has none, and `config`
+    is what the handshake sent.
     """
     fields = _ReplyObject(reply, "the reply")
     protocol = fields.get("protocol_version", _is_whole_below(_U32_LIMIT), "a whole number")
-    if protocol != PROTOCOL_VERSION:
+    # Without a manifest, the extension says itself which version it is written for.
+    accepted = PROTOCOL_VERSIONS if manifest is None else (manifest.protocol_version,)
+    if protocol not in accepted:
+        spoken = " or ".join(map(str, accepted))
         raise HandshakeFailed(
             "X0551",
-            f"it speaks protocol {protocol}, and this host speaks {PROTOCOL_VERSION}",
+            f"it speaks protocol {protocol}, and this host speaks {spoken}"
+            + ("" if manifest is None else ", as its manifest says"),
             help="use a version of the plugin for the protocol named",
         )
+    manifest = manifest or Manifest()
     capabilities = fields.values.get("capabilities", {})
     if capabilities == []:  # some extensions serialize an empty object as a list
         capabilities = {}
@@ -93,12 +107,21 @@ def make_offer(reply: Any, granted: Collection[str], hooks: tuple[str, ...], ver
         raise _permission_error("it registers providers, and", "providers.register")
     for capability in generic:
         _check_capability(capability, granted)
+    warnings: list[str] = []
+    context_providers = _read_context_providers(announced, granted)
+    if manifest.deferred is not None:
+        _check_deferred(manifest.deferred, tools, providers, context_providers)
+    if context_providers:
+        names = ", ".join(context_providers)
+        warnings.append(f"this host does not offer context providers: {names} is not used")
+    providers = _drop_unconfigured(providers, config, warnings)
     models = [f"{provider.id}:{model.id}" for provider in providers for model in provider.models]
     return Offer(
         tools=tools,
-        version=version,
-        hooks=hooks,
-        extra=MappingProxyType({"providers": models} if models else {}),
+        version=manifest.version,
+        hooks=manifest.hooks,
+        warnings=tuple(warnings),
+        extra=MappingProxyType(_make_extra(providers, models)),
         capabilities=(
             *(f"provider:{provider.id}" for provider in providers),
             *(f"{capability.kind}:{capability.name}" for capability in generic),
@@ -210,6 +233,38 @@ def _invalid_reply_error(why: str, value: Any) -> HandshakeFailed:
     )
 
 
+def _make_extra(providers: tuple[Provider, ...], models: list[str]) -> dict[str, Any]:
+    """Return what `exthost inspect` prints: the models, and the names for people."""
+    extra: dict[str, Any] = {"providers": models} if models else {}
+    names = {
+        f"provider:{provider.id}": provider.display_name.strip()
+        for provider in providers
+        if provider.display_name.strip() != provider.id
+    }
+    names |= {
+        f"{provider.id}:{model.id}": model.display_name
+        for provider in providers
+        for model in provider.models
+        if model.display_name and model.display_name != model.id
+    }
+    if names:
+        extra["display names"] = names
+    return extra
+
+
+def _read_context_providers(announced: _ReplyObject, granted: Collection[str]) -> list[str]:
+    """Return the ids of the context providers, which this host does not offer."""
+    if announced.values.get("context_providers") is None:
+        return []
+    items = announced.get("context_providers", lambda value: type(value) is list, "a list")
+    if items and "context_providers.register" not in granted:
+        raise _permission_error("it registers context providers, and", "context_providers.register")
+    ids: list[Any] = [item.get("id") if type(item) is dict else item for item in items]
+    if not _is_text_list(ids):
+        raise _invalid_reply_error("an entry of context_providers has no id", items)
+    return ids
+
+
 # -- checking ----------------------------------------------------------------------------------
 
 
@@ -228,6 +283,64 @@ def find_id_problem(id: str) -> str:
     if any(char.isspace() for char in id):
         return "it has whitespace"
     return ""
+
+
+def _check_deferred(
+    deferred: Deferred,
+    tools: tuple[Tool, ...],
+    providers: tuple[Provider, ...],
+    context_providers: list[str],
+) -> None:
+    """Raise HandshakeFailed unless the extension announces exactly what its manifest has under
+    `deferred`. A kind that the manifest does not list there is not compared."""
+    by_name = {tool.name: tool for tool in tools}
+    pairs = (
+        ("tools", [tool.name for tool in deferred.tools], list(by_name)),
+        ("providers", list(deferred.providers), [provider.id for provider in providers]),
+        ("context_providers", list(deferred.context_providers), context_providers),
+    )
+    for key, declared, announced in pairs:
+        if declared and sorted(declared) != sorted(announced):
+            raise _deferred_error(key, f"{_list(declared)}, and it announces {_list(announced)}")
+    for tool in deferred.tools:
+        offered = by_name[tool.name]
+        if tool.description not in (None, offered.description):
+            raise _deferred_error("tools", f"another description of {tool.name}")
+        if tool.input_schema is not None and tool.input_schema != offered.input_schema:
+            raise _deferred_error("tools", f"another input_schema of {tool.name}")
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _deferred_error(key: str, difference: str) -> HandshakeFailed:
+    return HandshakeFailed(
+        "X0556",
+        f"its manifest has under deferred.{key}: {difference}",
+        help="both must be the same; correct plugin.json, or what it announces",
+    )
+
+
+def _drop_unconfigured(
+    providers: tuple[Provider, ...], config: Any, warnings: list[str]
+) -> tuple[Provider, ...]:
+    """Return the providers whose required config is there, and add a warning for each other one."""
+    values = config if isinstance(config, Mapping) else {}
+    kept = []
+    for provider in providers:
+        schema = provider.config_schema
+        required = schema.get("required") if type(schema) is dict else None
+        names = required if type(required) is list else []
+        missing = [name for name in names if type(name) is str and values.get(name) is None]
+        if missing:
+            warnings.append(
+                f"its provider {provider.id} is not registered: the config lacks "
+                f"{', '.join(missing)}"
+            )
+        else:
+            kept.append(provider)
+    return tuple(kept)
 
 
 def _check_tools(tools: tuple[Tool, ...]) -> None:

@@ -150,16 +150,36 @@ def _is_text_or_none(value: Any) -> bool:
 # -- widgets and the settings editor -------------------------------------------------------------
 
 
+# The nine places of a widget. Those of the middle row have two spellings.
+WIDGET_POSITIONS = frozenset(
+    f"{row}_{column}"
+    for row in ("top", "middle", "center", "bottom")
+    for column in ("left", "center", "right")
+) | {"center"}
+_DEFAULT_POSITION = "top_right"
+
+
+@dataclass(frozen=True, slots=True)
+class StyledText:
+    """A part of a line of a widget. `fg` and `bg` are its colours; None for the usual ones."""
+
+    text: str
+    fg: str | None = None
+    bg: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Widget:
     """A widget to show; it replaces a widget with the same id. It disappears after `ttl_secs`
-    seconds; None means that it stays."""
+    seconds; None means that it stays. `position` is one of WIDGET_POSITIONS. `styled_lines` are
+    lines with colours, which a program shows instead of `lines` if there are any."""
 
     id: str
     lines: tuple[Any, ...]
-    position: str | None = None
+    position: str = _DEFAULT_POSITION
     title: str | None = None
     ttl_secs: float | None = None
+    styled_lines: tuple[tuple[StyledText, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,17 +219,44 @@ Meaning: TypeAlias = DialectEvent | Unusable
 def widget_upsert(params: Any) -> Meaning:
     """Read a `widget.upsert` notification."""
     fields = params if type(params) is dict else {}
-    id, lines, title = fields.get("id"), fields.get("lines"), fields.get("title")
-    position, ttl = fields.get("position"), fields.get("ttl_secs")
+    id, title, ttl = fields.get("id"), fields.get("title"), fields.get("ttl_secs")
+    styled = _read_styled_lines(fields.get("styled_lines"))
+    lines = fields.get("lines", [] if styled else None)
+    position = fields.get("position")
+    position = _DEFAULT_POSITION if position is None else position
+    if type(position) is str and position not in WIDGET_POSITIONS:
+        return Unusable(f"widget.upsert notices with the unknown position {position[:40]!r}")
     if (
         type(id) is str
         and type(lines) is list
+        and styled is not None
+        and type(position) is str
         and _is_text_or_none(title)
-        and _is_text_or_none(position)
         and _is_number_or_none(ttl)
     ):
-        return DialectEvent("widget.upsert", Widget(id, tuple(lines), position, title, ttl))
+        return DialectEvent("widget.upsert", Widget(id, tuple(lines), position, title, ttl, styled))
     return Unusable("widget.upsert notices that could not be read")
+
+
+def _read_styled_lines(value: Any) -> tuple[tuple[StyledText, ...], ...] | None:
+    """Return the styled lines of a widget; None if they cannot be read."""
+    if value is None:
+        return ()
+    if type(value) is not list or not all(type(line) is list for line in value):
+        return None
+    parts = [part for line in value for part in line]
+    if not all(
+        type(part) is dict
+        and type(part.get("text")) is str
+        and _is_text_or_none(part.get("fg"))
+        and _is_text_or_none(part.get("bg"))
+        for part in parts
+    ):
+        return None
+    return tuple(
+        tuple(StyledText(part["text"], part.get("fg"), part.get("bg")) for part in line)
+        for line in value
+    )
 
 
 def widget_dismiss(params: Any) -> Meaning:

@@ -7,6 +7,7 @@ registered (`sdk.registry`). In reading order:
 - `jsonrpc`: the base class of the endpoints that speak JSON-RPC 2.0
 - `morphir`, `nexo`, `synaps`, `roder`, `mcp`, `cigen`: one endpoint class each. Each module assigns
   its class to `ENDPOINT`, where `load_endpoint_class` looks for it
+- `nexo_second`: names and manifest in nexo's second contract
 - `first_message`: detects which dialect a host speaks, from its first bytes
 - `providers`: encodes what providers (handlers that run a model) yield, for synaps and roder
 - `mcp_content`: encodes the results of MCP tools and resources

@@ -1,20 +1,37 @@
 """The extension's side of the nexo dialect: JSON-RPC 2.0, one object per line, tools and hooks.
 
-The host may add a `_meta` field to the arguments of a tool; a handler finds it in its context. The
-items of a stream, and progress, are sent as notifications, which a host may ignore. The host
-answers a request of the extension with an error unless it has a handler for that method.
+It speaks both contracts of nexo; the params of `initialize` tell which one the host speaks. In the
+second one tools are called by `tool.invoke`, hooks by `hook.on_hook`, and the names of tools begin
+with the id of the extension (`nexo_second`).
+
+In the first contract the host may add a `_meta` field to the arguments of a tool; a handler finds
+it in its context, and the agent's id of the second contract as well. The items of a stream, and
+progress, are sent as notifications, which a host may ignore. The host answers a request of the
+extension with an error unless it has a handler for that method.
 """
 
 from typing import Any
 
-from exthost.sdk.answers import Block, Confirm, HookEvent, Inject, Modify, own_hook_answer
+from exthost.sdk.answers import Block, Confirm, HookEvent, Inject, Modify, Replace, own_hook_answer
+from exthost.sdk.dialects import nexo_second
 from exthost.sdk.dialects.endpoint import Identity
-from exthost.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
+from exthost.sdk.dialects.jsonrpc import (
+    HANDLER_FAILED,
+    INVALID_PARAMS,
+    JsonRpcEndpoint,
+    get_field,
+)
+from exthost.sdk.errors import InvalidArguments, ToolError, describe
 from exthost.sdk.serving.call import EMPTY_MAPPING, Call
 from exthost.sdk.serving.server import Server
 from exthost.sdk.types.function import Function
 
-HOOKS = ("before_message", "after_message", "before_tool_call", "after_tool_call")
+HOOKS = nexo_second.HOOKS
+
+# The error codes of `tool.invoke`.
+_TOOL_NOT_FOUND = -33401
+_BAD_ARGUMENT = -33402
+_TOOL_FAILED = -33403
 
 
 class NexoEndpoint(JsonRpcEndpoint):
@@ -33,9 +50,22 @@ class NexoEndpoint(JsonRpcEndpoint):
             "tools/list": lambda id, params: self.result(id, {"tools": self._encode_tools()}),
             "tools/call": self._call_tool,
             **{f"hooks/{name}": self._make_hook_method(name) for name in self._hooks},
+            # The second contract.
+            "plugin.configure": self._configure,
+            "tool.invoke": self._invoke_tool,
+            "hook.on_hook": self._on_hook,
+            "shutdown": self._shutdown,
+        }
+        self._own_id = nexo_second.plugin_id(identity.name)
+        self._prefixed = {
+            nexo_second.tool_name(self._own_id, name): function
+            for name, function in self._functions.items()
         }
 
     def _initialize(self, id: Any, params: Any) -> bytes | None:
+        fields = params if type(params) is dict else {}
+        if "nexo_version" in fields and "agent_version" not in fields:
+            return self._initialize_second(id)
         hooks = list(self._hooks)
         result = {
             "server_version": self.identity.version,
@@ -81,6 +111,66 @@ class NexoEndpoint(JsonRpcEndpoint):
         params = {"id": call.key, "progress": current, "total": total, "message": message}
         return self.notification("tools/progress", params)
 
+    # -- the second contract -----------------------------------------------------------------
+
+    def _initialize_second(self, id: Any) -> bytes | None:
+        identity = self.identity
+        manifest = nexo_second.manifest(
+            identity.name, identity.version, identity.description, self._functions, self._hooks
+        )
+        tools = [
+            {
+                "name": name,
+                "description": function.description,
+                "input_schema": function.input_schema,
+            }
+            for name, function in self._prefixed.items()
+        ]
+        result = {"manifest": manifest, "server_version": identity.version, "tools": tools}
+        return self.result(id, result)
+
+    def _configure(self, id: Any, params: Any) -> bytes | None:
+        value = params.get("value") if type(params) is dict else None
+        self.config = value if type(value) is dict else {"value": value}
+        return self.result(id, {"ok": True})
+
+    def _invoke_tool(self, id: Any, params: Any) -> bytes | None:
+        name = get_field(params, "tool_name", str)
+        function = self._prefixed.get(name)
+        if function is None:
+            return self.error(id, _TOOL_NOT_FOUND, f"unknown tool: {name}")
+        arguments = params.get("args")
+        return self.run(
+            id,
+            function,
+            {} if arguments is None else arguments,
+            self.encode_value_reply,
+            self._encode_tool_error,
+            meta={"agent_id": params.get("agent_id")},
+            on_item=self._encode_item,
+        )
+
+    def _encode_tool_error(self, id: Any, function: Function, error: BaseException) -> bytes:
+        if isinstance(error, InvalidArguments):
+            details = {"details": error.problems}
+            return self.encode_error(id, _BAD_ARGUMENT, error.message, details)
+        if isinstance(error, ToolError) and error.code != HANDLER_FAILED:
+            return self.encode_error(id, error.code, error.message, error.data)
+        data = error.data if isinstance(error, ToolError) else None
+        return self.encode_error(id, _TOOL_FAILED, describe(error), data)
+
+    def _on_hook(self, id: Any, params: Any) -> bytes | None:
+        name = get_field(params, "hook_name", str)
+        if name not in self._hooks:
+            return self.result(id, None)
+        handle = self._make_hook_method(name)
+        answer: bytes | None = handle(id, params.get("event"))
+        return answer
+
+    def _shutdown(self, id: Any, params: Any) -> bytes | None:
+        self.server.stop()
+        return self.result(id, {"ok": True})
+
     # -- hooks -------------------------------------------------------------------------------
 
     def _make_hook_method(self, name: str) -> Any:
@@ -113,6 +203,8 @@ def _encode_hook_answer(answer: Any) -> Any:
             return {"abort": True, "reason": message}
         case Inject(content):
             return {"decision": "transform", "transformed_body": content}
+        case Replace(output):
+            return {"override": {"result": output}}
     return own_hook_answer(answer)
 
 

@@ -9,7 +9,16 @@ that the extension's manifest lists.
 
 from typing import Any
 
-from exthost.sdk.answers import Block, Confirm, HookEvent, Inject, Modify, Turn, own_hook_answer
+from exthost.sdk.answers import (
+    Block,
+    Confirm,
+    HookEvent,
+    Inject,
+    Modify,
+    Replace,
+    Turn,
+    own_hook_answer,
+)
 from exthost.sdk.dialects import providers
 from exthost.sdk.dialects.endpoint import Identity
 from exthost.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
@@ -21,6 +30,8 @@ from exthost.sdk.types.json_text import encode, to_text
 from exthost.sdk.wire.framing import HeaderFraming, with_header
 
 PROTOCOL_VERSION = 1
+# With this version a host also calls the hook `on_usage`.
+_USAGE_VERSION = 2
 
 
 class SynapsEndpoint(JsonRpcEndpoint):
@@ -36,6 +47,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
         "on_compaction",
         "on_session_start",
         "on_session_end",
+        "on_usage",
     )
     framing = HeaderFraming
     max_bytes = 4 * 2**20
@@ -80,7 +92,10 @@ class SynapsEndpoint(JsonRpcEndpoint):
         ]
         entries = {"tools": tools, "providers": self._encode_providers()}
         capabilities = {kind: listed for kind, listed in entries.items() if listed}
-        result = {"protocol_version": PROTOCOL_VERSION, "capabilities": capabilities}
+        # The host sends the version of the manifest.
+        version = get_field(params, "extension_protocol_version", int, PROTOCOL_VERSION)
+        protocol = version if version == _USAGE_VERSION else PROTOCOL_VERSION
+        result = {"protocol_version": protocol, "capabilities": capabilities}
         return self.result(id, result)
 
     def _encode_providers(self) -> list[dict[str, Any]]:
@@ -240,6 +255,8 @@ def _encode_hook_answer(answer: Any) -> Any:
             return {"action": "confirm", "message": message}
         case Inject(content):
             return {"action": "inject", "content": content}
+        case Replace(output):
+            return {"action": "replace", "output": output}
     return own_hook_answer(answer)
 
 

@@ -139,18 +139,19 @@ def handshake_without_process(vector: Vector) -> Any:
 def operation_without_process(vector: Vector) -> Any:
     """Run the operation of this vector, and return its value."""
     dialect, fields = vector.dialect, vector.fields
-    params = vector.json("params")
+    params, offer = vector.json("params"), _first_offer(vector)
     if "operation" in fields:
         operation = dialect.operations[fields["operation"]]
         if fields["operation"] == "call_tool":
-            tools = {tool.name: tool for tool in vector.spec().tools}
+            offered = () if offer is None else offer.tools
+            tools = {tool.name: tool for tool in (*vector.spec().tools, *offered)}
             name, context = params["name"], params.get("context", {})
             params = ToolCall(name, params["arguments"], context, tools.get(name))
     else:
         operation = dialect.methods[fields["method"]]
     handlers = vector.json("handlers", {})
     steps = as_generator(operation, params, fields.get("operation") or fields["method"])
-    return play_script(steps, fields["script"], _first_offer(vector), handlers)
+    return play_script(steps, fields["script"], offer, handlers)
 
 
 def _first_offer(vector: Vector) -> Any:

@@ -1,0 +1,22 @@
+"""The progress of a call, in both contracts. nexo itself has none; `exthost.sdk` sends it."""
+
+from typing import Any
+
+from exthost.dialects.meanings import Meaning, Progress, Unusable
+from exthost.empty_mapping import EMPTY_MAPPING
+
+__all__ = ["parse_progress"]
+
+
+def parse_progress(params: Any) -> Meaning:
+    """Parse the params of `tools/progress`."""
+    fields = params if type(params) is dict else EMPTY_MAPPING
+    progress, total, message = (fields.get(name) for name in ("progress", "total", "message"))
+    if type(progress) not in (int, float) or progress is None:
+        return Unusable("progress that could not be read")
+    return Progress(
+        fields.get("id"),
+        progress,
+        total if type(total) in (int, float) else None,
+        message if type(message) is str else "",
+    )

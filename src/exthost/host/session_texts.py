@@ -1,0 +1,55 @@
+"""Keeps the texts that extensions inject into a session at its start.
+
+A program adds such a text to its system prompt, which must stay the same, byte by byte, as long as
+the session lasts. So the text of the first `on_session_start` of a session is kept until its
+`on_session_end`, and a later start of the same session changes nothing.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from exthost.empty_mapping import EMPTY_MAPPING
+
+__all__ = ["SessionTexts", "guarded_text"]
+
+# Around every text of extensions, so that a model does not take it for the words of its user.
+FIRST_LINE = "[context from extensions, which the user has not written]"
+LAST_LINE = "[end of the context from extensions]"
+
+# A program that never ends a session must not fill the memory; the oldest are forgotten.
+MAX_SESSIONS = 1024
+
+
+def guarded_text(text: str) -> str:
+    """Return the text between the two lines that mark it; "" for no text."""
+    return f"{FIRST_LINE}\n{text}\n{LAST_LINE}" if text else ""
+
+
+class SessionTexts:
+    """The texts of the sessions of one host, by session id."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[str, str] = OrderedDict()
+
+    def __getitem__(self, session_id: str) -> str:
+        """Return what the program adds to the system prompt of this session; "" for nothing."""
+        return guarded_text(self._texts.get(session_id, ""))
+
+    def keep(self, hook: str, event: Mapping[str, Any], text: str) -> str:
+        """Keep the text that a hook injected, if the hook begins a session, and return the text of
+        the session. Forget it if the hook ends the session. Other hooks change nothing."""
+        if hook not in ("on_session_start", "on_session_end"):
+            return text
+        session_id = event.get("session_id") or event.get("context", EMPTY_MAPPING).get(
+            "session_id"
+        )
+        if not isinstance(session_id, str) or not session_id:
+            return text
+        if hook == "on_session_end":
+            self._texts.pop(session_id, None)
+            return text
+        kept = self._texts.setdefault(session_id, text)
+        while len(self._texts) > MAX_SESSIONS:
+            self._texts.popitem(last=False)
+        return kept

@@ -1,0 +1,42 @@
+"""A restart is reported with its number, the largest number and the delay, wherever it is seen."""
+
+import logging
+
+import pytest
+
+import exthost
+from exthost.events import Bus, StateChanged
+from tests.dialects.requirements import shows
+from tests.extensions.driving import failing, until
+from tests.extensions.synaps_tree import command
+
+
+@shows("synaps-today-14")
+async def test_a_restart_has_its_number_the_limit_and_the_delay(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    bus = Bus()
+    changes: list[StateChanged] = []
+    bus.subscribe(StateChanged, changes.append)
+    limits = {"handshake": "60s"}
+    async with exthost.connect(
+        command(),
+        dialect="synaps",
+        name="child",
+        events=bus,
+        retry="never",
+        limits=limits,  # type: ignore[arg-type]
+    ) as ext:
+        for _ in range(2):
+            await failing(ext.call_tool("die", {"code": 3}))
+            await until(lambda: ext.state == "ready")
+    restarts = [change for change in changes if change.after == "backoff"]
+    assert [(change.attempt, change.max_attempts) for change in restarts] == [(1, 3), (2, 3)]
+    assert all(change.delay and 0 < change.delay <= 0.5 for change in restarts)
+    assert "restart 1 of 3 in 0.2" in restarts[0].reason
+    assert "restart 1 of 3 in 0.2" in caplog.text and "restart 2 of 3 in 0." in caplog.text
+    others = [change for change in changes if change.after != "backoff"]
+    assert {(change.attempt, change.max_attempts, change.delay) for change in others} == {
+        (0, None, None)
+    }
