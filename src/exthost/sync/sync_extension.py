@@ -248,6 +248,12 @@ class SyncExtension(SyncFacetAttributes):
         return self.target.environment
 
     @property
+    def closed_paths(self) -> list[tuple[str, ...]]:
+        """For each process on this machine, the paths in its writable folders that it cannot
+        write."""
+        return self.target.closed_paths
+
+    @property
     def enforced(self) -> Mapping[str, Any]:
         """How its process is sandboxed, as data."""
         return self.target.enforced
