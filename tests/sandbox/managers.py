@@ -647,18 +647,32 @@ async def uvx_fetches_a_package_into_a_private_cache() -> None:
         assert list(home.iterdir()) == []
 
 
+# As pyenv writes its shims.
+SHIM = """#!/usr/bin/env bash
+set -e
+program="${{0##*/}}"
+export PYENV_ROOT="{root}"
+exec "{root}/libexec/pyenv" exec "$program" "$@"
+"""
+
+
 @trial
 async def a_shim_of_a_real_pyenv_runs() -> None:
-    pyenv = needs("pyenv")
-    root = Path(os.path.realpath(pyenv)).parent.parent
-    with folder() as place:
-        home = place / "home"
-        home.mkdir()
-        secret = home / "secret"
-        secret.write_text(SECRET)
-        shutil.copy(system_explorer(place / "run"), place / "explorer.py")
-        words = [str(root / "shims" / "python3"), "-S", "-E", str(place / "explorer.py")]
-        env = {"HOME": str(home), "PATH": os.environ["PATH"]}
+    (programs,) = prebuilt("pyenv")
+    with shared_folder() as place:
+        root = place / "home" / ".pyenv"
+        shutil.copytree(programs, root, symlinks=True)
+        for version in ("1.2.3", "4.5.6"):
+            (root / "versions" / version / "bin").mkdir(parents=True)
+            (root / "versions" / version / "bin" / "python3").symlink_to("/usr/bin/python3")
+        (root / "version").write_text("1.2.3\n")
+        (root / "shims").mkdir()
+        (root / "shims" / "python3").write_text(SHIM.format(root=root))
+        (root / "shims" / "python3").chmod(0o755)
+        script = system_explorer(place / "run" / "explorer.py")
+        words = [str(root / "shims" / "python3"), "-S", "-E", str(script)]
+        env = {"HOME": str(place / "home"), "PATH": "/usr/bin:/bin"}
         async with exthost.connect(words, dialect="morphir", permissions={}, env=env) as ext:
-            versions = await explore(ext, "import os, sys; result = os.listdir(sys.prefix + '/..')")
-            assert versions == [(root / "version").read_text().split()[0]], versions
+            code = "import os; result = os.listdir(facts['versions'])"
+            versions = await explore(ext, code, versions=str(root / "versions"))
+            assert versions == ["1.2.3"], versions

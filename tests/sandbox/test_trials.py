@@ -35,6 +35,10 @@ def built() -> Iterator[str]:
         for program in ("uv", "uvx"):
             if (found := shutil.which(program, path=sysconfig.get_path("scripts"))) is not None:
                 shutil.copy(found, name)
+        if (found := shutil.which("pyenv")) is not None:
+            for part in ("libexec", "pyenv.d"):
+                source = Path(os.path.realpath(found)).parent.parent / part
+                shutil.copytree(source, Path(name, "pyenv", part), symlinks=True)
         yield name
 
 
