@@ -2,6 +2,7 @@
 neighbours notice nothing."""
 
 import asyncio
+import contextlib
 import time
 from functools import partial
 from pathlib import Path
@@ -9,10 +10,20 @@ from pathlib import Path
 import pytest
 
 from exthost.errors import CallTimeout, ExtensionGone, ExthostError
+from exthost.messages import Notification, Request
+from exthost.testing.behaviours import ID, PREVIOUS
 from exthost.testing.peers import PEERS, HostilePeer
 from exthost.wire.framing import READ_BYTES
 from tests.extensions.looking import resident_bytes
-from tests.faults.driving import AT_ONCE_SECONDS, every, frame, held, lag_while, wrapped
+from tests.faults.driving import (
+    AT_ONCE_SECONDS,
+    answer,
+    every,
+    frame,
+    held,
+    lag_while,
+    wrapped,
+)
 from tests.faults.trials import TRIAL_SECONDS, Trials
 
 MB = 1_000_000
@@ -96,6 +107,111 @@ async def test_a_flood_of_noise_does_not_hold_the_loop(name: str, folder: Path) 
     for what, piece in (pieces | {"empty frames": wrapped(peer, b"")}).items():
         trials.add(f"noise: {what}", peer.dialect, partial(noise, peer, piece))
     await trials.run(at_once=1)
+
+
+def floods_of(peer: HostilePeer) -> dict[str, bytes]:
+    """Return messages of this dialect that serve no call."""
+    floods = {"unknown id": answer(peer, 1, id=987654321), "repeated": answer(peer, 1, PREVIOUS)}
+    if peer.notification is not None:
+        floods["notification"] = frame(peer, peer.notification)
+    if peer.host_request is not None:
+        floods["request"] = frame(peer, peer.host_request)
+        floods["ping"] = frame(peer, Request("ping", {}, 1))
+    more = {
+        "morphir": [Notification("log", {"level": "info", "message": "a"})],
+        "nexo": [
+            Notification("tools/progress", {"id": ID, "progress": 1}),
+            Notification("tools/progress", {"id": 987654321, "progress": 1}),
+        ],
+        "mcp": [
+            Notification("notifications/progress", {"progressToken": ID, "progress": 1}),
+            Notification("notifications/progress", {"progressToken": 987654321, "progress": 1}),
+            Notification("notifications/message", {"level": "info", "data": "a"}),
+            Notification("notifications/tools/list_changed", {}),
+        ],
+        "synaps": [Notification("provider.stream.event", {"id": 1}), Notification("widget", {})],
+        "roder": [Notification("inference/event", {"turnId": "t"})],
+    }
+    for n, message in enumerate(more.get(peer.dialect, ())):
+        floods[f"{message.method} {n}"] = frame(peer, message)
+    if peer.dialect != "synaps":  # lines
+        floods["stray"] = b"x\n"
+        floods["large"] = b"x" * 100_000 + b"\n"
+    return floods
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("name", [peer.dialect for peer in every(but=("cigen",))])
+async def test_messages_that_serve_no_call_get_a_small_part_of_the_loop(
+    name: str, folder: Path
+) -> None:
+    """In cigen, in which a reply without a request ends the session, there is no such message."""
+
+    async def flood(peer: HostilePeer, piece: bytes) -> None:
+        async with held(peer, folder, watched=False) as child:
+            reader = child.ext.queue.sessions[0]._reader
+            times = 4000 if len(piece) < 1000 else 200
+            spewing = asyncio.ensure_future(child.spew((piece, times), timeout=FLOOD_SECONDS))
+            was_flooded = False
+            while not spewing.done():
+                await asyncio.sleep(0.001)
+                was_flooded = was_flooded or reader.is_flooded
+            assert await spewing == "spewed"  # its own call ends
+            assert was_flooded and reader.budget.level(asyncio.get_running_loop().time()) > 0
+            await child.is_well()
+
+    trials = Trials("pipes")
+    peer = PEERS[name]
+    for what, piece in floods_of(peer).items():
+        trials.add(f"flood: {what}", peer.dialect, partial(flood, peer, piece))
+    await trials.run(at_once=1)
+
+
+async def test_an_extension_that_talks_much_and_answers_is_not_slowed(folder: Path) -> None:
+    """A hundred notifications before each reply are not a flood."""
+
+    async def talk(peer: HostilePeer) -> None:
+        assert peer.notification is not None
+        async with held(peer, folder, watched=False) as child:
+            reader = child.ext.queue.sessions[0]._reader
+            told = frame(peer, peer.notification)
+            assert await child.spew((told, 100)) == "spewed"
+            assert not reader.is_flooded
+
+    trials = Trials("pipes")
+    for peer in (peer for peer in every() if peer.notification is not None):
+        trials.add("much talk", peer.dialect, partial(talk, peer))
+    await trials.run(at_once=1)
+
+
+@pytest.mark.more
+async def test_forty_floods_leave_the_loop_to_the_others(folder: Path) -> None:
+    """In processor time of this thread: the machine may be busy with other programs."""
+    peer = PEERS["nexo"]
+    piece = answer(peer, 1, id=987654321)
+    async with contextlib.AsyncExitStack() as stack:
+        extensions = [
+            await stack.enter_async_context(held(peer, folder, watched=False)) for _ in range(40)
+        ]
+        neighbour = await stack.enter_async_context(held(peer, folder, watched=False))
+        floods = [
+            asyncio.ensure_future(child.spew((piece, 10_000_000), timeout=FLOOD_SECONDS))
+            for child in extensions
+        ]
+        readers = [child.ext.queue.sessions[0]._reader for child in extensions]
+        while not all(reader.is_flooded for reader in readers):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        began, used = time.monotonic(), time.thread_time()
+        while time.monotonic() - began < 2:
+            await asyncio.sleep(0.01)
+        used = time.thread_time() - used
+        assert used < 1.0, used
+        for value in range(20):
+            assert await neighbour.do(value=value) == value
+        assert all(reader.is_flooded for reader in readers)
+        for task in floods:
+            task.cancel()
+        await asyncio.wait(floods)
 
 
 @pytest.mark.more

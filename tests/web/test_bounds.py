@@ -1,13 +1,27 @@
 """What a page is sent is bounded, however much happens."""
 
+import asyncio
 import json
 import time
 from contextlib import aclosing
+from pathlib import Path
+from typing import Any
 
+import pytest
+
+from exthost.control.requests import RequestPerformer
+from exthost.control.status_report import StatusReport
 from exthost.events import CallEnded, StateChanged
 from exthost.host.host import Host
+from exthost.http_server.access import Access
+from exthost.http_server.listener import listen
+from exthost.http_server.server import serve_app
+from exthost.http_server.token import Token, Tokens
 from exthost.trace.record import TraceRecord
+from exthost.web.application import build_application
+from exthost.web.endpoints import Endpoints
 from exthost.web.history import MAX_CALLS, MAX_MOVES, POINT_COUNT, History, point_number
+from exthost.web.login import Login
 from exthost.web.page_traffic import (
     BATCH_RECORDS,
     MAX_RINGS,
@@ -101,3 +115,42 @@ def test_any_value_becomes_json_and_long_text_is_cut() -> None:
     assert json.loads(to_json({"a": object()}))
     long = truncate("x" * (TEXT_CHARACTERS + 5))
     assert long.endswith("5 more characters")
+
+
+async def test_a_body_that_is_cut_off_leaves_no_traceback_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client with the token that leaves in the middle of its request."""
+    host = Host()
+    report, listener = StatusReport(host), listen("127.0.0.1", 0)
+    requests = RequestPerformer(host, report, str(tmp_path / "exthost.toml"))
+    answered = asyncio.Event()
+    endpoints = Endpoints(host, report, requests, str(tmp_path / "exthost.toml"))
+    tokens = Tokens(Token("secret"))
+    access = Access("127.0.0.1", tokens)
+    app = build_application(endpoints, access, Login(access, tokens, 1))
+
+    async def watched(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await app(scope, receive, send)
+        finally:
+            answered.set()
+
+    serving = asyncio.ensure_future(serve_app(watched, listener, access))
+    head = (
+        b"POST /api/steer HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n"
+        b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    )
+    try:
+        async with asyncio.timeout(60):
+            _, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+            writer.write(head + b'{"verb"')
+            await writer.drain()
+            writer.close()
+            await answered.wait()
+    finally:
+        endpoints.close()
+        serving.cancel()
+        await asyncio.wait([serving])
+        await endpoints.sampler.close()
+    assert "Traceback" not in caplog.text and "Exception" not in caplog.text

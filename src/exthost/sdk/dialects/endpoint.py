@@ -6,6 +6,7 @@ if it is sent later. It reads and writes nothing and starts no threads: the serv
 """
 
 from collections.abc import Mapping
+from math import isfinite
 from types import GeneratorType
 from typing import Any, ClassVar, NamedTuple
 
@@ -124,3 +125,9 @@ def progress_text(current: float, total: float | None, message: str) -> str:
     """Return progress as a line of text, for dialects that have no message for it."""
     steps = f"{current:g}" if total is None else f"{current:g}/{total:g}"
     return f"progress {steps}: {message}" if message else f"progress {steps}"
+
+
+def can_be_id(value: Any) -> bool:
+    """Return whether a reply can repeat this value as the id of its request. A number such as 1e999
+    cannot: it is read as infinity, which JSON cannot express."""
+    return isinstance(value, str | int | None) or (type(value) is float and isfinite(value))

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from exthost.sdk.dialects.endpoint import Endpoint, Identity
+from exthost.sdk.dialects.endpoint import Endpoint, Identity, can_be_id
 from exthost.sdk.errors import ToolError, describe
 from exthost.sdk.serving.failure_report import report
 from exthost.sdk.serving.server import Server
@@ -71,6 +71,9 @@ class JsonRpcEndpoint(Endpoint):
         method = message.get("method")
         if method is None:  # a response to a request of ours
             self.server.requests.resolve(message)
+            return None
+        if not can_be_id(id):
+            print("exthost.sdk: the host sent a request with an invalid id", file=sys.stderr)
             return None
         handle = self.methods.get(method) if type(method) is str else None
         try:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from exthost.sdk.context import LEVELS
+from exthost.sdk.dialects.endpoint import can_be_id
 from exthost.sdk.dialects.jsonrpc import BadParams
 from exthost.sdk.types.json_text import decode
 
@@ -72,7 +73,8 @@ def parse_exchange(params: dict[str, Any], meta: Any) -> Exchange:
     if type(meta) is not dict:
         return exchange
     exchange.is_stateless = VERSION in meta
-    exchange.progress_token = meta.get("progressToken")
+    token = meta.get("progressToken")
+    exchange.progress_token = token if can_be_id(token) else None
     level = meta.get(LOG_LEVEL)
     level = LEVEL_ALIASES.get(level, level) if type(level) is str else None
     exchange.log_level = level if level in LEVELS else None

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from exthost.sdk.dialects.endpoint import Endpoint, Identity, progress_text
+from exthost.sdk.dialects.endpoint import Endpoint, Identity, can_be_id, progress_text
 from exthost.sdk.errors import describe
 from exthost.sdk.serving.call import Call
 from exthost.sdk.serving.server import Server
@@ -41,7 +41,8 @@ class MorphirEndpoint(Endpoint):
         try:
             message = decode(frame)
             id, method = message["id"], message["method"]
-            hash(id)  # raises TypeError for a list or an object, which cannot be the key of a call
+            if not can_be_id(id):
+                raise TypeError("an invalid id")
         except (ValueError, RecursionError, KeyError, TypeError):
             text = f"exthost.sdk: the host sent a message that is not a request: {frame[:200]!r}"
             print(text, file=sys.stderr)

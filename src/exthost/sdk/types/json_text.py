@@ -126,7 +126,11 @@ def to_text(value: Any) -> str:
     return str(json.loads(json_value)) if json_value.startswith('"') else json_value
 
 
-_decoder: Any = json.JSONDecoder()
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+_decoder: Any = json.JSONDecoder(parse_constant=_refuse_constant)
 _scan, _decode_any = _decoder.scan_once, _decoder.decode
 
 
