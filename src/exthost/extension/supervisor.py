@@ -308,6 +308,7 @@ class Supervisor:
                 self._launch()
         if session.cause is None:
             self._queue.attach(session)
+            self.recovery.on_worker_ready()
         else:  # the process ended just after its handshake
             self._on_session_ended(session)
 
@@ -322,7 +323,9 @@ class Supervisor:
                     self._commands.complete_restarts(kept_old_process_error(error))
             else:
                 self.recovery.on_worker_lost(error)
-        elif is_last and not self.processes.starts:
+        elif self.processes.starts or not is_last:
+            self.recovery.on_start_failed(error)
+        else:
             self.recovery.on_last_ended(error)
 
     def _on_session_ended(self, session: Session) -> None:
