@@ -34,7 +34,7 @@ async def test_a_plugin_that_expects_no_plan_is_advised_to_say_so(calls: tuple[A
 
 @pytest.mark.parametrize("flags", [(), ("alone",)])
 async def test_a_plugin_that_gets_what_it_expects_has_no_fault(flags: tuple[str, ...]) -> None:
-    options = {"plan": False} if flags else {}
+    options: dict[str, Any] = {"plan": False} if flags else {}
     report = await check(*flags, **options)
     assert not report.faults
     [outcome] = [outcome for outcome in report.outcomes if outcome.rule.name == "result"]

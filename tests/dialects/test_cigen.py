@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import base64
 import json
 import os
 import sys
@@ -226,7 +225,9 @@ async def test_a_generate_over_the_limit_leaves_the_next_call_in_step(by: str) -
     """Its plan was sent, so the plugin would take the next plan for a generate."""
     async with closing(plugin(limits={"max_message": "16KiB"})) as ext:
         if by == "the caller":
-            params = asking() | {"work_signatures": {"big": base64.b64encode(bytes(20_000)).decode()}}
+            params = asking() | {
+                "work_signatures": {"big": base64.b64encode(bytes(20_000)).decode()}
+            }
         else:  # each job becomes a resource, so the graph makes the request larger than the plan
             jobs = [{"id": f"job-{n:04}"} for n in range(1000)]
             params = asking() | {"schema": {"version": "1", "jobs": jobs}}
