@@ -395,7 +395,6 @@ DIALECT = Dialect(
             handshake=30,
             call=30,
             write=30,
-            stop=2,
             max_message=4 * 2**20,
             max_in_flight=1024,
         ),
