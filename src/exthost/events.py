@@ -198,6 +198,31 @@ class Exited(NamedTuple):
     node: str = ""
 
 
+class ProcessLost(NamedTuple):
+    """A process of a pool ended by itself or did not get ready, and the others go on.
+
+    `reason` is the message of its error and `code` its code. `processes` is how many processes are
+    ready. `delay` is the time in seconds until a new process is started in its place; None if none
+    is started, because the restart policy does not allow it.
+    """
+
+    extension: str
+    reason: str
+    code: str
+    processes: int
+    delay: float | None
+
+    def __str__(self) -> str:
+        """Return the event as a line of text, without the id of the extension."""
+        successor = (
+            "no other is started" if self.delay is None else f"another starts in {self.delay:.3g} s"
+        )
+        return (
+            f"it lost a process of its pool: {self.reason} [{self.code}]; "
+            f"{self.processes} left; {successor}"
+        )
+
+
 class LogLine(NamedTuple):
     """A line of log output of an extension.
 
@@ -295,6 +320,7 @@ Event: TypeAlias = (
     | Spawned
     | ContainmentWeakened
     | Exited
+    | ProcessLost
     | LogLine
     | Noticed
     | ExtensionEvent

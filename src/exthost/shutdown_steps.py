@@ -32,3 +32,8 @@ class Terminate(NamedTuple):
 
 
 ShutdownStep: TypeAlias = Say | Write | CloseStdin | Terminate
+
+
+def total_seconds(steps: tuple[ShutdownStep, ...]) -> float:
+    """Return how long these steps wait together."""
+    return sum(step.wait for step in steps if not isinstance(step, Write))

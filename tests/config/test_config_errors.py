@@ -93,7 +93,6 @@ def toml_failure(text: str | bytes) -> ConfigError:
         ({"config": {"when": object()}}, "X0103", "config.when", "JSON does not have"),
         ({"config": [float("nan")]}, "X0103", "config[0]", "a number that JSON cannot express"),
         ({"options": []}, "X0103", "options", "must be a table, and is a list"),
-        ({"protocol": "smoke"}, "X0105", "protocol", "'smoke' is not supported"),
         ({"source": {"type": "proces"}}, "X0105", "source.type", "'proces' is not known"),
         ({"limits": {"call": "5 parsecs"}}, "X0106", "limits.call", "'5 parsecs'"),
         ({"limits": {"call": 0}}, "X0106", "limits.call", "longer than 0"),
@@ -117,10 +116,18 @@ def test_sources_of_the_seed_that_cannot_be_run_are_refused_by_name(kind: str) -
     document = {"extensions": [foreign, {"name": "near", "source": SOURCE}]}
     far, near = config_from_mapping(document).specs
     assert f"'{kind}' cannot be run here" in far.unrunnable and not near.unrunnable
-    (spoken,) = config_from_mapping(
-        {"extensions": [{"name": "far", "source": SOURCE, "protocol": kind}]}
-    ).specs
-    assert f"'{kind}' is not supported" in spoken.unrunnable
+
+
+@shows("morphir-config-02")
+@pytest.mark.parametrize(
+    "protocol", ["grpc", "jsonrpc", "jsonrpc2", "extism", "component", "smoke", "studio"]
+)
+def test_an_entry_with_another_protocol_is_refused_alone(protocol: str) -> None:
+    foreign = {"name": "far", "source": SOURCE, "protocol": protocol}
+    document = {"extensions": [foreign, {"name": "near", "source": SOURCE}]}
+    far, near = config_from_mapping(document).specs
+    assert f"'{protocol}' is not supported" in far.unrunnable and not near.unrunnable
+    assert ('did you mean "stdio"?' in far.unrunnable) is (protocol == "studio")
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,25 @@ async def test_a_plan_that_no_generate_followed_leaves_nobody_out_of_step() -> N
         assert ext.stats.crashes == 0 and ext.health == "running"
 
 
+@shows("cigen-call-10", "cigen-wire-08")
+@pytest.mark.parametrize("by", ["the caller", "the plan"])
+async def test_a_generate_over_the_limit_leaves_the_next_call_in_step(by: str) -> None:
+    """Its plan was sent, so the plugin would take the next plan for a generate."""
+    async with closing(plugin(limits={"max_message": "16KiB"})) as ext:
+        if by == "the caller":
+            params = asking() | {
+                "work_signatures": {"big": base64.b64encode(bytes(20_000)).decode()}
+            }
+        else:  # each job becomes a resource, so the graph makes the request larger than the plan
+            jobs = [{"id": f"job-{n:04}"} for n in range(1000)]
+            params = asking() | {"schema": {"version": "1", "jobs": jobs}}
+        error = await failing(ext.call("generate", params))
+        assert isinstance(error, UsageError) and error.code == "X1303"
+        told = (await heard(ext, asking()))["heard"]
+        assert [kind for kind, _ in told] == ["Hello", "PlanRequest", "GenerateRequest"]
+        assert ext.stats.crashes == 0 and ext.health == "running"
+
+
 async def test_a_plugin_without_a_plan_step_has_no_method_plan() -> None:
     async with closing(plugin("alone", options={"plan": False})) as ext:
         error = await failing(ext.call("plan", {}))

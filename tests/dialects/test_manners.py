@@ -30,7 +30,8 @@ PAGES_BREAKER = Breaker(failures=5, open=10, max_open=120, successes=2, count_er
 
 
 class Page(NamedTuple):
-    """One page, in figures. `crash` is what follows the first crash of one that has served."""
+    """One page, in figures. `crash` is what follows the first crash of one that has served, and
+    `stop` how long the shutdown steps wait together."""
 
     restart: Restart
     crash: Event
@@ -49,7 +50,7 @@ PAGES = {
         None,
         "never",
         (CloseStdin(wait=3), Terminate(wait=2)),
-        10,
+        5,
     ),
     "nexo": Page(
         Restart(strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300),
@@ -57,10 +58,10 @@ PAGES = {
         PAGES_BREAKER,
         "never",
         (Write(b"\n"), CloseStdin(wait=3)),
-        5,
+        3,
     ),
     "cigen": Page(
-        Restart(strategy="on-demand"), Event.REST, None, "never", (CloseStdin(wait=5),), 10
+        Restart(strategy="on-demand"), Event.REST, None, "never", (CloseStdin(wait=5),), 5
     ),
     "mcp": Page(
         Restart(strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300),
@@ -68,7 +69,7 @@ PAGES = {
         PAGES_BREAKER,
         "never",
         (CloseStdin(wait=2), Terminate(wait=2)),
-        5,
+        4,
     ),
     "synaps": Page(
         Restart(
@@ -82,7 +83,7 @@ PAGES = {
         None,
         "once",
         (Say(Request("shutdown", None), wait=0.5), CloseStdin(wait=0.5)),
-        2,
+        1,
     ),
     "roder": Page(
         Restart(strategy="on-demand", forgiven_by="call"),
@@ -90,7 +91,7 @@ PAGES = {
         PAGES_BREAKER,
         "never",
         (Say(Request("extension/shutdown", {}), wait=2), CloseStdin(wait=0.25)),
-        2,
+        2.25,
     ),
 }
 

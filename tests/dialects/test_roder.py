@@ -10,7 +10,8 @@ import pytest
 
 import exthost
 from exthost.dialects.roder import types
-from exthost.dialects.roder.dialect import DIALECT, PROTOCOL_VERSION
+from exthost.dialects.roder.dialect import DIALECT
+from exthost.dialects.roder.messages import PROTOCOL_VERSION
 from exthost.errors import (
     BreakerOpen,
     CallFailed,

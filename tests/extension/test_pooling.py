@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.cli.event_lines import event_line
 from exthost.config.extension_settings import LimitSettings, PoolSettings
 from exthost.dialects.find import find_dialect
 from exthost.errors import NO_EVIDENCE, CallFailed, Evidence, ExtensionGone
-from exthost.events import StateChanged
+from exthost.events import Bus, Exited, ProcessLost, StateChanged
 from exthost.extension import parallel_start
 from exthost.extension.extension import Extension
 from exthost.extension.supervisor import Supervisor
@@ -23,7 +25,7 @@ from exthost.session.call import Call
 from exthost.spec import Pool, Spec
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.clock import Clock
-from tests.extensions.driving import Ledger, command, failing, plain, until
+from tests.extensions.driving import NEVER, Ledger, command, failing, plain, until
 from tests.extensions.looking import gone, runs
 
 
@@ -47,7 +49,7 @@ async def test_calls_are_spread_over_the_pool_and_its_limits_hold(
         assert len(set(await pids(ext, 2))) == 2  # one each
         kept = [asyncio.ensure_future(failing(ext.call("keep", timeout=600))) for _ in range(3)]
         await until(lambda: ext.stats.processes == 3)  # all were busy
-        assert await ext.call("pid") == spawned(marks)[2]  # two have one or two to do, this none
+        assert await ext.call("pid") in spawned(marks)  # it reads calls while it keeps others
         await clock.advance(601)
         await asyncio.gather(*kept)
         assert set(await pids(ext, 30)) == set(spawned(marks)) and len(spawned(marks)) == 3
@@ -84,6 +86,86 @@ async def test_each_of_several_that_die_at_once_is_replaced() -> None:
             assert time.monotonic() < deadline
             time.sleep(0.005)  # noqa: ASYNC251
         await until(lambda: ext.stats.crashes == 2 and ext.stats.processes == 3)
+
+
+# The first process to start exits in its handshake, and the second answers once the test has
+# created a file. Later processes answer at once.
+ONE_FAILS = """\
+import json, os, sys, time
+folder = sys.argv[1]
+for number in range(1, 100):
+    try:
+        os.mkdir(os.path.join(folder, f"process-{number}"))
+        break
+    except FileExistsError:
+        pass
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["method"] == "initialize":
+        if number == 1:
+            sys.exit("no port is free")
+        while number == 2 and not os.path.exists(os.path.join(folder, "go")):
+            time.sleep(0.005)
+    result = [] if request["method"] == "capabilities" else {}
+    if "id" in request:
+        print(json.dumps({"id": request["id"], "result": result}), flush=True)
+"""
+
+
+async def test_a_process_that_fails_while_the_first_still_starts_is_replaced_and_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bus = Bus()
+    exits: list[Exited] = []
+    lost: list[ProcessLost] = []
+    bus.subscribe(Exited, exits.append)
+    bus.subscribe(ProcessLost, lost.append)
+    connection = exthost.connect(
+        [sys.executable, "-S", "-E", "-c", ONE_FAILS, str(tmp_path)],
+        name="x",
+        dialect="morphir",
+        pool={"min": 2, "max": 2},
+        restart={"strategy": "immediate", "max_retries": 3},
+        limits={"handshake": NEVER},
+        events=bus,
+    )
+    opening = asyncio.ensure_future(connection.__aenter__())
+    try:
+        await until(lambda: len(exits) == 1)
+        (tmp_path / "go").touch()
+        ext = await opening
+        await until(lambda: ext.stats.processes == 2)
+        assert (ext.state, ext.health) == ("ready", "degraded")
+        assert ext.lost_process is not None and "no port is free" in str(ext.lost_process[0])
+        (event,) = lost
+        assert (event.extension, event.processes, event.delay) == ("x", 1, 0.0)
+        assert event_line(event).startswith("x: it lost a process of its pool: ")
+        assert "it lost a process of its pool" in caplog.text and "1 left" in caplog.text
+        await ext.restart()
+        assert ext.health == "running" and ext.lost_process is None
+    finally:
+        await asyncio.wait([opening])
+        await connection.__aexit__(None, None, None)
+
+
+async def test_a_process_that_ends_while_another_one_starts_is_replaced(tmp_path: Path) -> None:
+    """No process is ready then."""
+    (tmp_path / "process-1").mkdir()  # so that the first process is the one that waits
+    restart = {"strategy": "immediate", "max_retries": 3}
+    argv = [sys.executable, "-S", "-E", "-c", ONE_FAILS, str(tmp_path)]
+    async with exthost.connect(
+        argv,
+        name="x",
+        dialect="morphir",
+        pool={"min": 2, "max": 2},
+        restart=restart,  # type: ignore[arg-type]
+    ) as ext:
+        assert ext.stats.processes == 1  # the other one waits for the file
+        crash(ext)
+        await until(lambda: ext.state == "starting")
+        (tmp_path / "go").touch()
+        await until(lambda: ext.stats.processes == 2)
+        assert ext.health == "degraded"
 
 
 async def test_a_pool_whose_processes_keep_dying_is_spawned_as_often_as_its_policy_says(

@@ -26,6 +26,7 @@ from tests.extensions.driving import failing, plain, until
 
 SLOW, FAST = "slow", "fast"
 UNLIMITED = 1_000_000
+NOW = 1000.0  # the time does not go on
 
 
 class Looks:
@@ -51,6 +52,8 @@ class FakeSession:
     def __init__(self, name: int = 0) -> None:
         self.name = name
         self.pending = InFlight()
+        self.is_batched = False
+        self.busy_since = NOW
 
     def __eq__(self, other: object) -> bool:
         Looks.count += 1
@@ -64,11 +67,15 @@ class FakeSession:
 
 
 class Pool:
-    """A choice among stand-ins, and what the queue does around it."""
+    """A choice among stand-ins, and what the queue does around it. Most tests are about programs
+    that handle several calls at once."""
 
-    def __init__(self, processes: int, max_in_flight: int = UNLIMITED) -> None:
+    def __init__(
+        self, processes: int, max_in_flight: int = UNLIMITED, *, reads_ahead: bool = True
+    ) -> None:
         self.sessions: list[Session] = []
-        self.choice = ProcessChoice(self.sessions, self._count_busy)
+        self.choice = ProcessChoice(self.sessions, self._count_busy, lambda: NOW)
+        self.choice.reads_ahead = reads_ahead
         self.busy = 0  # how often the choice reported that it took a busy process
         self.max_in_flight = max_in_flight
         self.members = [FakeSession(n) for n in range(processes)]
@@ -102,12 +109,12 @@ class Pool:
         """Let one read bring replies to calls of which the first was made `seconds` ago, and the
         last `waited` seconds ago."""
         session.pending.calls -= count
-        now = 1000.0
-        times = now - seconds, now - (seconds if waited is None else waited)
+        times = NOW - seconds, NOW - (seconds if waited is None else waited)
+        session.busy_since = NOW - seconds
         first, last = (
             SimpleNamespace(session=session, method=method, started_at=at) for at in times
         )
-        self.choice.record_replies(cast("Call", first), cast("Call", last), count, now)
+        self.choice.record_replies(cast("Call", first), cast("Call", last), count, NOW)
 
     def remove(self, session: FakeSession) -> None:
         self.sessions.remove(cast("Session", session))
@@ -220,6 +227,66 @@ def test_a_slow_method_is_not_queued_behind_a_batch_of_fast_ones() -> None:
     assert batched not in others and len(set(others)) == 3
 
 
+# -- calls wait for a free process -----------------------------------------------------------
+
+
+def test_a_method_that_has_not_been_answered_yet_gets_one_call_per_process() -> None:
+    pool = Pool(3, reads_ahead=False)
+    assert {pool.send() for _ in range(3)} == set(pool.members)
+    assert pool.send() is None
+    pool.reply(pool.members[1], seconds=1.0)
+    assert pool.send() is pool.members[1]
+
+
+def test_a_slow_method_goes_on_getting_one_call_per_process() -> None:
+    pool = Pool(3, reads_ahead=False)
+    for _ in range(10):
+        for _ in range(3):
+            assert pool.send() is not None
+        assert pool.send() is None
+        for member in pool.members:
+            pool.reply(member, seconds=0.1)
+
+
+def test_a_quick_method_gets_as_many_calls_as_are_answered_soon() -> None:
+    pool = Pool(2, reads_ahead=False)
+    session = pool.send()
+    assert session is not None
+    pool.reply(session, seconds=0.01)
+    sent = [pool.send() for _ in range(20)]
+    assert sent[10:] == [None] * 10, "five of ten milliseconds each"
+    assert Counter(sent[:10]) == dict.fromkeys(pool.members, 5)
+
+
+def test_a_process_that_has_not_answered_for_a_while_gets_no_quick_call() -> None:
+    pool = Pool(2, reads_ahead=False)
+    session = pool.send()
+    assert session is not None
+    pool.reply(session, seconds=0.00001)
+    stuck, other = pool.members
+    for _ in range(2):
+        pool.send()
+    stuck.busy_since -= 1.0
+    assert {pool.send() for _ in range(50)} == {other}
+
+
+def test_calls_that_are_answered_at_once_are_batched_also_by_a_pool_that_started_slowly() -> None:
+    """One process after the other answers; then several replies come in one read."""
+    pool = Pool(4, reads_ahead=False)
+    for member in [pool.send(FAST) for _ in range(4)]:
+        assert member is not None
+        pool.reply(member, 1, FAST, seconds=0.00002)
+    pool.learn_fast()
+    assert len({pool.send(FAST) for _ in range(16)}) <= 2
+
+
+def test_a_slow_call_of_a_program_that_reads_ahead_gets_the_least_loaded_process() -> None:
+    pool = Pool(16)
+    for _ in range(16 * 10):
+        pool.send()
+    assert {member.pending.calls for member in pool.members} == {10}
+
+
 # -- fast methods stay together --------------------------------------------------------------
 
 
@@ -325,7 +392,7 @@ def test_an_extension_that_invents_methods_does_not_fill_the_memory() -> None:
         session = pool.send(f"method {n}")
         assert session is not None
         pool.reply(session, 1, f"method {n}")
-    assert len(pool.choice._replies_per_read) <= 1024
+    assert len(pool.choice._times) <= 1024
 
 
 def test_what_is_remembered_of_idle_processes_does_not_grow_with_the_calls() -> None:
@@ -458,7 +525,8 @@ class Choosing(RuleBasedStateMachine):
             assert all(load == 3 for load in loads.values())
             return
         assert loads[chosen] < 3, "it was removed, or is full"
-        is_slow = self.pool.choice._replies_per_read.get(method, 1.0) < 2.0
+        times = self.pool.choice._times.get(method)
+        is_slow = times is None or times.replies_per_read < 2.0
         if is_slow and 0 in loads.values():
             assert loads[chosen] == 0, "a slow call was queued though a process is idle"
 

@@ -1,6 +1,7 @@
 """roder extensions in a host: names that are there once, event sinks, and the bundled examples."""
 
 import asyncio
+import json
 import os
 import shlex
 import shutil
@@ -123,8 +124,10 @@ async def test_an_event_whose_kind_has_the_prefix_starts_the_sink_and_is_told(
         while len(told) < 2:
             told = await said(ext, "events/handle")
         first, second = (one["envelope"] for one in told)
-        assert {key: first[key] for key in ("source", "kind", "thread_id", "turn_id", "event")} == {
-            "source": "test",
+        seen = ("source", "source_id", "kind", "thread_id", "turn_id", "event")
+        assert {key: first[key] for key in seen} == {
+            "source": "Runtime",
+            "source_id": "test",
             "kind": "turn.started",
             "thread_id": "t",
             "turn_id": "u",
@@ -161,7 +164,37 @@ async def test_sinks_hear_of_other_extensions_calls_and_events(tmp_path: Path) -
         assert by_kind["k.done"]["event"] == {"schema_version": 1, "payload": 2}
         assert by_kind["call.ended"]["event"]["outcome"] == "result"
         assert by_kind["call.ended"]["thread_id"] == "t"
-        assert {one["source"] for one in told} == {"other"}
+        assert {(one["source"], one["source_id"]) for one in told} == {("Extension", "other")}
+        assert all("is_of_extension" not in one and "context" not in one for one in told)
+
+
+@shows("roder-events-06")
+async def test_the_source_of_an_event_is_one_that_the_protocol_knows(tmp_path: Path) -> None:
+    """A typed extension refuses an envelope with any other."""
+    async with host_of(sink(tmp_path, "turn.")) as host:
+        for source in ("", "my program", "Tool", "exthost", "tool"):
+            host.emit("turn.started", source=source)
+        ext = host["toy"]
+        await until(lambda: ext.state == "ready")
+        told: list[Any] = []
+        while len(told) < 5:
+            told = [one["envelope"] for one in await said(ext, "events/handle")]
+        assert [one["source"] for one in told] == ["Runtime", "Runtime", "Tool", *["Runtime"] * 2]
+        assert [one["source_id"] for one in told][:2] == ["exthost", "my program"]
+
+
+@shows("roder-tools-06")
+async def test_the_id_of_a_call_that_a_model_requests_is_the_models(tmp_path: Path) -> None:
+    async with host_of(entry(tmp_path)) as host:
+        blocks: list[Any] = [
+            {"type": "tool_use", "id": id, "name": "ext_toy_echo", "input": {}}
+            for id in ("toolu_1", "toolu_2")
+        ]
+        context = {"thread_id": "t", "call_id": "mine"}
+        [answer] = await host.run_calls(blocks, context=context)
+        params = [json.loads(block["content"]) for block in answer["content"]]
+        assert [one["callId"] for one in params] == ["toolu_1", "toolu_2"]
+        assert {one["threadId"] for one in params} == {"t"}
 
 
 def fickle(entry: Any, words: Path) -> Any:

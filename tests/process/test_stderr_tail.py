@@ -124,3 +124,33 @@ def test_lines_from_before_a_time_are_marked_unless_others_followed() -> None:
     time = 2.0
     tail.feed(b"new\n")
     assert tail.lines(since=2.0) == ("old", "new")
+
+
+PANIC = b"\nthread 'main' panicked at src/main.rs:9:5:\nno such city\nstack backtrace:\n"
+FRAMES = b"".join(b"  %2d: frame\n             at file.rs:%d\n" % (n, n) for n in range(40))
+
+
+@pytest.mark.parametrize("pause", [0.0, 3.0])
+def test_the_head_of_a_panic_is_kept_while_its_stack_is_looked_up(pause: float) -> None:
+    """Rust prints the message, and the stack when it has found the names of the functions."""
+    time = 1.0
+    tail = StderrTail(now=lambda: time)
+    tail.feed(b"an older line\n")
+    time += 10
+    tail.feed(PANIC)
+    time += pause
+    tail.feed(FRAMES)
+    time += pause
+    tail.feed(b"note: Some details are omitted\n")
+    head = PANIC.decode().splitlines()[1:]
+    assert list(tail.lines()[:4]) == [*head, "(66 lines are left out here)"]
+    assert tail.lines()[-1] == "note: Some details are omitted"
+
+
+def test_a_line_that_is_cut_by_a_pause_is_one_line_of_one_burst() -> None:
+    time = 1.0
+    tail = StderrTail(now=lambda: time)
+    tail.feed(b"panic: no such")
+    time += 3
+    tail.feed(b" city\n" + b"stack\n" * 40)
+    assert tail.lines()[0] == "panic: no such city"

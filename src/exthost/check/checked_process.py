@@ -80,6 +80,7 @@ class CheckedProcess:
         self.splits = False  # whether every message is written in pieces
         self.writes_at_end_only = False  # see `find_unflushed_output`
         self._host_results = conformance.host_results
+        self._result_violations = conformance.result_violations
         self._bytes_received = 0
         self._is_inside_frame = False  # the last output completed no frame
         self._audit = MessageAudit(conformance)
@@ -128,9 +129,12 @@ class CheckedProcess:
         try:
             incoming = self._codec.decode(frame)
         except ProtocolViolation as violation:
+            self.is_broken = True
+            if violation.code in self._result_violations:
+                self._fail_all(violation)
+                return
             self._note(self._audit.check_frame(frame, Noise(b"", "")))
             self._note([explain_violation(violation.message, bytes(frame))])
-            self.is_broken = True
             return
         self._note(self._audit.check_frame(frame, incoming))
         for message in incoming.messages if isinstance(incoming, Batch) else (incoming,):
@@ -167,10 +171,10 @@ class CheckedProcess:
         if self.pipes.ended.is_set():
             self._fail_all()
 
-    def _fail_all(self) -> None:
+    def _fail_all(self, violation: ProtocolViolation | None = None) -> None:
         for future in [*self._waiting.values(), *self._in_order]:
             if not future.done():
-                future.set_exception(NoAnswer(self.describe_end()))
+                future.set_exception(violation or NoAnswer(self.describe_end()))
                 # Mark the exception as retrieved: otherwise asyncio logs one that nobody awaits.
                 future.exception()
         self._waiting.clear()

@@ -274,8 +274,11 @@ class ConversationChecks:
 
     async def _check_results(self, process: CheckedProcess) -> None:
         if not self._settings.calls:
-            for rule in ("result", "tool-failure"):
-                self._ledger.skip(rule, "no tool was called: --call NAME calls one")
+            self._ledger.skip("tool-failure", "no tool was called: --call NAME calls one")
+            if self._conformance.trial_call is None:
+                self._ledger.skip("result", "no tool was called: --call NAME calls one")
+            else:
+                await self._check_trial_call(process, *self._conformance.trial_call)
             return
         tools = {tool.name: tool for tool in self.offer.tools}
         for name, arguments in self._settings.calls:
@@ -304,6 +307,29 @@ class ConversationChecks:
                 continue
             self._check_result(live, name, tools[name].output_schema, result)
             self._ledger.mark_checked("tool-failure", time.perf_counter() - began)
+
+    async def _check_trial_call(self, process: CheckedProcess, name: str, arguments: Any) -> None:
+        """Make a call without an effect. It may fail, but must be answered with a result."""
+        tool = next((tool for tool in self.offer.tools if tool.name == name), None)
+        if tool is None:
+            self._ledger.skip("result", f"it does not offer {name}")
+            return
+        began = time.perf_counter()
+        process.byte_log.clear()  # the evidence begins with this call
+        try:
+            call = ToolCall(name, arguments, tool=tool)
+            result = await call_tool(process, call, self.offer, self._seconds)
+        except CallFailed:
+            await self._drop(process)  # it may expect a message that the failed call did not send
+        except (NoAnswer, ExthostError) as error:
+            fix = _suggest_fix(error, process)
+            if isinstance(error, NoAnswer):
+                await self._record_silence("result", f"{name}: ", error, process, fix)
+            else:
+                self._ledger.add_finding("result", f"{name}: {error.message}", process, fix=fix)
+        else:
+            self._check_result(process, name, tool.output_schema, result)
+        self._ledger.mark_checked("result", time.perf_counter() - began)
 
     def _record_tool_failure(self, process: CheckedProcess, name: str, why: str) -> None:
         """Record that a tool failed. It may fail, so no rule of the dialect is broken."""

@@ -14,8 +14,9 @@ class Settings:
 
     seconds        the time limit of all checks
     reply_seconds  the time limit of a single reply
-    calls          tools to be called, with arguments; their results are checked. No other tool is
-                   called with valid arguments, because a call may have effects
+    calls          tools to be called, with arguments; their results are checked. Without any, only
+                   the `trial_call` of the dialect is made with valid arguments, because a call may
+                   have effects
     """
 
     seconds: float = CHECK_SECONDS

@@ -7,6 +7,7 @@ Every finding names the rule that is broken, the bytes that both sides sent, and
 tools are called only with invalid arguments, which they must refuse; --call NAME, or
 --call 'NAME {"k": 1}', makes a valid call and checks the result against the tool's schema. A
 tool that fails then is a fault of its own (tool-failure), not one of the protocol.
+A cigen plugin is asked to generate for a schema of one job, because that has no effect.
 The first handshake may take as long as in a host; if it takes more than 3 s, stderr says what it
 waits for. A --reply-timeout below 10s shortens it, too.
 PYTHONUNBUFFERED is not passed on from the shell, because it hides that a program does not flush its
@@ -37,6 +38,7 @@ from exthost.cli.common import (
     show_text,
     write_help,
 )
+from exthost.cli.dialect_options import add_dialect_options, apply_dialect_options
 from exthost.cli.start_note import delayed_note
 from exthost.cli.started_extension import detect_dialect
 from exthost.cli.target_specs import check_dialect_option, find_spec
@@ -99,6 +101,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=REPLY_SECONDS,
         help=f"how long one reply, or an exit, may take (default: {REPLY_SECONDS:g}s)",
     )
+    add_dialect_options(parser)
     add_launch_options(parser)
     add_config_option(parser)
     add_dialect_option(parser)
@@ -117,6 +120,7 @@ def run(args: CheckArgs) -> int:
         raise UsageError(
             "X1316", "which extension?", help="exthost check TARGET, or -- COMMAND ARGS…"
         )
+    spec = apply_dialect_options(args, spec)
     assert args.timeout is not None
     args.start_seconds = min(args.timeout, SEARCH_SECONDS)
     settings = Settings(seconds=args.timeout, reply_seconds=args.reply_timeout, calls=calls)

@@ -16,7 +16,7 @@ from exthost.control.client import ask
 from exthost.control.protocol import Request
 
 # The default time limit of the request. It exceeds the defaults of limits.start (60 s) and
-# limits.stop (10 s), which bound what the host does.
+# limits.stop (5 s), which bound what the host does.
 WAIT_SECONDS = 120.0
 
 

@@ -28,6 +28,7 @@ from exthost.events import (
     LogLine,
     ManifestChanged,
     OfferChanged,
+    ProcessLost,
     SinkFailed,
     Spawned,
     StateChanged,
@@ -70,7 +71,9 @@ class LineDisplay:
 
     def __init__(self, host: Host) -> None:
         self._stderr = NonblockingWriter(STDERR)
-        host.events.subscribe((StateChanged, Exited, ManifestChanged, LogLine), self._show)
+        host.events.subscribe(
+            (StateChanged, Exited, ProcessLost, ManifestChanged, LogLine), self._show
+        )
 
     def _show(self, event: Any) -> None:
         if isinstance(event, LogLine):
@@ -104,6 +107,7 @@ class JsonDisplay:
         StateChanged,
         Spawned,
         Exited,
+        ProcessLost,
         OfferChanged,
         ManifestChanged,
         LogLine,

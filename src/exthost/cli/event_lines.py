@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from exthost.events import Exited, LogLine, ManifestChanged, StateChanged
+from exthost.events import Exited, LogLine, ManifestChanged, ProcessLost, StateChanged
 
 
 def event_line(event: Any) -> str:
@@ -14,6 +14,8 @@ def event_line(event: Any) -> str:
         return f"{event.extension}: {event.after}{why}"
     if isinstance(event, Exited):
         return f"{event.extension}: process {event.pid} {event.status}"
+    if isinstance(event, ProcessLost):
+        return f"{event.extension}: {event}"
     if isinstance(event, ManifestChanged):
         return f"{event.extension}: manifest {event.change}: {event.path} ({event.note})"
     return ""

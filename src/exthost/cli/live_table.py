@@ -23,7 +23,7 @@ from exthost.cli.top_layout import arrange
 from exthost.cli.top_rates import Rates
 from exthost.control.measurements import Measurements
 from exthost.control.status_report import StatusReport, local_pids
-from exthost.events import Exited, LogLine, ManifestChanged, StateChanged
+from exthost.events import Exited, LogLine, ManifestChanged, ProcessLost, StateChanged
 from exthost.host.host import Host
 
 # The minimum time between two frames, and the time after which a frame is drawn without an event.
@@ -76,7 +76,8 @@ class LiveTable:
         self._keys = LiveKeys(self._controls.handle_key) if has_keys else None
         host.events.subscribe(StateChanged, lambda _: self._draw_soon())
         host.events.subscribe(
-            (Exited, ManifestChanged, LogLine), lambda event: self._show_line(event_line(event))
+            (Exited, ProcessLost, ManifestChanged, LogLine),
+            lambda event: self._show_line(event_line(event)),
         )
         self._draw()
 

@@ -14,7 +14,7 @@ from exthost.sdk.scaffold import TEMPLATES, create
 class NewArgs(Args):
     """The parsed arguments of this verb."""
 
-    template: str
+    template: str | None
     lang: str
 
 
@@ -23,13 +23,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="of the extension, and of its folder")
     parser.add_argument("--dialect", required=True, choices=DIALECT_NAMES, help="what it speaks")
     parser.add_argument(
-        "--template", choices=list(TEMPLATES), default="tool", help="what it shows how to write"
+        "--template",
+        choices=list(TEMPLATES),
+        help="what it shows how to write; default: tool, in cigen generator",
     )
     parser.add_argument(
         "--lang",
         choices=["python", *LANGUAGES],
         default="python",
-        help="what it is written in; other languages than python have the template tool",
+        help="what it is written in; other languages than python have the default template",
     )
 
 

@@ -5,9 +5,9 @@ An `Entry` has only the settings of the entry itself. `Entry.spec` merges them w
 and `[defaults]` after the whole config has been read. The program is kept as written: `launch`
 checks whether "./x" exists, and looks for a bare name on PATH.
 
-An entry may have a type of source or a protocol that morphir knows and this host cannot run, such
-as "grpc". Then `Spec.unrunnable` has the reason: that extension is refused, and the others run. Any
-other type of source or protocol is a problem, unless the entry is disabled.
+An entry may have a type of source that morphir knows and this host cannot run, such as "grpc", or
+another protocol than "stdio". Then `Spec.unrunnable` has the reason: that extension is refused, and
+the others run. Any other type of source is a problem, unless the entry is disabled.
 """
 
 from collections.abc import Collection, Mapping
@@ -49,7 +49,7 @@ from exthost.spec import DEFAULT_DIALECT, Spec
 # The built-in dialects, and those of installed packages.
 DIALECTS = DIALECT_NAMES
 
-# Types of source and protocols that a morphir config may have, and that this host cannot run.
+# Types of source that a morphir config may have, and that this host cannot run.
 _FOREIGN_SOURCES = frozenset({"http", "grpc", "wasmcomponent"})
 
 # Types of source that this host runs.
@@ -112,9 +112,6 @@ def read_entry(
         place.at("source").at("type").add_problem(
             UNSUPPORTED_SOURCE, source.unrunnable_reason, _STDIO_ONLY_HELP
         )
-    is_known_protocol = value.get("protocol") in (*_FOREIGN_SOURCES, "wasm")
-    if read.get("protocol") and enabled and not is_known_protocol:
-        place.at("protocol").add_problem(UNSUPPORTED_SOURCE, read["protocol"], _STDIO_ONLY_HELP)
     if source.has_args and "args" in value:
         place.at("args").add_problem(
             WRONG_VALUE, "is given twice, here and in `source`", "keep one"
@@ -190,7 +187,9 @@ def _read_protocol(value: Any, place: Place) -> str:
     protocol = read_text(value, place)
     if protocol is None or protocol == "stdio":
         return ""
-    return f'protocol {quote_text(protocol)} is not supported, only "stdio" is'
+    is_misspelt = find_nearest(protocol, frozenset({"stdio"})) is not None
+    guess = '; did you mean "stdio"?' if is_misspelt else ""
+    return f'protocol {quote_text(protocol)} is not supported, only "stdio" is{guess}'
 
 
 def _read_source(value: Any, place: Place) -> _Source:

@@ -102,8 +102,9 @@ class EventSink(NamedTuple):
 
     kinds         an event is sent if its kind begins with one of these
     notification  returns the message of an event, given its envelope: `event_id`, `seq`,
-                  `timestamp`, `source`, `kind`, `event`, and `context`, the mapping that the caller
-                  passed with the call or the event
+                  `timestamp`, `source` (the id of an extension, or a name), `is_of_extension`,
+                  `kind`, `event`, and `context`, the mapping that the caller passed with the call
+                  or the event
     limit         the time limit, in seconds, for the extension to read one event
     """
 

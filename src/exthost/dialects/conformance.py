@@ -91,6 +91,10 @@ class Conformance:
     offer_warnings
                  the warnings of an offer that break another rule than `tools`
     empty_fix    how to fix an extension that offers nothing; "" for the fix of the rule
+    trial_call   a tool and arguments with which it has no effect, for a dialect whose extensions
+                 all have this tool. It is called if no other call is requested; it may fail
+    result_violations
+                 the codes of protocol violations that are faults of a result, not of its frame
     """
 
     rules: Mapping[str, str] = field(default_factory=empty_mapping)
@@ -105,3 +109,5 @@ class Conformance:
     warnings: frozenset[str] = frozenset()
     offer_warnings: tuple[OfferWarning, ...] = ()
     empty_fix: str = ""
+    trial_call: tuple[str, Any] | None = None
+    result_violations: frozenset[str] = frozenset()

@@ -50,7 +50,10 @@ LIMITS: Mapping[str, Key] = {
         '"30s"',
     ),
     "stop": Key(
-        DURATION, "How long a process has to end after it was asked to, before SIGKILL.", '"10s"'
+        DURATION,
+        "How long a process has to end after it was asked to, before SIGKILL; also how long calls "
+        "may go on when the extension is drained.",
+        '"10s"',
     ),
     "max_message": Key(SIZE, "The largest message that the process may send.", '"64MiB"'),
     "max_in_flight": Key(

@@ -15,6 +15,7 @@ In reading order:
     call_queue       sends calls to processes; calls wait here while no process has room
     call_retry       which calls may be sent twice, and the error that the caller gets
     process_choice   which process of a pool gets the next call
+    read_ahead       whether a pool's processes read calls while they work on others
     deadlines        ends calls at their deadlines
     deadline_timer   the timer that `deadlines` uses: a kernel timer on Linux
     call_outcomes    counts and publishes how calls ended, and wakes their callers

@@ -20,6 +20,7 @@ from exthost.extension.call_outcomes import CallOutcomes
 from exthost.extension.call_retry import final_error, may_resend
 from exthost.extension.deadlines import Deadlines
 from exthost.extension.process_choice import ProcessChoice
+from exthost.extension.read_ahead import ReadAheadTrial
 from exthost.extension.timeouts import timeout_error
 from exthost.process.after_fork import disown_in_copies
 from exthost.session.awaitable_call import WakeBatch
@@ -41,11 +42,11 @@ class CallQueue:
 
     __slots__ = (
         "__weakref__", "_choice", "_configured_max", "_holds", "_is_pumping", "_listeners",
-        "_max_unless_held", "_single", "bus", "complete_on_thread", "deadlines", "extension",
-        "is_forked", "is_pool", "is_released", "is_serial", "is_shared", "live_sessions", "loop",
-        "make_closed_error", "max_in_flight", "may_complete_on_thread", "now", "on_busy",
-        "on_failure", "on_needed", "on_session_ended", "outcomes", "retry_once", "sessions",
-        "waiting", "wakes",
+        "_max_unless_held", "_single", "_will_handle_waiting", "bus", "complete_on_thread",
+        "deadlines", "extension", "is_forked", "is_pool", "is_released", "is_serial", "is_shared",
+        "live_sessions", "loop", "make_closed_error", "max_in_flight", "may_complete_on_thread",
+        "now", "on_busy", "on_failure", "on_needed", "on_session_ended", "outcomes", "read_ahead",
+        "retry_once", "sessions", "waiting", "wakes",
     )  # fmt: skip
 
     def __init__(
@@ -80,7 +81,11 @@ class CallQueue:
         self._holds = 0  # the number of sessions that hold calls back (`hold_calls`)
         self.sessions: list[Session] = []  # the sessions that accept calls
         self._single: Session | None = None  # the session that gets all calls, without a pool
-        self._choice = ProcessChoice(self.sessions, self._report_busy) if is_pool else None
+        self._choice: ProcessChoice | None = None
+        self.read_ahead: ReadAheadTrial | None = None
+        if is_pool:
+            self._choice = ProcessChoice(self.sessions, self._report_busy, self.now)
+            self.read_ahead = ReadAheadTrial(self, self._choice)
         # Every session, including those in their handshake and those that accept no more calls.
         self.live_sessions: list[Session] = []
         # Two threads must not create it at the same time, so a shared queue has it from the start.
@@ -91,6 +96,7 @@ class CallQueue:
             self.may_complete_on_thread = self.outcomes.may_complete_on_thread
             self.complete_on_thread = self.outcomes.complete_on_thread
         self._is_pumping = False
+        self._will_handle_waiting = False  # the loop will call `_handle_waiting`
         self.deadlines = Deadlines(self)
         self.is_forked = False  # this process is a copy of the one that started the extension
         self.is_released = False  # no host or connection would end a further process
@@ -157,7 +163,9 @@ class CallQueue:
         if self.make_closed_error is not None:
             raise self.make_closed_error(call.method)
         self._wait(call)
-        self.loop.call_soon_threadsafe(self._handle_waiting)
+        if not self._will_handle_waiting:
+            self._will_handle_waiting = True
+            self.loop.call_soon_threadsafe(self._handle_waiting)
 
     def _wait(self, call: Call) -> None:
         if self.waiting is _NO_CALLS:
@@ -167,6 +175,7 @@ class CallQueue:
     def _handle_waiting(self) -> None:
         """Send waiting calls, fail them if the queue was closed, or request a process. A call of
         another thread may be enqueued just after the last reply came or the queue was closed."""
+        self._will_handle_waiting = False
         if self.make_closed_error is not None:
             self.fail_waiting(self.make_closed_error)
         elif self.sessions:
@@ -200,6 +209,13 @@ class CallQueue:
         finally:
             self._is_pumping = False
 
+    def send_first_waiting(self, session: Session) -> None:
+        """Send the call that has waited longest to this session, although it is busy."""
+        call, _ = self.waiting.popitem(last=False)
+        session.is_batched = False
+        if not call.ended:
+            self._start_waiting(session, call)
+
     def _start_waiting(self, session: Session, call: Call) -> None:
         if call.first_error is not None:
             call.was_resent = True
@@ -212,8 +228,10 @@ class CallQueue:
         for session in self.sessions:
             # A stream may have paused reading (back-pressure); waiting calls need the replies.
             session.resume_reading()
-        if self.is_pool and self.sessions:
+        if self.read_ahead is not None and self.sessions:
             self._report_busy()
+            if self.max_in_flight > 1:
+                self.read_ahead.begin()
 
     # -- room --------------------------------------------------------------------------------
 

@@ -308,13 +308,17 @@ class Extension(FacetAttributes):
         """The health: running, degraded, unhealthy, restarting, idle, suspended, failed …
 
         While the extension is ready, its health is what it last replied to `check_health`, if that
-        was degraded or unhealthy. Otherwise it is degraded if a process has crashed or the breaker
-        is half-open.
+        was degraded or unhealthy. Otherwise it is degraded if a process has crashed, if its pool
+        has lost one, or if the breaker is half-open.
         """
         status, recovery = self._status, self._supervisor.recovery
         if status.state is State.READY and status.reported_health:
             return status.reported_health
-        has_crashed = recovery.restarts.has_crashed or recovery.breaker.is_half_open
+        has_crashed = (
+            recovery.restarts.has_crashed
+            or status.lost_process is not None
+            or recovery.breaker.is_half_open
+        )
         return health_in(status.state, has_crashed=has_crashed)
 
     @property
@@ -324,8 +328,9 @@ class Extension(FacetAttributes):
 
     @property
     def lost_process(self) -> tuple[ExthostError, float] | None:
-        """The error of the last process of a pool that was lost while another one was ready, and
-        when (`time.time()`)."""
+        """The error of the last process of a pool that ended by itself or did not get ready, while
+        another one is ready, and when (`time.time()`). None if there was none since a restart was
+        last requested."""
         return self._status.lost_process
 
     @property

@@ -1,8 +1,17 @@
 """Chooses the process of a pool that gets the next call.
 
-The choice takes constant time. An idle process is taken if there is one: the one that has been idle
-longest, so that every process gets calls. Otherwise two processes are picked at random, and the
-less loaded of them is taken. Only if both are full, all processes are compared.
+An idle process is taken if there is one: the one that has been idle longest, so that every process
+gets calls. Otherwise the call gets a busy process, or waits.
+
+**Calls that wait.** A call that was sent cannot move to another process. So a busy process gets no
+more calls than it can be expected to answer within `_AHEAD_SECONDS`, by the times that its method
+took so far, and none after it has worked on one for longer. A method that takes longer, or that has
+not been answered yet, is sent to idle processes only, and its other calls wait for the process that
+is free first. A program that handles several calls at once (`read_ahead.py`) gets as many as
+`max_in_flight` allows; the process with the fewest calls is taken.
+
+For a method that is quick, two busy processes are picked at random, and the less loaded of them is
+taken. Only if both are full, all processes are compared. This takes constant time.
 
 **Batches.** Calls whose replies come faster than the host can send calls go to the same process, so
 that one write sends several of them and one read brings several replies. Spread over many
@@ -18,6 +27,7 @@ help. A pool of 64 on nodes then has 0.96 of the throughput of one process there
 batches only it has 0.88, and 0.8 if they go to all processes in turn.
 """
 
+import math
 import random
 from collections import OrderedDict
 from collections.abc import Callable
@@ -32,21 +42,36 @@ _BATCH_CALLS = 128
 # After a reply that took longer than this, the method is not batched any more.
 _LATE_SECONDS = 0.005
 
+# A busy process gets further calls if it is expected to answer them within this time. A caller
+# hardly notices such a delay, and a quick reply on a busy machine rarely takes longer.
+_AHEAD_SECONDS = 0.05
+
 # From this many replies per read on average, the calls of a method are batched.
 _FAST_REPLIES = 2.0
 
-# The weight of the newest read in the moving average of replies per read.
+# The weight of the newest read in the moving averages.
 _NEWEST_WEIGHT = 0.25
 
-# The number of methods whose average is kept; real extensions have fewer. Beyond it all are
+# The number of methods whose averages are kept; real extensions have fewer. Beyond it all are
 # forgotten, so that a caller who makes up method names cannot fill the memory.
 _MAX_METHODS = 1024
+
+
+class _MethodTimes:
+    """Moving averages of one method: how many replies a read brings, and how long a process takes
+    for one of them."""
+
+    __slots__ = ("replies_per_read", "seconds_per_reply")
+
+    def __init__(self, seconds_per_reply: float) -> None:
+        self.replies_per_read = 1.0
+        self.seconds_per_reply = seconds_per_reply
 
 
 class ProcessChoice:
     """The processes of one pool that accept calls. `sessions` is the call queue's own list.
     `on_busy` is called when a call gets a process that has other calls, so that one more process
-    would help."""
+    would help. `reads_ahead` is whether a process reads further calls while it works on one."""
 
     __slots__ = (
         "_batch_calls_left",
@@ -54,19 +79,28 @@ class ProcessChoice:
         "_batch_session",
         "_idle",
         "_members",
+        "_now",
         "_on_busy",
-        "_replies_per_read",
         "_sessions",
+        "_times",
+        "reads_ahead",
     )
 
-    def __init__(self, sessions: list[Session], on_busy: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        sessions: list[Session],
+        on_busy: Callable[[], None],
+        now: Callable[[], float],
+    ) -> None:
         self._sessions = sessions
         self._on_busy = on_busy
+        self._now = now
+        self.reads_ahead = False
         self._members: set[Session] = set()  # the same sessions, for membership tests
         # An ordered set of the sessions that were idle when they were added, the oldest first. A
         # session may have got a call since then, so it is checked when it is taken out.
         self._idle: OrderedDict[Session, None] = OrderedDict()
-        self._replies_per_read: dict[str, float] = {}
+        self._times: dict[str, _MethodTimes] = {}
         # The batch that calls are added to: its process, the method of its calls, and how many more
         # calls it may have; None and 0 if there is no batch.
         self._batch_session: Session | None = None
@@ -88,7 +122,7 @@ class ProcessChoice:
         self._end_batch()
 
     def choose(self, method: str, max_in_flight: int) -> Session | None:
-        """Return the process for a call of this method; None if every process is full."""
+        """Return the process for a call of this method; None if the call has to wait."""
         if self._batch_calls_left and method == self._batch_method:
             session = self._batch_session
             if session is not None and len(session.pending) < max_in_flight:
@@ -96,10 +130,11 @@ class ProcessChoice:
                 return session
         if max_in_flight < 1:  # calls are held back
             return None
-        is_fast = self._replies_per_read.get(method, 1.0) >= _FAST_REPLIES
+        times = self._times.get(method)
+        is_fast = times is not None and times.replies_per_read >= _FAST_REPLIES
         chosen = self._take_idle(is_fast)
         if chosen is None:
-            chosen = self._pick_less_loaded(max_in_flight)
+            chosen = self._pick_busy(times, max_in_flight)
             if chosen is not None:
                 self._on_busy()
         if chosen is not None:
@@ -117,33 +152,52 @@ class ProcessChoice:
         while self._idle:
             session, _ = self._idle.popitem(last=is_fast)
             if not len(session.pending):
+                session.busy_since = self._now()
                 return session
         return None
 
-    def _pick_less_loaded(self, max_in_flight: int) -> Session | None:
+    def _pick_busy(self, times: _MethodTimes | None, max_in_flight: int) -> Session | None:
+        """Return a busy process that may get a further call."""
+        seconds = math.inf if times is None else times.seconds_per_reply
+        if not self.reads_ahead and seconds * max_in_flight > _AHEAD_SECONDS:
+            max_in_flight = min(max_in_flight, int(_AHEAD_SECONDS / seconds))
         sessions = self._sessions
-        if not sessions or max_in_flight == 1:  # with one call at a time, only an idle one has room
+        if not sessions or max_in_flight <= 1:  # with one call at a time, only an idle one has room
             return None
-        first, second = random.choice(sessions), random.choice(sessions)
-        chosen = first if len(first.pending) <= len(second.pending) else second
-        if len(chosen.pending) >= max_in_flight:  # both are full, so all are compared
-            chosen = min(sessions, key=_count_in_flight)
-        return chosen if len(chosen.pending) < max_in_flight else None
+        if seconds <= _AHEAD_SECONDS:
+            first, second = random.choice(sessions), random.choice(sessions)
+            chosen = first if len(first.pending) <= len(second.pending) else second
+            if len(chosen.pending) < max_in_flight and self._answers(chosen):
+                return chosen
+        candidates = [session for session in sessions if self._answers(session)]
+        least_loaded = min(candidates, key=_count_in_flight, default=None)
+        has_room = least_loaded is not None and len(least_loaded.pending) < max_in_flight
+        return least_loaded if has_room else None
+
+    def _answers(self, session: Session) -> bool:
+        """Return whether a busy process has answered lately, or reads ahead."""
+        return self.reads_ahead or self._now() - session.busy_since <= _AHEAD_SECONDS
 
     def record_replies(self, first: Call, last: Call, replies: int, now: float) -> None:
         """Record that one read had this many replies, from the one to `first` to that to `last`."""
         session, method = first.session, first.method
         seconds, seconds_of_last = now - first.started_at, now - last.started_at
-        average = self._replies_per_read.get(method, 1.0)
-        if seconds > _LATE_SECONDS and replies == 1:  # late and alone: stop batching at once
-            average = 1.0
+        # It worked on the first since it got it, or since its previous reply.
+        seconds_each = min(seconds, now - session.busy_since) / replies
+        session.busy_since = now
+        times = self._times.get(method)
+        if times is None:
+            if len(self._times) >= _MAX_METHODS:
+                self._times.clear()
+            times = self._times[method] = _MethodTimes(seconds_each)
         else:
-            average += (replies - average) * _NEWEST_WEIGHT
-        if len(self._replies_per_read) >= _MAX_METHODS:
-            self._replies_per_read.clear()
-        self._replies_per_read[method] = average
+            times.seconds_per_reply += (seconds_each - times.seconds_per_reply) * _NEWEST_WEIGHT
+        if seconds > _LATE_SECONDS and replies == 1:  # late and alone: stop batching at once
+            times.replies_per_read = 1.0
+        else:
+            times.replies_per_read += (replies - times.replies_per_read) * _NEWEST_WEIGHT
         if method == self._batch_method:
-            if average < _FAST_REPLIES:
+            if times.replies_per_read < _FAST_REPLIES:
                 self._end_batch()
             elif session is self._batch_session and 2 * seconds_of_last <= seconds:
                 self._batch_calls_left = _BATCH_CALLS  # the process keeps up

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from exthost.errors import ExthostError, Refused
+from exthost.events import ProcessLost
 from exthost.extension.call_queue import CallQueue, ErrorFactory
 from exthost.extension.lifecycle import Event, State
 from exthost.extension.policy import (
@@ -22,7 +23,7 @@ from exthost.extension.policy import (
 from exthost.extension.pool_growth import PoolGrowth
 from exthost.extension.processes import Processes, Worker
 from exthost.extension.queue_breaker import QueueBreaker
-from exthost.extension.restart import Again, GiveUp, OnDemand, lifecycle_event_for
+from exthost.extension.restart import Again, Decision, GiveUp, OnDemand, lifecycle_event_for
 from exthost.extension.restart_tracker import RestartTracker
 from exthost.extension.startup import Starter
 from exthost.extension.status import Status
@@ -32,6 +33,9 @@ from exthost.session.session import Session
 
 _log = logging.getLogger("exthost.extension")
 
+# The command line silences this logger, because it shows the events instead.
+_state_log = logging.getLogger("exthost.states")
+
 
 class Recovery:
     """What decides about the next start of one extension.
@@ -40,10 +44,14 @@ class Recovery:
     breaker     the circuit breaker
     growth      the requests for more processes of the pool
     restart_at  the loop time at which a restart delay ends; infinity without a delay
+
+    A process of a pool may be lost while none is ready and another one is starting. What follows is
+    decided when that one is ready or has failed, too.
     """
 
     __slots__ = (
         "_is_exit_0_crash",
+        "_lost_while_starting",
         "_now",
         "_processes",
         "_queue",
@@ -70,6 +78,7 @@ class Recovery:
         self._status = status
         self._processes = processes
         self._wake = wake
+        self._lost_while_starting: list[ExthostError] = []
         self.restart_at = math.inf
         self.restarts = RestartTracker(effective_restart_policy(spec, dialect), self._now)
         name = dialect.traits.breaker_name.format(id=spec.id)
@@ -83,6 +92,8 @@ class Recovery:
         the breaker stays as it is until the fresh process is ready."""
         self.restarts.forgive()
         self.growth.reset()
+        self._lost_while_starting.clear()
+        self._status.lost_process = None
         if self._status.state is not State.READY:
             self.restart_at = math.inf
             self.breaker.reset()
@@ -120,6 +131,8 @@ class Recovery:
                 # That start was requested by a user, so earlier failures are forgotten.
                 self.restarts.forgive()
                 self.restarts.started()
+            elif not by_host:
+                self._lost_while_starting.append(error)
             # The life-cycle table has no single event from `ready` to `starting`.
             status.apply_event(Event.WILL_RETRY, error.message)
             status.apply_event(Event.ASKED_AGAIN)
@@ -138,18 +151,41 @@ class Recovery:
 
     def on_worker_lost(self, error: ExthostError, *, is_wanted_end: bool = False) -> None:
         """Handle the end, or the failed start, of one process of a pool while another is ready."""
-        if not is_wanted_end:
-            self._status.lost_process = error, time.time()
-        match self.restarts.decide(error):
+        decision = self.restarts.decide(error)
+        match decision:
             case Again(delay):
                 self.growth.request_at(self._now() + delay)
-            case GiveUp(reason):
+            case GiveUp():
                 self.growth.stop()
-                _log.warning(
-                    "[%s] it goes on with fewer processes: %s", self._queue.extension, reason
-                )
-            case OnDemand():
-                pass
+        if not is_wanted_end:
+            self._status.lost_process = error, time.time()
+            self._report_lost(error, decision)
+        elif isinstance(decision, GiveUp):
+            self._log_fewer_processes(decision.reason)
+
+    def on_start_failed(self, error: ExthostError) -> None:
+        """Handle the failed start of one process of a pool while others are starting and none is
+        ready."""
+        self._lost_while_starting.append(error)
+
+    def on_worker_ready(self) -> None:
+        """Handle the processes that were lost before this one was ready."""
+        lost, self._lost_while_starting = self._lost_while_starting, []
+        for error in lost:
+            self.on_worker_lost(error)
+
+    def _report_lost(self, error: ExthostError, decision: Decision) -> None:
+        """Log and publish that a process of the pool was lost."""
+        delay = decision.delay if isinstance(decision, Again) else None
+        extension, count = self._queue.extension, len(self._processes.workers)
+        lost = ProcessLost(extension, error.message, error.code, count, delay)
+        self._status.publish_lost_process(lost)
+        _state_log.warning("[%s] %s", extension, lost)
+        if isinstance(decision, GiveUp):
+            self._log_fewer_processes(decision.reason)
+
+    def _log_fewer_processes(self, reason: str) -> None:
+        _log.warning("[%s] it goes on with fewer processes: %s", self._queue.extension, reason)
 
     def on_node_draining(self) -> None:
         """Handle a cluster node that is being drained. A process on another node replaces the one
@@ -162,6 +198,7 @@ class Recovery:
         status = self._status
         is_failed_start = status.state is State.STARTING
         status.cause = error
+        self._lost_while_starting.clear()
         if isinstance(error, Refused):
             self.give_up(Event.REFUSE, error)
             return

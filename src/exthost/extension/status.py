@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from exthost.errors import ExthostError
-from exthost.events import Bus, OfferChanged, StateChanged
+from exthost.events import Bus, OfferChanged, ProcessLost, StateChanged
 from exthost.extension.call_factory import PreparedTool
 from exthost.extension.lifecycle import INITIAL_STATE, Event, Health, State, step
 from exthost.extension.restart_tracker import Retry
@@ -47,7 +47,8 @@ class Status:
                        `Calls.prepare_announced_tool`
     cause              the error that keeps the extension from being ready, or None
     lost_process       the error of the last process of a pool that was lost while another one was
-                       ready, and when (`time.time()`); None if there was none
+                       ready or got ready, and when (`time.time()`); None if there was none since a
+                       restart was last requested
     offer_is_known     whether `tools` are final: the extension announced them, or its dialect takes
                        tools from the manifest
     publishes_changes  False while this extension gets ready to replace another one, and after it
@@ -142,6 +143,11 @@ class Status:
             self._publish_state(old_state, "reloaded")
         self._notify_host()
         self._publish_tools(old_tools)
+
+    def publish_lost_process(self, lost: ProcessLost) -> None:
+        """Publish that a process of the pool was lost."""
+        if self.publishes_changes and ProcessLost in self._bus.listeners:
+            self._bus.publish(lost)
 
     def _publish_state(self, old_state: State, reason: str, retry: Retry | None = None) -> None:
         if self.publishes_changes and StateChanged in self._bus.listeners:

@@ -73,8 +73,9 @@ class Supervisor:
         starter.on_tools_listed = status.set_tools
         queue.on_needed = self.request_start
         queue.on_session_ended = self._on_session_ended
-        if queue.is_pool:
+        if queue.read_ahead is not None:
             queue.on_busy = self._on_busy
+            queue.read_ahead.is_process_expected = self._is_process_expected
 
     # -- commands ----------------------------------------------------------------------------
 
@@ -307,6 +308,7 @@ class Supervisor:
                 self._launch()
         if session.cause is None:
             self._queue.attach(session)
+            self.recovery.on_worker_ready()
         else:  # the process ended just after its handshake
             self._on_session_ended(session)
 
@@ -321,7 +323,9 @@ class Supervisor:
                     self._commands.complete_restarts(kept_old_process_error(error))
             else:
                 self.recovery.on_worker_lost(error)
-        elif is_last and not self.processes.starts:
+        elif self.processes.starts or not is_last:
+            self.recovery.on_start_failed(error)
+        else:
             self.recovery.on_last_ended(error)
 
     def _on_session_ended(self, session: Session) -> None:
@@ -340,6 +344,10 @@ class Supervisor:
         if self.processes.count < self.recovery.growth.size.max:
             self.recovery.growth.request()
             self._wakeup.set()
+
+    def _is_process_expected(self) -> bool:
+        """Return whether a process of the pool is starting or about to be started."""
+        return bool(self.processes.starts) or self.recovery.growth.next_due() <= self._loop.time()
 
     def _fit_pool(self, now: float) -> None:
         """Start one more process if it is due, or dismiss processes that were idle too long."""

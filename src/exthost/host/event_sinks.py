@@ -163,6 +163,7 @@ class EventSinks:
             "seq": self._last_seq,
             "timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"),
             "source": extension_id or "exthost",
+            "is_of_extension": bool(extension_id),
             "kind": kind,
             "context": dict(context) if isinstance(context, Mapping) else {},
         }

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from exthost.events import Bus, Exited, LogLine, Spawned, StateChanged
+from exthost.events import Bus, Exited, LogLine, ProcessLost, Spawned, StateChanged
 from exthost.extension.lifecycle import State
 from exthost.process.private_folders import make_folder
 
@@ -71,6 +71,7 @@ class ExtensionLogs:
             bus.subscribe(StateChanged, self._on_state_changed),
             bus.subscribe(Spawned, self._on_spawned),
             bus.subscribe(Exited, self._on_exited),
+            bus.subscribe(ProcessLost, self._on_process_lost),
         ]
 
     def _on_log_line(self, line: LogLine) -> None:
@@ -93,6 +94,9 @@ class ExtensionLogs:
     def _on_exited(self, exited: Exited) -> None:
         text = f"process {exited.pid} {exited.status}"
         self._add(exited.extension, logging.INFO, HOST_SOURCE, text)
+
+    def _on_process_lost(self, lost: ProcessLost) -> None:
+        self._add(lost.extension, logging.WARNING, HOST_SOURCE, str(lost))
 
     def _add(self, extension: str, level: int, source: str, text: str) -> None:
         if not self._pending:

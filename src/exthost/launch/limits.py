@@ -1,8 +1,9 @@
 """Decides which limits apply to one extension.
 
 Each limit comes from the first of these that sets it: the extension's config, its dialect, the
-defaults of the host. Afterwards some limits are lowered to what the permissions or the dialect (the
-protocol that the extension speaks) allow.
+defaults of the host. The dialect's `stop` is the time that its shutdown steps wait. Afterwards some
+limits are lowered to what the permissions or the dialect (the protocol that the extension speaks)
+allow.
 """
 
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from dataclasses import replace
 
 from exthost.dialects.base import Dialect
 from exthost.empty_mapping import EMPTY_MAPPING
+from exthost.shutdown_steps import total_seconds
 from exthost.spec import Limits, Spec
 
 # The host's defaults, for limits that neither the config nor the dialect sets. A limit that is not
@@ -37,8 +39,10 @@ def resolve_limits(spec: Spec, dialect: Dialect) -> Limits:
     lowers `max_message`. In positional dialects (replies carry no id and match requests by order)
     `max_in_flight` is 1, so that a reply always belongs to the only call that waits for one.
     """
+    stop_seconds = total_seconds(dialect.traits.shutdown_steps) or None
     # In `a.over(b)` the values that are set in `a` win.
-    limits = spec.limits.over(dialect.traits.limits.over(_DEFAULT_LIMITS))
+    dialect_limits = Limits(stop=stop_seconds).over(dialect.traits.limits)
+    limits = spec.limits.over(dialect_limits.over(_DEFAULT_LIMITS))
     max_call_seconds = _max_call_seconds(spec)
     if max_call_seconds is not None and limits.call is not None:
         limits = replace(limits, call=min(limits.call, max_call_seconds))

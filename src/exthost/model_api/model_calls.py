@@ -28,14 +28,16 @@ class CallTool(Protocol):
 async def run_model_calls(
     call_tool: CallTool, response: Any, context: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    """Run the tool calls in a response concurrently; return the messages that answer them. Raises
-    UsageError if `response` has neither form."""
+    """Run the tool calls in a response concurrently; return the messages that answer them. The
+    context of each call has the model's id of the call as `call_id`. Raises UsageError if
+    `response` has neither form."""
 
     async def run(call: ModelCall) -> Answer:
         if call.problem:
             return Answer(call.problem, is_error=True)
         try:
-            result = await call_tool(call.name, call.arguments, context=context, check=False)
+            named = {**context, "call_id": call.id}
+            result = await call_tool(call.name, call.arguments, context=named, check=False)
             return Answer(result.text, result.is_error)
         except ExthostError as error:
             return Answer(error.message, is_error=True)

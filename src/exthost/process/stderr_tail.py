@@ -1,9 +1,11 @@
 """Keeps the last lines of a process's stderr, in bounded memory.
 
-These lines (the tail) are part of errors about the process. A burst is output without a pause. If
-the last burst has more lines than the tail, its first lines are kept as well: a panic prints its
-message first, and the stacks of all threads after it. Each complete line is also passed to a
-callback as it arrives; a very long line is passed on in pieces.
+These lines (the tail) are part of errors about the process. A burst is output without a pause; a
+pause before or after an indented line does not count, because a panic of Rust prints its message,
+looks up the names of functions, which may take seconds, and then prints the stack. If the last
+burst has more lines than the tail, its first lines are kept as well: a panic prints its message
+first, and the stacks of all threads after it. Each complete line is also passed to a callback as it
+arrives; a very long line is passed on in pieces.
 """
 
 import re
@@ -21,8 +23,10 @@ SHOWN_LINES = 20
 HEAD_LINES = 3
 HEAD_BYTES = 2 * 1024
 
-# Output after a longer pause is a new burst.
+# Output after a longer pause is a new burst, unless `_continues`.
 _PAUSE_SECONDS = 0.2
+
+_INDENTS = (b" ", b"\t")
 
 # The first line of a tail in which every line is older than the call that failed.
 OLDER = "(nothing since the call began; these lines are older)"
@@ -81,11 +85,18 @@ class StderrTail:
 
     def _add_to_burst(self, data: bytes, newlines: int) -> None:
         previous_at, self._burst_at = self._burst_at, self._now()
-        if self._burst_at - previous_at > _PAUSE_SECONDS:
+        if self._burst_at - previous_at > _PAUSE_SECONDS and not self._continues(data):
             self._burst_head, self._burst_lines = b"", 0
         self._burst_lines += newlines
         if len(self._burst_head) < HEAD_BYTES:
             self._burst_head += data[: HEAD_BYTES - len(self._burst_head)]
+
+    def _continues(self, data: bytes) -> bool:
+        """Return whether data after a pause belongs to the output before: it continues a line, or
+        the line before or after the pause is indented, as those of a stack are."""
+        last_line = self._tail[self._tail.rfind(b"\n", 0, -1) + 1 :]
+        is_inside_line = bool(last_line) and not last_line.endswith(b"\n")
+        return is_inside_line or data[:1] in _INDENTS or last_line[:1] in _INDENTS
 
     def _pass_on(
         self, data: bytes, newlines: int, on_line: Callable[[str], None], room: int | None
@@ -117,7 +128,7 @@ class StderrTail:
         if self._cached_lines is None:
             lines = self._tail.splitlines()[-SHOWN_LINES:]
             if self._burst_lines > SHOWN_LINES:
-                head = self._burst_head.splitlines()[:HEAD_LINES]
+                head = self._burst_head.lstrip(b"\r\n").splitlines()[:HEAD_LINES]
                 lines = lines[len(head) + 1 - SHOWN_LINES :]
                 left_out = self._burst_lines - len(head) - len(lines)
                 lines = [*head, b"(%d lines are left out here)" % left_out, *lines]

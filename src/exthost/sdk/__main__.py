@@ -15,7 +15,7 @@ def main() -> int:
     new = verbs.add_parser("new", help="make a new extension in a folder of its name")
     new.add_argument("name", metavar="NAME")
     new.add_argument("--dialect", required=True, choices=DIALECT_NAMES)
-    new.add_argument("--template", choices=list(TEMPLATES), default="tool")
+    new.add_argument("--template", choices=list(TEMPLATES))
     args = parser.parse_args()
     try:
         paths = create(args.name, args.dialect, args.template)

@@ -21,7 +21,7 @@ from exthost.sdk.manifests import FILES
 
 PROGRAM = "extension.py"
 
-# Template → the dialects that support it.
+# Template → the dialects that support it. The first that a dialect supports is its default.
 TEMPLATES: Mapping[str, tuple[str, ...]] = {
     "tool": ("morphir", "nexo", "synaps", "roder", "mcp"),
     "hook": ("nexo", "synaps"),
@@ -158,8 +158,14 @@ source = {{ type = "process", command = "python3", args = ["{program}", "--diale
 """
 
 
-def project_files(name: str, dialect: str, template: str = "tool") -> dict[str, str]:
+def default_template(dialect: str) -> str:
+    """Return the template of an extension for which none is named."""
+    return next((name for name, dialects in TEMPLATES.items() if dialect in dialects), "tool")
+
+
+def project_files(name: str, dialect: str, template: str | None = None) -> dict[str, str]:
     """Return the files of a new extension, by their paths in its folder. Raises UsageError."""
+    template = template or default_template(dialect)
     if not _NAME.fullmatch(name):
         raise UsageError(f"{name!r} is no name: a-z first, then a-z, 0-9, _ and -")
     if template not in TEMPLATES:
@@ -203,17 +209,19 @@ def _manifest_text(program: str, dialect: str) -> str:
 
 
 def create(
-    folder: str, dialect: str, template: str = "tool", language: str = "python"
+    folder: str, dialect: str, template: str | None = None, language: str = "python"
 ) -> list[str]:
     """Write a new extension into a folder, which must not exist yet. Return the paths of its files.
-    The name of the folder becomes the name of the extension. Raises UsageError."""
+    The name of the folder becomes the name of the extension. `template` is None for the default of
+    the dialect. Raises UsageError."""
     if not folder:
         raise UsageError("the name of the extension is empty")
     name = os.path.basename(os.path.abspath(folder))  # noqa: PTH100, PTH119
     files = project_files(name, dialect, template)
     if language != "python":
-        if template != "tool":
-            raise UsageError(f"in {language} there is the template tool, and no {template}")
+        default = default_template(dialect)
+        if template not in (None, default):
+            raise UsageError(f"in {language} there is the template {default}, and no {template}")
         files = language_files(name, dialect, language)
     if os.path.lexists(folder):
         raise UsageError(f"{folder} is there already")

@@ -23,7 +23,7 @@ from exthost.dialects.steps import (
     TryRequest,
     WaitFor,
 )
-from exthost.errors import ExthostError
+from exthost.errors import ExthostError, UsageError
 from exthost.messages import Notification, Request
 from exthost.offer import NO_OFFER, Offer
 from exthost.session import failures
@@ -66,8 +66,12 @@ class Operations:
         try:
             outcome = handler.advance(received)
             while type(outcome) is Continue:
-                if self._take_step(call, handler, outcome.step, effects):
-                    return
+                try:
+                    if self._take_step(call, handler, outcome.step, effects):
+                        return
+                except UsageError as error:  # the request cannot be encoded, or is too large
+                    outcome = handler.throw(error)
+                    continue
                 step_result = self.offer if isinstance(outcome.step, GetOffer) else None
                 outcome = handler.advance(step_result)
         except ExthostError as error:

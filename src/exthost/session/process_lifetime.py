@@ -18,7 +18,7 @@ from exthost.process.stdin_writer import StdinWriter
 from exthost.session.diagnostics import Diagnostics
 from exthost.session.failures import Died, EndCause
 from exthost.session.latch import Latch
-from exthost.shutdown_steps import ShutdownStep, Write
+from exthost.shutdown_steps import ShutdownStep, Write, total_seconds
 
 __all__ = [
     "KILL_SECONDS",
@@ -45,7 +45,7 @@ Send = Callable[[Request | Notification], "asyncio.Future[None] | None"]
 def scale_steps(steps: tuple[ShutdownStep, ...], seconds: float | None) -> tuple[ShutdownStep, ...]:
     """Return the steps with their waiting times scaled so that the sum is `seconds`; None leaves
     them unchanged."""
-    total = sum(step.wait for step in steps if not isinstance(step, Write))
+    total = total_seconds(steps)
     if seconds is None or not total:
         return steps
     factor = seconds / total

@@ -23,6 +23,7 @@ from exthost.dialects.steps import (
     Step,
     call_failed_error,
 )
+from exthost.errors import ExthostError
 from exthost.messages import Failure, Reply
 from exthost.session.stream_queue import StreamQueue
 
@@ -133,6 +134,15 @@ class GeneratorHandler(ReplyHandler):
         self.awaited = ""
         try:
             return Continue(self._steps.send(received))
+        except StopIteration as stop:
+            return stop.value
+
+    def throw(self, error: ExthostError) -> Any:
+        """Raise an error where the generator waits, because its step could not be taken. Return as
+        `advance` does; the error is raised here if the generator does not handle it."""
+        self.awaited = ""
+        try:
+            return Continue(self._steps.throw(error))
         except StopIteration as stop:
             return stop.value
 

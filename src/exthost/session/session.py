@@ -56,10 +56,10 @@ class Session:
 
     __slots__ = (
         "_close_task", "_idle", "_is_shared", "_owner", "_performer", "_reader",
-        "_reads_before_sending", "_send", "_stop_seconds", "_writer", "blocking_reader", "cause",
-        "conversation", "diagnostics", "dialect", "ended", "handlers", "internal", "is_batched",
-        "lifetime", "limits", "lock", "loop", "lost_calls", "on_stale_offer", "pending", "retired",
-        "thread", "wire_id",
+        "_reads_before_sending", "_send", "_stop_seconds", "_writer", "blocking_reader",
+        "busy_since", "cause", "conversation", "diagnostics", "dialect", "ended", "handlers",
+        "internal", "is_batched", "lifetime", "limits", "lock", "loop", "lost_calls",
+        "on_stale_offer", "pending", "retired", "thread", "wire_id",
     )  # fmt: skip
 
     def __init__(
@@ -87,6 +87,8 @@ class Session:
         self.cause: EndCause | None = None  # why the session ended; None while it lives
         self.retired = False  # ended without a fault, because it could take no other call
         self.is_batched = False  # more calls follow in this iteration: write them together
+        # In a pool: when the process got a call while it was idle, or when it last replied.
+        self.busy_since = 0.0
         self.lost_calls = 0  # how many calls were in flight when it ended
         self.ended: asyncio.Future[None] = loop.create_future()
         self.conversation = Conversation(dialect, limits.max_message, first_id)

@@ -23,6 +23,19 @@ CONFORMANCE = Conformance(
     is_json=False,
     has_version=False,
     error_form="",
+    # A plugin returns its files as data and writes none.
+    trial_call=(
+        "generate",
+        {
+            "schema": {
+                "version": "1",
+                "project": {"name": "check"},
+                "jobs": [{"id": "build", "steps": [{"run": {"command": "true"}}]}],
+            }
+        },
+    ),
+    # A plugin that expects no plan: its frames are right.
+    result_violations=frozenset({"X0622"}),
     # Its author declares it on purpose.
     offer_warnings=(OfferWarning("it says that it conflicts with ", ""),),
 )

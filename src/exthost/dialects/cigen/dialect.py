@@ -213,7 +213,12 @@ def _generate(params: Any) -> Exchanges:
         request.setdefault("graph", plan["resources"])
     # The default target of the plugin `provider/github` is `github`.
     request.setdefault("target", offer.name.rpartition("/")[2])
-    response = yield Request("generate", request)
+    try:
+        response = yield Request("generate", request)
+    except UsageError:  # too large, often with the resources of the plan
+        if offer.extra["plan"]:
+            yield RetireProcess()  # it would decode the next message as a GenerateRequest
+        raise
     return _check_diagnostics("generate", response, plan_diagnostics)
 
 
@@ -323,9 +328,7 @@ DIALECT = Dialect(
     ),
     traits=Traits(
         # The protocol gives a reply 30 s.
-        limits=Limits(
-            start=60, handshake=30, call=30, write=30, stop=10, max_message=_MAX_MESSAGE_BYTES
-        ),
+        limits=Limits(start=60, handshake=30, call=30, write=30, max_message=_MAX_MESSAGE_BYTES),
         largest_message=_MAX_MESSAGE_BYTES,
         positional=True,
         unique_name=True,

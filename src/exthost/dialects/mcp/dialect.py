@@ -153,7 +153,6 @@ DIALECT = Dialect(
             handshake=60,
             call=60,
             write=30,
-            stop=5,
             max_message=64 * 2**20,
             max_in_flight=1024,
         ),

@@ -220,7 +220,6 @@ DIALECT = Dialect(
             handshake=30,
             call=30,
             write=30,
-            stop=10,
             max_message=64 * 2**20,
             max_in_flight=1024,
         ),

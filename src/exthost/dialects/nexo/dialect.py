@@ -217,7 +217,6 @@ DIALECT = Dialect(
             handshake=10,
             call=30,
             write=30,
-            stop=5,
             max_message=64 * 2**20,
             max_in_flight=1024,
         ),

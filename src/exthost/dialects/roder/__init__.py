@@ -6,6 +6,7 @@ In reading order:
     manifest           parses and checks roder-extension.toml
     handshake_check    compares the reply to the handshake with the manifest
     types              the payloads of messages as dataclasses
+    messages           the names of the methods, and their params and results as dataclasses
     facets             `ext.inference`, `ext.subagents`, `ext.tasks`
     blocking_facets    the same facets without `await`, for programs without an event loop
     config_section     parses `[[process_extensions]]` of a config

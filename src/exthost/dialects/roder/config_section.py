@@ -85,7 +85,12 @@ def _parse_entry(value: Any, place: Place, origin: str, folder: str | None) -> E
 
 
 _FILTER: Mapping[str, Key] = {
-    "kinds": Key(ANY_TEXT_LIST, "Kinds of events; empty for all.", '["turn_started"]', "[]"),
+    "kinds": Key(
+        ANY_TEXT_LIST,
+        "Events whose kind begins with one of these are sent; with none, no event is.",
+        '["turn_started"]',
+        "[]",
+    ),
 }
 
 

@@ -28,6 +28,25 @@ from exthost.dialects.options import EVENT_KINDS, TEXTS
 from exthost.dialects.roder.facets import HOST_THREAD, Inference, Subagents, Tasks
 from exthost.dialects.roder.handshake_check import check_reply, find_difference
 from exthost.dialects.roder.manifest import API_VERSION, Manifest
+from exthost.dialects.roder.messages import (
+    CHILD_NOTIFICATIONS,
+    METHOD_EVENTS_HANDLE,
+    METHOD_EXTENSION_EVENT,
+    METHOD_INFERENCE_EVENT,
+    METHOD_INITIALIZE,
+    METHOD_SHUTDOWN,
+    METHOD_STREAM_TURN,
+    METHOD_SUBAGENTS_CANCEL,
+    METHOD_SUBAGENTS_DISPATCH,
+    METHOD_SUBAGENTS_EVENT,
+    METHOD_TASKS_CANCEL,
+    METHOD_TASKS_EVENT,
+    METHOD_TASKS_EXECUTE,
+    METHOD_TOOLS_CALL,
+    PROTOCOL_VERSION,
+    EventFilter,
+    InitializeParams,
+)
 from exthost.dialects.roder.types import (
     Failed,
     WorkFailed,
@@ -48,8 +67,6 @@ from exthost.tool_result import Block, ResultReader, TextBlock
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 from exthost.wire.lines import Lines
-
-PROTOCOL_VERSION = "0.2.0"
 
 # The protocol's limit for the payload of an event that an extension publishes.
 EVENT_PAYLOAD_BYTES = 256 * 1024
@@ -74,12 +91,16 @@ class Codec(JsonRpc):
 
     def read(self, fields: dict[str, Any], frame: Bytes) -> Incoming:
         id = fields.get("id")
-        if "method" in fields:
+        is_reply = type(id) is int and ("result" in fields or "error" in fields)
+        if "method" in fields and not is_reply:
             method = fields["method"]
             if type(method) is not str or not (id is None or type(id) in (int, str)):
                 return noise(frame, "a method or an id of the wrong type")
             params = fields.get("params")
-            return Notification(method, params) if id is None else Request(method, params, id)
+            # The host of the original ignores the id of a notification.
+            if id is None or method in CHILD_NOTIFICATIONS:
+                return Notification(method, params)
+            return Request(method, params, id)
         if type(id) is not int:
             return noise(frame, "neither a method nor the id of a request")
         error = fields.get("error")
@@ -106,19 +127,17 @@ def _handshake(context: HandshakeContext) -> Handshake:
         )
     denied = context.options.get("denied_capabilities", ())
     granted = [name for name in manifest.capabilities if name not in denied]
-    response = yield Request(
-        "extension/initialize",
-        {
-            "protocolVersion": PROTOCOL_VERSION,
-            "apiVersion": API_VERSION,
-            "extensionId": manifest.id,
-            "cwd": context.cwd,
-            "grantedCapabilities": granted,
-            "config": _without_secrets(context.config or {}),
-            "eventFilter": {"kinds": list(_event_kinds(context.options))},
-        },
+    params = InitializeParams(
+        protocol_version=PROTOCOL_VERSION,
+        api_version=API_VERSION,
+        extension_id=manifest.id,
+        cwd=context.cwd,
+        granted_capabilities=tuple(granted),
+        config=_without_secrets(context.config or {}),
+        event_filter=EventFilter(kinds=_event_kinds(context.options)),
     )
-    reply = handshake_result(response, "extension/initialize")
+    response = yield Request(METHOD_INITIALIZE, params.to_json())
+    reply = handshake_result(response, METHOD_INITIALIZE)
     check_reply(manifest, reply, PROTOCOL_VERSION)
     services = [f"{service['type']} {service['id']}" for service in manifest.services]
     return Offer(
@@ -155,7 +174,8 @@ def _without_secrets(value: Any) -> Any:
 
 def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
     provider = call.tool.extra.get("provider", "") if call.tool is not None else ""
-    return "tools/call", {
+    # A dictionary, and not `ToolCallParams`: this is on the path of every call.
+    return METHOD_TOOLS_CALL, {
         "providerId": provider,
         "toolName": call.name,
         "callId": str(call.context.get("call_id") or uuid.uuid4()),
@@ -253,13 +273,33 @@ def _find_event_sink(spec: Spec) -> EventSink | None:
     return EventSink(kinds, _event_notification, EVENT_FORWARD_SECONDS)
 
 
+# The values of `source` in the protocol's envelope; a typed extension refuses any other.
+_EVENT_SOURCES = frozenset(
+    {"Runtime", "Core", "Provider", "Tool", "AppServer", "Tui", "Extension", "System"}
+)
+
+
+def _event_source(envelope: Mapping[str, Any]) -> str:
+    """Return the `source` of an event as the protocol knows it: that of the program that emitted
+    it, if it is one of them; otherwise an extension or the host."""
+    if envelope["source"] in _EVENT_SOURCES:
+        return str(envelope["source"])
+    return "Extension" if envelope["is_of_extension"] else "Runtime"
+
+
 def _event_notification(envelope: Mapping[str, Any]) -> Notification:
     """Return the notification of an event. The protocol's envelope has the ids of the thread and
-    the turn in place of the caller's context."""
-    context = envelope["context"]
-    fields = {name: value for name, value in envelope.items() if name != "context"}
+    the turn in place of the caller's context. `source_id` is the id of the extension, or the name
+    that the program gave as the source."""
+    context, source = envelope["context"], envelope["source"]
+    fields = {
+        name: value
+        for name, value in envelope.items()
+        if name not in ("context", "is_of_extension")
+    }
+    fields |= {"source": _event_source(envelope), "source_id": source}
     fields |= {name: context.get(name) for name in ("thread_id", "turn_id")}
-    return Notification("events/handle", {"envelope": fields})
+    return Notification(METHOD_EVENTS_HANDLE, {"envelope": fields})
 
 
 # -- streams -----------------------------------------------------------------------------------
@@ -311,19 +351,19 @@ def _stream_kind(
 
 
 _STREAMS = {
-    "inference/streamTurn": _stream_kind("inference/event", "streamId", parse_inference_event),
-    "subagents/dispatch": _stream_kind(
-        "subagents/event",
+    METHOD_STREAM_TURN: _stream_kind(METHOD_INFERENCE_EVENT, "streamId", parse_inference_event),
+    METHOD_SUBAGENTS_DISPATCH: _stream_kind(
+        METHOD_SUBAGENTS_EVENT,
         "dispatchId",
         parse_subagent_event,
-        cancel=_cancel_factory("subagents/cancel", "dispatcherId", "dispatchId"),
+        cancel=_cancel_factory(METHOD_SUBAGENTS_CANCEL, "dispatcherId", "dispatchId"),
         limit=_dispatch_limit,
     ),
-    "tasks/execute": _stream_kind(
-        "tasks/event",
+    METHOD_TASKS_EXECUTE: _stream_kind(
+        METHOD_TASKS_EVENT,
         "executionId",
         parse_task_event,
-        cancel=_cancel_factory("tasks/cancel", "executorId", "executionId"),
+        cancel=_cancel_factory(METHOD_TASKS_CANCEL, "executorId", "executionId"),
     ),
 }
 
@@ -337,7 +377,7 @@ DIALECT = Dialect(
         {"call_tool": OneRequestOrMore(_make_tool_request, _read_tool_result)}
     ),
     streams=MappingProxyType(_STREAMS),
-    notifications=MappingProxyType({"extension/event": _read_extension_event}),
+    notifications=MappingProxyType({METHOD_EXTENSION_EVENT: _read_extension_event}),
     facets=MappingProxyType({"inference": Inference, "subagents": Subagents, "tasks": Tasks}),
     result_reader=ResultReader(_is_error, _text, _data, _content),
     error_result=_error_result,
@@ -355,7 +395,6 @@ DIALECT = Dialect(
             handshake=30,
             call=30,
             write=30,
-            stop=2,
             max_message=4 * 2**20,
             max_in_flight=1024,
         ),
@@ -370,6 +409,6 @@ DIALECT = Dialect(
         redact=True,
         # After the reply to extension/shutdown the process has 0.25 s to exit; then its process
         # tree is killed.
-        shutdown_steps=(Say(Request("extension/shutdown", {}), wait=2), CloseStdin(wait=0.25)),
+        shutdown_steps=(Say(Request(METHOD_SHUTDOWN, {}), wait=2), CloseStdin(wait=0.25)),
     ),
 )

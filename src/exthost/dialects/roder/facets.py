@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 from exthost.dialects.caller import Caller, Stream
-from exthost.dialects.roder import types
+from exthost.dialects.roder import messages, types
 from exthost.dialects.roder.manifest import Manifest
 from exthost.errors import ProtocolViolation, UsageError
 
@@ -62,6 +62,11 @@ class _Facet:
         result = await self._caller.call(method, params, timeout=timeout)
         return result if isinstance(result, dict) else {}
 
+    def _stream(
+        self, method: str, params: messages.WireObject, timeout: float | None
+    ) -> AbstractAsyncContextManager[Stream]:
+        return self._caller.stream(method, params.to_json(), timeout=timeout)
+
     def _parse(self, payload_class: type[T], value: Any, method: str) -> T:
         payload = types.parse_payload(payload_class, value)
         if payload is None:
@@ -91,7 +96,7 @@ class Inference(_Facet):
         self, engine_id: str | None = None, *, timeout: float | None = None
     ) -> list[types.Model]:
         """Return the models of an engine."""
-        method = "inference/listModels"
+        method = messages.METHOD_LIST_MODELS
         result = await self._call_service(method, "engineId", engine_id, timeout)
         return self._parse_list(types.Model, result.get("models"), method)
 
@@ -106,14 +111,14 @@ class Inference(_Facet):
     ) -> AbstractAsyncContextManager[Stream]:
         """Stream one inference turn, up to Completed or Failed. The protocol has no message that
         cancels a turn; events that arrive after the `async with` block are dropped."""
-        params = {
-            "engineId": self._find_service_id(engine_id),
-            "streamId": str(uuid.uuid4()),
-            "threadId": thread_id or HOST_THREAD,
-            "turnId": turn_id or str(uuid.uuid4()),
-            "request": request,
-        }
-        return self._caller.stream("inference/streamTurn", params, timeout=timeout)
+        params = messages.StreamTurnParams(
+            engine_id=self._find_service_id(engine_id),
+            stream_id=str(uuid.uuid4()),
+            thread_id=thread_id or HOST_THREAD,
+            turn_id=turn_id or str(uuid.uuid4()),
+            request=request,
+        )
+        return self._stream(messages.METHOD_STREAM_TURN, params, timeout)
 
 
 class Subagents(_Facet):
@@ -125,7 +130,7 @@ class Subagents(_Facet):
         self, dispatcher_id: str | None = None, *, timeout: float | None = None
     ) -> list[types.Definition]:
         """Return the subagents of a dispatcher."""
-        method = "subagents/definitions"
+        method = messages.METHOD_SUBAGENTS_DEFINITIONS
         result = await self._call_service(method, "dispatcherId", dispatcher_id, timeout)
         return self._parse_list(types.Definition, result.get("definitions"), method)
 
@@ -141,14 +146,14 @@ class Subagents(_Facet):
         """Run a subagent, up to Finished or WorkFailed. The default time limit is the request's
         `timeout_seconds`, or half an hour. Leaving the `async with` block early, or a timeout,
         cancels the dispatch."""
-        params = {
-            "dispatcherId": self._find_service_id(dispatcher_id),
-            "dispatchId": str(uuid.uuid4()),
-            "parentThreadId": parent_thread_id or HOST_THREAD,
-            "parentTurnId": parent_turn_id or str(uuid.uuid4()),
-            "request": request,
-        }
-        return self._caller.stream("subagents/dispatch", params, timeout=timeout)
+        params = messages.SubagentDispatchParams(
+            dispatcher_id=self._find_service_id(dispatcher_id),
+            dispatch_id=str(uuid.uuid4()),
+            parent_thread_id=parent_thread_id or HOST_THREAD,
+            parent_turn_id=parent_turn_id or str(uuid.uuid4()),
+            request=request,
+        )
+        return self._stream(messages.METHOD_SUBAGENTS_DISPATCH, params, timeout)
 
 
 class Tasks(_Facet):
@@ -160,7 +165,7 @@ class Tasks(_Facet):
         self, executor_id: str | None = None, *, timeout: float | None = None
     ) -> types.TaskSpec:
         """Return the task that an executor accepts."""
-        method = "tasks/spec"
+        method = messages.METHOD_TASKS_SPEC
         result = await self._call_service(method, "executorId", executor_id, timeout)
         return self._parse(types.TaskSpec, result.get("spec"), method)
 
@@ -177,12 +182,13 @@ class Tasks(_Facet):
     ) -> AbstractAsyncContextManager[Stream]:
         """Run a task, up to Finished or WorkFailed. It has no time limit unless `timeout` is set.
         Leaving the `async with` block early, or a timeout, cancels the task."""
-        params = {
-            "executorId": self._find_service_id(executor_id),
-            "executionId": str(uuid.uuid4()),
-            "taskId": task_id or str(uuid.uuid4()),
-            "input": input,
-        }
-        optional = {"threadId": thread_id, "turnId": turn_id, "workspaceRoot": workspace_root}
-        params |= {key: value for key, value in optional.items() if value is not None}
-        return self._caller.stream("tasks/execute", params, timeout=timeout)
+        params = messages.TaskExecuteParams(
+            executor_id=self._find_service_id(executor_id),
+            execution_id=str(uuid.uuid4()),
+            task_id=task_id or str(uuid.uuid4()),
+            thread_id=thread_id,
+            turn_id=turn_id,
+            workspace_root=workspace_root,
+            input=input,
+        )
+        return self._stream(messages.METHOD_TASKS_EXECUTE, params, timeout)

@@ -241,7 +241,6 @@ DIALECT = Dialect(
             handshake=10,
             call=30,
             write=30,
-            stop=2,
             max_message=4 * 2**20,
             max_in_flight=1,
         ),

@@ -2,17 +2,15 @@
 
 Each language has one template in this folder for morphir, nexo and mcp, of at most forty lines. The
 code that differs between these dialects is filled in from the table `_DIALECT_CODE`. synaps, whose
-messages have a header with their length, and roder, whose handshake repeats its manifest, have
-templates of their own.
+messages have a header with their length, roder, whose handshake repeats its manifest, and cigen,
+whose messages are protobuf, have templates of their own. Those of cigen use no protobuf library.
 """
 
 from collections.abc import Mapping
 from importlib import resources
 from typing import NamedTuple
 
-from exthost.sdk.errors import UsageError
-
-DIALECTS = ("morphir", "nexo", "mcp", "synaps", "roder")
+DIALECTS = ("morphir", "nexo", "mcp", "synaps", "roder", "cigen")
 
 # The dialects with a common template, and the JSON field in which each announces the schema of a
 # tool.
@@ -30,7 +28,7 @@ class Language(NamedTuple):
     files         further files of the project, with their contents
     binary        the program that `build_binary` makes. It is the command for roder and synaps,
                   since their hosts pass on too few environment variables for a compiler, and wait
-                  too short a time for it
+                  too short a time for it, and for cigen, whose plugins are programs
     """
 
     template: str
@@ -211,7 +209,7 @@ _TEST = """#!/bin/sh
 set -e
 cd "$(dirname "$0")"
 {build}exthost check {target}
-test "$(exthost call {target} shout text=hi --text)" = HI
+{test}
 echo passed
 """
 
@@ -221,7 +219,7 @@ An extension in the {dialect} dialect, in {language}. It needs {needs}.
 
 {first}    sh test.sh                                  # its own test
     exthost inspect {target}
-    exthost call {target} shout text=hi
+    {call}
     exthost check {target}                      # whether it keeps to the rules of {dialect}
     exthost dev {target}                        # starts it again on every save
 """
@@ -290,16 +288,18 @@ _MANIFESTS = {
     "mcp": ("exthost.toml", _CONFIG),
     "synaps": (".synaps-plugin/plugin.json", _SYNAPS_MANIFEST),
     "roder": ("roder-extension.toml", _RODER_MANIFEST),
+    "cigen": ("exthost.toml", _CONFIG),
 }
+
+# A call of a new extension, and the line of its test that makes the same call.
+_CALL = "exthost call . shout text=hi"
+_CALL_TEST = 'test "$(exthost call . shout text=hi --text)" = HI'
+_GENERATE = """exthost call . generate schema='{"version": "1", "jobs": [{"id": "build"}]}'"""
+_GENERATE_TEST = f"{_GENERATE} | grep -q build.yml"
 
 
 def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
-    """Return the files of a new extension in another language. Raises UsageError."""
-    if dialect not in DIALECTS:
-        raise UsageError(
-            f"in {language} there are templates for {', '.join(DIALECTS)}; "
-            f"for {dialect} there is --lang python"
-        )
+    """Return the files of a new extension in another language."""
     traits = LANGUAGES[language]
     command, build = traits.command, traits.build
     if dialect not in _SCHEMA_FIELDS and traits.binary:
@@ -307,20 +307,25 @@ def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
     values = {
         "name": name,
         "dialect": dialect,
-        "language": {"typescript": "TypeScript", "sh": "shell, with jq"}.get(
+        "language": {"typescript": "TypeScript", "sh": "shell"}.get(
             language, language.capitalize()
         ),
-        "needs": traits.needs,
+        "needs": "od, dd, awk and fold" if (language, dialect) == ("sh", "cigen") else traits.needs,
+        "call": _GENERATE if dialect == "cigen" else _CALL,
+        "test": _GENERATE_TEST if dialect == "cigen" else _CALL_TEST,
         "target": ".",
         "command": command[0],
         "args": ", ".join(f'"{argument}"' for argument in command[1:]),
         "build": f"{build}\n" if build else "",
         "first": f"    {build:<43} # after each change\n" if command != traits.command else "",
     }
+    files = dict(traits.files)
+    if dialect == "cigen" and "Cargo.toml" in files:
+        files["Cargo.toml"] = files["Cargo.toml"].partition("\n[dependencies]")[0]
     manifest, manifest_template = _MANIFESTS[dialect]
     return {
         traits.program: _program_text(name, dialect, language),
-        **{path: content.format(name=name) for path, content in traits.files.items()},
+        **{path: content.format(name=name) for path, content in files.items()},
         manifest: manifest_template.format(**values),
         "test.sh": _TEST.format(**values),
         "README.md": _README.format(**values),
