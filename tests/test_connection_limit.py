@@ -35,9 +35,9 @@ def test_the_limits_hold_and_nobody_with_a_token_goes(steps: list[tuple[str, int
             if gone is not None:
                 assert gone in peers and gone not in authenticated
                 rivals = [n for n, peer in peers.items() if peer == peers[gone] and n != number]
-                assert gone == number or all(rival >= gone for rival in rivals if (
-                    (rival in speaking) == (gone in speaking)
-                ))
+                assert gone == number or all(
+                    rival >= gone for rival in rivals if ((rival in speaking) == (gone in speaking))
+                )
                 # A silent one goes before one that speaks.
                 assert gone not in speaking or not set(rivals) - speaking
                 # The new one goes only if there is no other stranger to go.
