@@ -28,7 +28,8 @@ HELLO = {{
     "protocolVersion": "2025-11-25", "serverInfo": {{"name": "flood", "version": "1"}},
     "capabilities": {{"tools": {{"listChanged": True}}}}, "server_version": "1", "tools": ["flood"],
 }}
-TOOLS = {{"tools": [{{"name": f"tool{{n}}", "inputSchema": {{"type": "object"}}}} for n in range(9)]}}
+SCHEMA = {{"type": "object"}}
+TOOLS = {{"tools": [{{"name": f"tool{{n}}", "inputSchema": SCHEMA}} for n in range(9)]}}
 RESULTS = {{"initialize": HELLO, "capabilities": [], "tools/list": TOOLS}}
 def encode(message):
     return json.dumps({{"jsonrpc": "2.0", **message}}).encode() + b"\n"

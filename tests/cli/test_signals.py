@@ -269,8 +269,8 @@ def test_a_storm_of_signals_changes_nothing_about_the_exit_code(
         host = subprocess.Popen(
             [*EXTHOST, "run"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
+        assert host.stderr is not None
         try:
-            assert host.stderr is not None
             while b"extensions ready" not in (line := host.stderr.readline()):
                 assert line, "it has ended"
             deadline = time.monotonic() + WAIT_SECONDS

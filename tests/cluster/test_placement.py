@@ -90,7 +90,9 @@ class HostileNodes(LocalNodes):
 
     async def place(self, placement: Placement) -> None:
         argv = [sys.executable, "-S", "-E", "-c", HOSTILE_NODE, placement.host_address, self._reply]
-        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen(  # noqa: ASYNC220 - as `LocalNodes` does
+            argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         assert process.stdin is not None
         process.stdin.write(f"{placement.nonce} \n".encode())
         process.stdin.flush()

@@ -188,8 +188,7 @@ async def test_1500_silent_connections_shut_nobody_out_with_1024_descriptors() -
         async with asyncio.timeout(RUN_SECONDS):
             assert service.stdout is not None
             port = int(await service.stdout.readline())
-            for _ in range(1500):
-                writers.append((await asyncio.open_connection("127.0.0.1", port))[1])
+            writers = [(await asyncio.open_connection("127.0.0.1", port))[1] for _ in range(1500)]
             for _ in range(20):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writers.append(writer)

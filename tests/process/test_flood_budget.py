@@ -50,7 +50,7 @@ def test_a_rate_over_the_limit_becomes_a_flood_however_it_is_divided(
     steps = int(1 / seconds) + 1 if seconds < 1 else 1
     if steps * units / parts < PIPE_RATE.burst_units * 2:
         return
-    assert any([budget.charge(units / parts, step * seconds) for step in range(steps)])
+    assert any(budget.charge(units / parts, step * seconds) for step in range(steps))
 
 
 def test_a_large_message_costs_more_than_a_small_one() -> None:

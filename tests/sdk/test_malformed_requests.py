@@ -108,14 +108,14 @@ def test_a_progress_token_that_no_notification_can_repeat_is_ignored() -> None:
 
 @pytest.mark.parametrize("dialect", ["nexo", "morphir"])
 def test_a_program_goes_on_after_such_a_request(dialect: str) -> None:
-    code = """
+    code = f"""
 import exthost.sdk
 ext = exthost.sdk.Extension("odd", version="1.0.0")
 @ext.tool
 def echo(text: str) -> str:
     return text
-ext.run(dialect="%s")
-""" % (dialect)
+ext.run(dialect="{dialect}")
+"""
     lines = b'{"jsonrpc":"2.0","id":1e999,"method":"x"}\n{"jsonrpc":"2.0","id":5,"method":"x"}\n'
     done = subprocess.run(
         [sys.executable, "-c", code], input=lines, capture_output=True, timeout=60, check=False

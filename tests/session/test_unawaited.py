@@ -22,6 +22,7 @@ def conversation(dialect: str) -> tuple[Conversation, int]:
     conversation = Conversation(find.find_dialect(dialect), 64 * MB)
     call = Call("m", {}, DELIVER, timeout=60.0, now=0.0)
     conversation.send(call)
+    assert isinstance(call.id, int)
     return conversation, call.id
 
 

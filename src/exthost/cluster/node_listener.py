@@ -27,8 +27,8 @@ _log = logging.getLogger("exthost.cluster")
 # How long a connection may take to present its nonce.
 _NONCE_SECONDS = 5.0
 
-# How many connections may be open that have not sent a valid nonce yet, if the process may open many
-# file descriptors; otherwise this part of them. One peer may have this part of the connections.
+# How many connections may be open that have not sent a valid nonce yet. If the process may open few
+# file descriptors, it is this part of them. One peer may have this part of the connections.
 _MAX_UNAUTHENTICATED = 256
 _DESCRIPTOR_PART = 8
 _PEER_PART = 2

@@ -36,8 +36,8 @@ BODY_SECONDS = 60.0
 # A connection without a request is closed after this.
 IDLE_SECONDS = 30
 
-# The maximum number of open connections. If the process may open few file descriptors, the maximum is
-# half of them: the other half is reserved for extensions.
+# The maximum number of open connections. If the process may open few file descriptors, the maximum
+# is half of them: the other half is reserved for extensions.
 MAX_CONNECTIONS = 2048
 
 # The part of the connections that may be without a token, and the part of these for one peer.
@@ -88,7 +88,7 @@ class LimitedProtocol(H11Protocol):
             self.limit.heard(self)
         super().data_received(data)
         if not self._is_authenticated and self.scope is not None:
-            self._is_authenticated = self.has_token(decode_headers(self.scope))
+            self._is_authenticated = self.has_token(decode_headers(dict(self.scope)))
             if self._is_authenticated:
                 self.limit.authenticate(self)
         if self.conn.their_state is h11.IDLE:  # a request has begun, and its head is not complete

@@ -30,12 +30,12 @@ class Rate(NamedTuple):
 # that prints a traceback.
 PIPE_RATE = Rate(4000, 128)
 
-# All pipes of one event loop together, while they are not floods: some hundredths of the time of the
-# loop. Without it, many extensions could take all of that time, each within its own rate.
+# All pipes of one event loop together, while they are not floods: some hundredths of the time of
+# the loop. Without it, many extensions could take all of that time, each within its own rate.
 LOOP_RATE = Rate(8000, 1024)
 
-# The level does not rise beyond what falls in this time. So an extension is forgiven after it, and a
-# pause of a second does not buy it another message of many megabytes.
+# The level does not rise beyond what falls in this time. So an extension is forgiven after it, and
+# a pause of a second does not buy it another message of many megabytes.
 _MAX_LEVEL_SECONDS = 10.0
 
 

@@ -1,7 +1,7 @@
 """Reads the stderr of a process, and passes the bytes to the callback `on_data`.
 
-No caller waits for stderr. Output that exceeds the budget (`flood_budget.py`) is a flood: the reader
-then waits in the queue of the event loop (`flood_queue.py`), and reads in its turns.
+No caller waits for stderr. Output that exceeds the budget (`flood_budget.py`) is a flood: the
+reader then waits in the queue of the event loop (`flood_queue.py`), and reads in its turns.
 """
 
 import asyncio

@@ -53,8 +53,8 @@ MAX_LOGGED_SINGLY = 100
 _LINES_PER_TICK = 10
 _TICK_SECONDS = 0.01
 
-# The cost of a line that waits and is passed on, in units of the flood budget. It is higher than that
-# of reading a line, so that an extension is still read while its lines are passed on.
+# The cost of a line that waits and is passed on, in units of the flood budget. It is higher than
+# that of reading a line, so that an extension is still read while its lines are passed on.
 _LINE_UNITS = 16
 
 # The maximum number of lines that wait: they are passed on within a second, beside few floods.

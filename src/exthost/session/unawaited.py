@@ -1,10 +1,10 @@
 """Which messages of a child serve no call, and what they cost its budget. Pure.
 
-A message serves a call if it completes, fails or continues a call, or is an event of an open stream.
-Everything else is unawaited: a notification, a report of progress, a request to the host, a reply to
-no request, a line that is not a message. The effects of a message tell which it is. Progress is
-unawaited also if its call is in flight: one reply ends a call, but progress can be reported without
-end. The cost is the unit of `process/flood_budget.py`.
+A message serves a call if it completes, fails or continues a call, or is an event of an open
+stream. Everything else is unawaited: a notification, a report of progress, a request to the host, a
+reply to no request, a line that is not a message. The effects of a message show which it is.
+Progress is unawaited also if its call is in flight: one reply ends a call, but progress can be
+reported without end. The cost is in units of `process/flood_budget.py`.
 """
 
 from collections.abc import Sequence
