@@ -88,7 +88,7 @@ async def test_a_body_that_never_ends_is_cut_off_though_it_goes_on(
 @pytest.mark.parametrize("name", ["Authorization", "Origin", "Host", "Sec-Fetch-Site"])
 async def test_a_header_that_decides_about_access_occurs_once(name: str) -> None:
     listener = listen("127.0.0.1", 0)
-    serving = asyncio.ensure_future(server.serve_app(_hello, listener))
+    serving = asyncio.ensure_future(server.serve_app(_hello, listener, NOBODY))
     try:
         for headers, status in (
             ([f"{name}: localhost"], b"200"),

@@ -27,7 +27,6 @@ from exthost.http_server import server
 from exthost.http_server.access import Access
 from exthost.http_server.listener import listen
 from exthost.http_server.token import Token, Tokens
-from exthost.launch.containment import suggest_grant
 from exthost.launch.grant_advice import suggest_grant
 from exthost.launch_plan import LaunchPlan, Wrapper
 from tests.extensions.driving import until
