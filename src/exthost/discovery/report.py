@@ -171,7 +171,7 @@ class Report:
     invalid: int = 0
     rejected: tuple[RejectedManifest, ...] = ()
     rivals: Mapping[str, tuple[Candidate, ...]] = field(default_factory=empty_mapping)
-    searched: tuple[str, ...] = ()
+    searched: tuple[str, ...] = field(default=(), compare=False)
 
     def every_diagnostic(self) -> Iterator[Diagnostic]:
         """Yield every problem, including those in `more`, which follow the first error of their
