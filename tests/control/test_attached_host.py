@@ -423,18 +423,6 @@ async def test_a_notification_is_sent_over_the_socket(tmp_path: Path) -> None:
             assert caught.value.code == "X1304"
             await one["toy"].start()
             await one["toy"].notify("note", {"a": 1})
-<<<<<<< HEAD
-=======
-
-
-async def test_a_host_that_knows_no_hooks_runs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An older host must refuse the request, and not run the tool without its hooks."""
-    async with guarded(tmp_path) as (_, attached):
-        monkeypatch.setattr(protocol, "VERBS", [verb for verb in protocol.VERBS if verb != "run"])
-        with pytest.raises(errors.ExthostError, match="does not understand"):
-            await attached.run_tool("ext_text_shout", {"text": "x"})
 
 
 async def test_results_of_another_contract_and_replaced_ones_are_read_alike(tmp_path: Path) -> None:
@@ -448,8 +436,7 @@ async def test_results_of_another_contract_and_replaced_ones_are_read_alike(tmp_
             assert (await one.call_tool("tide_next", {"port": "Brest"})).text.startswith("high at")
             failed = await one.call_tool("tide_fail", {}, check=False)
             assert failed.is_error and failed.text == "no gauge"
-            leak = await one.run_tool("ext_redact_leak", {"text": "it is hunter2"})
+            leak = await one.call_tool("ext_redact_leak", {"text": "it is hunter2"})
             assert (leak.text, leak.is_error) == ("it is *******", False)
-            failed = await one.run_tool("ext_redact_fail", {}, check=False)
+            failed = await one.call_tool("ext_redact_fail", {}, check=False)
             assert failed.is_error and "hunter2" not in failed.text
->>>>>>> today
