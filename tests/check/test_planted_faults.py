@@ -182,6 +182,26 @@ async def test_the_large_message_is_within_the_limit_of_messages(
     assert report.ok
 
 
+# Reads lines with a limit, and takes a longer one for the end of its input, as a Scanner in Go.
+LIMITED_LINES = """\
+import json, sys
+while (line := sys.stdin.buffer.readline(65536)).endswith(b"\\n"):
+    request = json.loads(line)
+    result = {"initialize": {}, "capabilities": []}.get(request["method"])
+    reply = {"error": "unknown"} if result is None else {"result": result}
+    print(json.dumps({"id": request["id"], **reply}), flush=True)
+"""
+
+
+async def test_a_program_that_takes_a_long_line_for_the_end_is_told_of_the_line() -> None:
+    spec = connection_spec([sys.executable, "-c", LIMITED_LINES], "morphir", {})
+    report = await run_checks(spec, os.environ, Settings(reply_seconds=60))
+    [outcome] = [one for one in report.outcomes if one.rule.name == "large-message"]
+    assert outcome.status == "warning" and "Scanner.Buffer" in outcome.rule.fix
+    assert "exited with 0" in outcome.findings[0].message
+    assert not report.faults
+
+
 # nexo: 1 request of the handshake, 16 whose time is taken, 5 in one write, the unknown method and
 # one more, the unknown tool and one more, missing arguments and one more, a call, and a large one.
 @pytest.mark.more

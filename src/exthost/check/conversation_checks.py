@@ -363,11 +363,37 @@ class ConversationChecks:
         subject = "a message of 1 MiB" if size == LARGE_BYTES else f"a message of {size:,} bytes"
         # "é" is two bytes in UTF-8: a program that counts characters instead of bytes fails.
         padded = request._replace(params={"padding": "é" * (size // 2)})
+        seconds = max(self._seconds, 5.0)
         try:
-            await process.request(padded, max(self._seconds, 5.0))
+            await process.request(padded, seconds)
         except NoAnswer as silence:
-            await self._record_silence("large-message", f"{subject}: ", silence, process)
+            status = await process.find_own_end()
+            has_exited = status is not None and status.code == 0
+            if has_exited and not self._ledger.has("stays-alive"):
+                await self._check_large_message_first(process, padded, seconds, subject)
+            else:
+                await self._record_silence("large-message", f"{subject}: ", silence, process)
         self._ledger.mark_checked("large-message", time.perf_counter() - began, subject)
+
+    async def _check_large_message_first(
+        self, ended: CheckedProcess, padded: Request, seconds: float, subject: str
+    ) -> None:
+        """Send the large message to a fresh process as its first request, because a process ended
+        by itself at this message. A reader of lines that has a limit takes a longer line for the
+        end of its input, and so the program exits with 0, as it does at the end. Raises
+        _EndedItself if the message was not the cause."""
+        await self._drop(ended)
+        process = await self._live_process()
+        if process is None:
+            return
+        try:
+            await process.request(padded, seconds)
+        except NoAnswer as silence:
+            self._ledger.add_finding("large-message", f"{subject}: {silence}", process)
+            await self._drop(process)
+            return
+        await self._record_end(ended)
+        raise _EndedItself
 
     async def _check_cancel(self, process: CheckedProcess) -> None:
         make_message = process.dialect.cancel_message
