@@ -218,12 +218,12 @@ class StdoutReader:
             self._queue.add(self)
             return
         framing, data = self._framing, b""
-        if framing.read_size > READ_BYTES and self._large_frames.is_shared(self):
-            self._loop.remove_reader(self._fd)
-            self._large_frames.add(self)
-            return
         try:
             if framing.read_size > READ_BYTES:
+                if self._large_frames.is_shared(self):
+                    self._loop.remove_reader(self._fd)
+                    self._large_frames.add(self)
+                    return
                 items = self._read_large(LARGE_READ_BYTES)
             else:
                 data = read(self._fd, framing.read_size)
@@ -255,19 +255,16 @@ class StdoutReader:
         try:
             items = self._read_large(SHARED_READ_BYTES)
         except BlockingIOError:
-            items = []
-            is_empty = True
+            self._loop.add_reader(self._fd, self.read_now)
+            return False
         except OSError:
             items = None
-        else:
-            is_empty = False
         if items is None:
             self._end()
             return False
-        if self._framing.read_size > READ_BYTES and not is_empty:
+        if self._framing.read_size > READ_BYTES and not items:
             return True
-        if items:
-            self._pass_on_many(items)
+        self._pass_on_many(items)
         if self.is_reading and not self._pending:
             self._loop.add_reader(self._fd, self.read_now)
         return False
