@@ -22,6 +22,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -452,7 +453,7 @@ class _Command:
         """Add the script of an interpreter, the folders that it imports from, and what its options
         name."""
         argv = (kind, *arguments)
-        script = next(iter(program_files(argv, cwd)[1:]), "")
+        script = _find_script(argv, cwd)
         target = self._find_target(kind, arguments, cwd) if not script else ""
         options = self._options(arguments, script or target, cwd)
         for option in options:
@@ -691,6 +692,17 @@ def _read_lines(path: Path) -> list[str]:
 
 def _site_packages(prefix: str) -> list[Path]:
     return sorted(Path(prefix).glob("lib*/python3*/*-packages"))
+
+
+def _find_script(argv: Sequence[str], cwd: str) -> str:
+    """Return the script of an interpreter; "" if it has none. A file after an option, as in
+    `node --require hook.js server.js`, is taken for the option's value."""
+    files = program_files(argv, cwd)[1:]
+    for previous, word in pairwise(argv):
+        path = os.path.join(cwd, word)  # noqa: PTH118
+        if path in files and not previous.startswith("-"):
+            return path
+    return files[-1] if files else ""
 
 
 def _is_executable(path: str) -> bool:
