@@ -79,7 +79,8 @@ async def test_a_stateless_server_gets_the_envelope_with_every_request_raw_ones_
         assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
         about = {"name": "exthost", "version": "9.9"}
         assert meta["io.modelcontextprotocol/clientInfo"] == about
-        assert meta["io.modelcontextprotocol/clientCapabilities"] == {}
+        declared = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+        assert meta["io.modelcontextprotocol/clientCapabilities"] == declared
     assert heard[-1]["params"]["_meta"]["progressToken"] == heard[-1]["id"]
 
 
@@ -222,7 +223,7 @@ async def test_a_subscription_that_a_server_ends_is_asked_for_again_and_nothing_
     async with child({"era": "stateless"}) as ext:
         for tool, times in (("untold0", 2), ("untold1", 3)):
             await ext.call_tool("unlisten", timeout=60)
-            await clock.advance(0.01)
+            await clock.advance(0.06)  # longer than the pause before a second list
             await clock.until(lambda tool=tool: tool in ext.tools)  # type: ignore[misc]
             heard = said(await ext.call_tool("heard"))
             methods = [one["method"] for one in heard]

@@ -187,7 +187,7 @@ def _read_protocol(value: Any, place: Place) -> str:
     protocol = read_text(value, place)
     if protocol is None or protocol == "stdio":
         return ""
-    is_misspelt = find_nearest(protocol, frozenset({"stdio"})) is not None
+    is_misspelt = bool(find_nearest(protocol, frozenset({"stdio"})))
     guess = '; did you mean "stdio"?' if is_misspelt else ""
     return f'protocol {quote_text(protocol)} is not supported, only "stdio" is{guess}'
 
