@@ -285,11 +285,14 @@ async def test_text_that_is_no_json_harms_its_own_call_at_most(folder: Path) -> 
                 if fatal_noise(peer):
                     assert isinstance(result, ExthostError), (name, result)
                     await child.is_well()
-                else:  # told as noise and passed over
-                    assert (name, result, heard) == (name, "spewed", [0, 1, 2])
+                else:
+                    # A whole line is the reply of this call, and fails it; a part is passed over.
+                    is_own_failure = isinstance(result, ExthostError) and result.code == "X0606"
+                    assert is_own_failure or result == "spewed", (name, result)
+                    assert heard == [0, 1, 2], name
             await child.is_well()
             if not fatal_noise(peer):
-                assert child.ext.stats.dropped == {"stray lines on stdout": len(texts)}
+                assert child.ext.stats.dropped["stray lines on stdout"] == len(texts)
                 assert child.ext.stats.restarts == 0
 
     trials = Trials("pipes")
