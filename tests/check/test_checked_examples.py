@@ -73,6 +73,7 @@ OTHERS = {
     "agent/": "hosts",
     "cluster_demo.py": "a host",
     "demo.py": "a host",
+    "wasm/": "a module for the engine, which a config runs",
     "language-server/": "its dialect is a package of its own, with tests of its own",
     "cigen/github/github_actions/": "the modules of cigen-provider-github",
     "morphir/gleam/src/main.mjs": "a part of text.gleam",

@@ -79,7 +79,7 @@ async def test_a_stateless_server_gets_the_envelope_with_every_request_raw_ones_
         assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
         about = {"name": "exthost", "version": "9.9"}
         assert meta["io.modelcontextprotocol/clientInfo"] == about
-        declared = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+        declared: Any = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
         assert meta["io.modelcontextprotocol/clientCapabilities"] == declared
     assert heard[-1]["params"]["_meta"]["progressToken"] == heard[-1]["id"]
 

@@ -308,7 +308,8 @@ class Conversation:
         id = self._codec.reply_id_in_prefix(noise.data[:_SEARCHED_BYTES])
         if id is None or (call := self.pending.get(id)) is None:
             return
-        if noise.is_whole:
+        # In the handshake, the diagnosis of all output finds a better reason.
+        if noise.is_whole and self.phase is not Phase.HANDSHAKE:
             error = failures.unreadable_reply_error(noise, call.method)
             self._fail_unread(call, error, "its answer could not be read", effects)
         else:  # perhaps a reply that was printed for debugging; the error of a timeout has it
