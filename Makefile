@@ -62,7 +62,7 @@ PURE := tests/wire tests/documents tests/config tests/discovery tests/bench \
 # What every interpreter is tried with: a real process of each dialect among them.
 FAST := tests/wire tests/dialects tests/session tests/extension
 
-MORE_SECONDS := 1500
+MORE_SECONDS := 2700
 
 # Servers, clients and a compiler from npm, for tests and bench that say when they go without. A stamp that is
 # only written where npm is there and the registry answers.
