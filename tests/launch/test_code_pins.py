@@ -67,9 +67,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         *("space/inner/main.py", "elsewhere/remote.py"),
     ):
         (folder / name).write_text(CHILD)
-    for name in ("package/__init__.py", "package/deep/__init__.py", "package/__main__.py"):
-        (folder / name).write_text("from package.deep import main\n")
-    (folder / "package/deep/__init__.py").write_text("")
+    # All modules are imported before the first request: Python compiles none of them later.
+    for name in ("package/__init__.py", "package/deep/__init__.py"):
+        (folder / name).write_text("")
+    (folder / "package/__main__.py").write_text("from package.deep import main\n")
     (folder / "run.sh").write_text(SHELL_CHILD)
     (folder / "node_app" / "index.js").write_text(NODE_CHILD)
     (folder / "main.js").write_text(NODE_CHILD)
