@@ -51,14 +51,14 @@ PARALLEL := -n $(WORKERS)
 PARALLEL_DEV := --tx '$(WORKERS)*popen//python=$(BIN)/python -X dev'
 
 # Tests without processes of their own.
-PURE := tests/wire tests/documents tests/config tests/discovery tests/bench \
-	$(filter-out tests/test_detection.py tests/test_leak_check.py tests/test_otel.py tests/test_public_types.py, \
+PURE := tests/wire tests/model tests/config tests/bench \
+	$(filter-out tests/test_leak_check.py tests/test_otel.py tests/test_public_types.py, \
 		$(wildcard tests/test_*.py)) \
 	tests/dialects/test_vectors.py tests/dialects/test_requirements.py tests/dialects/test_*_manifest.py \
 	tests/session/test_conversation.py tests/session/test_conversation_vectors.py \
 	tests/process/test_environment.py tests/process/test_state_dirs.py tests/launch/test_prerequisites.py \
-	tests/sandbox/test_plans.py tests/sandbox/test_cgroup.py tests/control/test_address.py \
-	tests/cli/test_stream_display.py
+	tests/sandbox/test_plans.py tests/sandbox/test_cgroup.py tests/host/control/test_address.py \
+	tests/faces/cli/test_stream_display.py
 # What every interpreter is tried with: a real process of each dialect among them.
 FAST := tests/wire tests/dialects tests/session tests/extension
 

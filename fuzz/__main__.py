@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from exthost.testing.peers import PEERS
+from exthost.authoring.testing.peers import PEERS
 from fuzz.seeds import plant
 
 ROOT = Path(__file__).parents[1]

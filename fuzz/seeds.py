@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from exthost.authoring.testing.peers import PEERS
 from exthost.dialects import find
 from exthost.dialects.codec import Positional, Role
 from exthost.errors import UsageError
-from exthost.messages import Failure, Message, Notification, Reply, Request
-from exthost.testing.peers import PEERS
+from exthost.model.messages import Failure, Message, Notification, Reply, Request
 
 
 def plant(name: str, folder: Path) -> None:

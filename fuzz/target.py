@@ -17,9 +17,10 @@ from typing import Any
 import atheris
 
 from exthost.config import spec_from_mapping
-from exthost.discovery.configfile import read_named_manifest
+from exthost.config.discovery.configfile import read_named_manifest
 
 with atheris.instrument_imports(include=["exthost"]):
+    from exthost.authoring.testing.peers import PEERS, HostilePeer
     from exthost.dialects import find
     from exthost.dialects.base import Dialect
     from exthost.dialects.calls import HookCall, ToolCall
@@ -32,9 +33,8 @@ with atheris.instrument_imports(include=["exthost"]):
         as_generator,
     )
     from exthost.errors import ExthostError, ProtocolViolation
-    from exthost.messages import Failure, Noise, Notification, Reply, Request
-    from exthost.offer import Offer, Tool
-    from exthost.testing.peers import PEERS, HostilePeer
+    from exthost.model.messages import Failure, Noise, Notification, Reply, Request
+    from exthost.model.offer import Offer, Tool
     from exthost.wire.framing import Broken, Skipped
 
     # Dialects are imported when they are asked for; here that must be now.

@@ -16,7 +16,7 @@ import tempfile
 import textwrap
 from pathlib import Path
 
-FOLDER = Path(__file__).parent.parent / "src" / "exthost" / "sandbox"
+FOLDER = Path(__file__).parent.parent / "src" / "exthost" / "launch" / "sandbox"
 COMPILERS = {"x86_64": ("gcc", "-fcf-protection=none"), "aarch64": ("aarch64-linux-gnu-gcc",)}
 FLAGS = (
     *("-Os", "-static", "-nostdlib", "-no-pie", "-fno-pic", "-ffreestanding", "-s"),

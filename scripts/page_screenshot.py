@@ -9,8 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.web.browser import Browser, find_program, launched
-from tests.web.running import FRAGILE, PLUGINS, Page, entry, page, showcase_config
+from tests.faces.web.browser import Browser, find_program, launched
+from tests.faces.web.running import FRAGILE, PLUGINS, Page, entry, page, showcase_config
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "docs" / "images" / "page.png"

@@ -9,9 +9,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from exthost.authoring.testing.fault_proxy import FAULTS
+from exthost.authoring.testing.peers import PEERS, HostilePeer
 from exthost.errors import ExtensionGone, ExthostError
-from exthost.testing.fault_proxy import FAULTS
-from exthost.testing.peers import PEERS, HostilePeer
 from soak.cluster_rows import cluster_rows
 from soak.row import Row
 from tests.extensions.driving import accounted

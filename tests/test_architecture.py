@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from exthost.cli.verbs import VERBS
 from exthost.dialects.find import BUILT_IN
+from exthost.faces.cli.verbs import VERBS
 
 SOURCE = Path(__file__).parents[1] / "src"
 PACKAGE = "exthost"
@@ -63,7 +63,8 @@ def _imports(tree: ast.AST, name: str, is_package: bool, known: Set[str]) -> Ite
 
 
 def _named(tree: ast.AST, known: Set[str]) -> Iterator[str]:
-    """Yield the modules that strings name, also by a beginning such as in f"exthost.cli.{verb}"."""
+    """Yield the modules that strings name, also by a beginning such as in
+    f"exthost.faces.cli.{verb}"."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             dotted = node.value.rstrip(".")
@@ -191,6 +192,24 @@ def test_the_docstring_of_a_package_names_no_module_that_is_not_there() -> None:
         if names := {n for n in names if not [*folder.glob(f"{n}.*"), *folder.glob(n)]}:
             gone[folder.name] = sorted(names)
     assert not gone
+
+
+def _layers() -> set[str]:
+    """Return the names in the first contract of `.importlinter`."""
+    text = (SOURCE.parent / ".importlinter").read_text(encoding="utf-8")
+    layers = text.split("\nlayers =\n")[1].split("exhaustive")[0]
+    return {name for line in layers.splitlines() for name in line.replace("|", " ").split()}
+
+
+def test_the_page_shows_each_package_and_no_other() -> None:
+    page = (SOURCE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.split("## Packages\n")[1].split("\n## ")[0]
+    shown = re.findall(r"^\| `(\w+)/` \|", section, re.MULTILINE)
+    packages = {path.parent.name for path in (SOURCE / PACKAGE).glob("*/__init__.py")}
+    assert sorted(shown) == sorted(packages - {"sdk"})  # `exthost.sdk` has only public names
+    assert len(shown) == 12
+    assert set(shown) <= _layers()
+    assert {name.split(".")[1] for name in modules(SOURCE, PACKAGE) if "." in name} == _layers()
 
 
 # -- the check itself ------------------------------------------------------------------------

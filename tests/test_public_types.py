@@ -20,7 +20,7 @@ HEAD = """\
 import exthost
 from exthost.events import CallEnded, CallStarted, Exited
 from exthost.extension.extension import Extension
-from exthost.sync.sync_extension import SyncExtension
+from exthost.host.sync.sync_extension import SyncExtension
 
 
 def on_exit(event: Exited) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from bench.rounds import duration, ratios, read_values, take_turns
 from bench.row import Reading, Setting
 from exthost.config import DiscoverySettings
+from exthost.config.discovery.search import discover
 from exthost.dialects import find
-from exthost.discovery.search import discover
 
 FEW, MANY = 1_000, 10_000
 # Extensions per folder; every tenth of them has another one nested in it.

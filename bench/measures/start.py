@@ -37,11 +37,11 @@ def _run(words: Sequence[str]) -> Callable[[], None]:
 
 def help_text(setting: Setting) -> Reading:
     """`exthost --help` / `python -c pass`, whole processes."""
-    spec = importlib.util.find_spec("exthost.cli")
+    spec = importlib.util.find_spec("exthost.faces.cli")
     # The script may be installed before its module is written; an empty folder has no origin.
     program = Path(sys.executable).parent / "exthost"
     if spec is None or spec.origin is None or not program.exists():
-        raise NotBuiltYet("exthost.cli")
+        raise NotBuiltYet("exthost.faces.cli")
     blocks = {
         "help": _run([str(program), "--help"]),
         "bare": _run([sys.executable, "-c", "pass"]),

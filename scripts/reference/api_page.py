@@ -6,11 +6,11 @@ from typing import Any
 
 import exthost
 import exthost.sdk
-from exthost.control.attached_extension import AttachedExtension
-from exthost.control.attached_host import AttachedHost
+from exthost.host.control.attached_extension import AttachedExtension
+from exthost.host.control.attached_host import AttachedHost
 from exthost.host.host_settings import HostSettings
-from exthost.model_api.registered_tools import RegisteredTools
-from exthost.offer import RegisteredTool
+from exthost.host.model_api.registered_tools import RegisteredTools
+from exthost.model.offer import RegisteredTool
 from scripts.reference.markdown import code, page, prose, table
 from scripts.reference.source_code import docstring, fields, members, signature
 

@@ -3,7 +3,7 @@
 import argparse
 import importlib
 
-from exthost.cli.verbs import VERBS
+from exthost.faces.cli.verbs import VERBS
 from scripts.reference.markdown import code, page, table
 from scripts.reference.source_code import docstring
 
@@ -32,7 +32,7 @@ def cli_page() -> str:
     """Return the page."""
     parts = [_INTRODUCTION, table(("Verb", ""), [(f"[`{v}`](#{v})", t) for v, t in VERBS.items()])]
     for verb in VERBS:
-        module = importlib.import_module(f"exthost.cli.{verb}")
+        module = importlib.import_module(f"exthost.faces.cli.{verb}")
         parser = argparse.ArgumentParser(prog=f"exthost {verb}", add_help=False)
         module.add_options(parser)
         arguments = [action for action in parser._actions if action.help != argparse.SUPPRESS]

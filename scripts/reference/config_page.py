@@ -8,11 +8,11 @@ from exthost.config.section_keys import SECTION_KEYS
 from exthost.dialects import find
 from exthost.dialects.base import Dialect
 from exthost.dialects.options import COMMON_OPTIONS
-from exthost.documents.keys import Key
-from exthost.documents.setting_keys import SETTING_KEYS
 from exthost.extension.policy import effective_breaker, effective_restart_policy
 from exthost.launch.limits import resolve_limits
-from exthost.spec import Spec
+from exthost.model.documents.keys import Key
+from exthost.model.documents.setting_keys import SETTING_KEYS
+from exthost.model.spec import Spec
 from scripts.reference.markdown import code, page, table
 
 _HEADER = ("Key", "Type", "Default", "Example", "")

@@ -2,8 +2,8 @@
 
 from exthost import errors
 from exthost.dialects import find
-from exthost.error_catalog import ErrorEntry, load, read_table
 from exthost.errors import Evidence, ExthostError
+from exthost.model.error_catalog import ErrorEntry, load, read_table
 from scripts.reference.markdown import code, page, prose, table
 from scripts.reference.source_code import docstring, fields
 

@@ -32,7 +32,7 @@ _PROPERTIES = f'''\
 
 from typing import TYPE_CHECKING
 
-from exthost.sync.facet_property import FacetProperty
+from exthost.host.sync.facet_property import FacetProperty
 
 if TYPE_CHECKING:
 {{imports}}
@@ -53,7 +53,7 @@ def facet_modules() -> dict[str, str]:
     """Return the text of each module, by its path below `src/exthost/`."""
     return {
         "dialects/facet_attributes.py": _module(_PLACEHOLDERS, "Facet", [*_facets()]),
-        "sync/sync_facet_attributes.py": _module(
+        "host/sync/sync_facet_attributes.py": _module(
             _PROPERTIES, "FacetProperty", [*_blocking_facets()]
         ),
     }
@@ -69,7 +69,7 @@ def _blocking_facets() -> Iterator[_Facet]:
     for dialect in find.BUILT_IN:
         references = find.find_package(dialect).blocking_facets
         for name in find.find_dialect(dialect).facets:
-            reference = references.get(name, "exthost.sync.blocking_view:BlockingView")
+            reference = references.get(name, "exthost.host.sync.blocking_view:BlockingView")
             module, _, class_name = reference.partition(":")
             yield _Facet(name, module, class_name)
 

@@ -15,16 +15,16 @@ from exthost._version import __version__
 if TYPE_CHECKING:
     from exthost import errors as errors
     from exthost import events as events
-    from exthost.connect_function import connect as connect
-    from exthost.control.attached_host import attach as attach
     from exthost.events import Bus as Bus
     from exthost.extension.extension import Extension as Extension
+    from exthost.host.connect_function import connect as connect
+    from exthost.host.control.attached_host import attach as attach
     from exthost.host.host import Host as Host
-    from exthost.offer import Offer as Offer
-    from exthost.offer import Tool as Tool
-    from exthost.sync.sync_connection import sync_connect as sync_connect
-    from exthost.sync.sync_extension import SyncExtension as SyncExtension
-    from exthost.sync.sync_host import SyncHost as SyncHost
+    from exthost.host.sync.sync_connection import sync_connect as sync_connect
+    from exthost.host.sync.sync_extension import SyncExtension as SyncExtension
+    from exthost.host.sync.sync_host import SyncHost as SyncHost
+    from exthost.model.offer import Offer as Offer
+    from exthost.model.offer import Tool as Tool
     from exthost.tool_result import ToolResult as ToolResult
 
 # The module that defines each public name.
@@ -32,16 +32,16 @@ _MODULES_BY_NAME = {
     "Bus": "exthost.events",
     "Extension": "exthost.extension.extension",
     "Host": "exthost.host.host",
-    "Offer": "exthost.offer",
-    "SyncExtension": "exthost.sync.sync_extension",
-    "SyncHost": "exthost.sync.sync_host",
-    "Tool": "exthost.offer",
+    "Offer": "exthost.model.offer",
+    "SyncExtension": "exthost.host.sync.sync_extension",
+    "SyncHost": "exthost.host.sync.sync_host",
+    "Tool": "exthost.model.offer",
     "ToolResult": "exthost.tool_result",
-    "attach": "exthost.control.attached_host",
-    "connect": "exthost.connect_function",
+    "attach": "exthost.host.control.attached_host",
+    "connect": "exthost.host.connect_function",
     "errors": "exthost.errors",
     "events": "exthost.events",
-    "sync_connect": "exthost.sync.sync_connection",
+    "sync_connect": "exthost.host.sync.sync_connection",
 }
 
 __all__ = ["__version__", *_MODULES_BY_NAME]

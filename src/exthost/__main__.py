@@ -2,7 +2,7 @@
 
 import sys
 
-from exthost.cli import main
+from exthost.faces.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

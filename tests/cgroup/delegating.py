@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from exthost.sandbox.cgroup import locate
+from exthost.process.cgroup_rules import locate
 from tests.sandbox.trial_users import command
 
 _NOBODY = 65534

@@ -15,13 +15,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from exthost.launch_plan import Cgroup, LaunchPlan, Wrapper
-from exthost.process import sandbox_probe
+from exthost.launch import sandbox_probe
+from exthost.launch.file_view import ViewRequest, compute_view, system_view
+from exthost.launch.sandbox import pid_namespace, strict
+from exthost.launch.sandbox.initcode import INIT
+from exthost.model.launch_plan import Cgroup, LaunchPlan, Wrapper
 from exthost.process.child import Child
-from exthost.process.file_view import ViewRequest, compute_view, system_view
 from exthost.process.host_protection import harden
-from exthost.sandbox import pid_namespace, strict
-from exthost.sandbox.initcode import INIT
 
 # Starts somebody in a session of its own, who stays; then waits for the end of its input.
 PROGRAM = """

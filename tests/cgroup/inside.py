@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from exthost.errors import ExtensionGone
-from exthost.launch_plan import Ceiling
+from exthost.launch.sandbox.strict import NOBODY
+from exthost.model.launch_plan import Ceiling
 from exthost.process import cgroups
-from exthost.sandbox.cgroup import plan_cgroup
-from exthost.sandbox.strict import NOBODY
+from exthost.process.cgroup_rules import plan_cgroup
 from tests.cgroup.delegating import delegated, run_in
 from tests.cgroup.host import uid_inside
 from tests.sandbox.confined import explore, exploring

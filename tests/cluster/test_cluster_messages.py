@@ -16,10 +16,10 @@ from exthost.cluster.messages import (
     encode_exit,
     encode_order,
 )
-from exthost.launch_plan import Ceiling, ExpectedPath, LaunchPlan, ResourceLimit, Wrapper
+from exthost.model.launch_plan import Ceiling, ExpectedPath, LaunchPlan, ResourceLimit, Wrapper
+from exthost.model.spec import Pins
 from exthost.process.environment import Variables
 from exthost.process.exit_status import ExitStatus
-from exthost.spec import Pins
 
 TEXT = st.text(max_size=20)
 COUNT = st.integers(0, 2**40)

@@ -13,7 +13,7 @@ import exthost
 from exthost.cluster.node_listener import NodeListener
 from exthost.cluster.node_process import HostAddress
 from exthost.config.cluster import ClusterSettings
-from exthost.discovery.configfile import read_config
+from exthost.config.discovery.configfile import read_config
 from exthost.errors import ConfigError, ExtensionGone
 from tests.cluster.remote import remote
 from tests.extensions.driving import failing, until

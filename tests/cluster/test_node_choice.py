@@ -5,7 +5,7 @@ import pytest
 from exthost.cluster.node_choice import choose_node
 from exthost.cluster.placer import Node
 from exthost.errors import SpawnFailed
-from exthost.spec import Pool
+from exthost.model.spec import Pool
 
 A = Node(id="a", name="a", resources={"CPU": 4}, free={"CPU": 4}, labels={"zone": "1"})
 B = Node(id="b", name="b", resources={"CPU": 2}, free={"CPU": 2}, labels={"zone": "2"})

@@ -16,9 +16,9 @@ from exthost.cluster.placer import Node, Placement
 from exthost.config.cluster import ClusterSettings
 from exthost.config.extension_settings import PoolSettings
 from exthost.errors import ConfigError, Refused, SpawnFailed
-from exthost.launch_plan import LaunchPlan
+from exthost.model.launch_plan import LaunchPlan
+from exthost.model.spec import Pool, Spec
 from exthost.process.environment import Variables
-from exthost.spec import Pool, Spec
 from tests.cluster.remote import remote
 from tests.extensions.driving import command, failing, until
 

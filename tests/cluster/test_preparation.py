@@ -15,9 +15,9 @@ from exthost.cluster.messages import Order, StateFolder, VersionMismatch, decode
 from exthost.cluster.preparation import encode_error, prepare_on_node, version_error
 from exthost.errors import ExthostError, Refused, SpawnFailed
 from exthost.launch.package_tree import read_tree
-from exthost.launch_plan import ExpectedPath, LaunchPlan, Wrapper
+from exthost.model.launch_plan import ExpectedPath, LaunchPlan, Wrapper
+from exthost.model.spec import Pins
 from exthost.process.environment import Variables
-from exthost.spec import Pins
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from exthost.config import (
     config_from_toml,
     spec_from_mapping,
 )
-from exthost.spec import Breaker, Limits, Permissions, Pool, Restart, Spec
+from exthost.model.spec import Breaker, Limits, Permissions, Pool, Restart, Spec
 from tests.dialects.requirements import shows
 
 SOURCE = {"type": "process", "command": "python3", "args": ["x.py"]}

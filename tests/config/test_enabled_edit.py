@@ -118,7 +118,7 @@ def test_a_text_without_such_a_place_is_not_changed() -> None:
 
 def test_the_library_is_imported_by_the_first_edit() -> None:
     program = (
-        "import sys, exthost.cli.enable, exthost.host\n"
+        "import sys, exthost.faces.cli.enable, exthost.host\n"
         "assert 'tomlkit' not in sys.modules, 'imported'\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

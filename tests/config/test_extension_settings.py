@@ -6,7 +6,7 @@ import pytest
 
 from exthost.config import entry, extension_settings
 from exthost.config.extension_settings import ExtensionSettings
-from exthost.documents import setting_keys
+from exthost.model.documents import setting_keys
 
 
 def test_an_entry_has_the_keys_that_the_reader_accepts() -> None:

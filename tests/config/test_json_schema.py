@@ -15,9 +15,9 @@ from exthost.config.json_schema import dialect_sections, json_schema
 from exthost.config.section_keys import SECTION_KEYS
 from exthost.dialects import find
 from exthost.dialects.options import COMMON_OPTIONS
-from exthost.documents.keys import Key
-from exthost.documents.problems import Place, Problems
 from exthost.errors import ConfigError
+from exthost.model.documents.keys import Key
+from exthost.model.documents.problems import Place, Problems
 
 ROOT = Path(__file__).parents[2]
 BUILT_IN = [find.find_package(name) for name in find.BUILT_IN]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from exthost.config import config_from_json, config_from_toml
-from exthost.discovery.configfile import find_extensions, read_config
+from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.errors import ConfigError
-from exthost.spec import HostEnvRef, Limits
+from exthost.model.spec import HostEnvRef, Limits
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import config as tree_config
 from tests.extensions.nexo_tree import plugin

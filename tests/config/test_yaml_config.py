@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from exthost.config import DiscoverySettings, WatchSettings
-from exthost.discovery.configfile import find_extensions, read_config
+from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.errors import ConfigError
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import plugin

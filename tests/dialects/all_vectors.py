@@ -1,10 +1,10 @@
-"""The vectors of every built-in dialect and of the toys. `exthost.testing.vectors` plays them."""
+"""The vectors of every built-in dialect and of the toys. `exthost.testing` plays them."""
 
 from functools import cache
 from pathlib import Path
 
+from exthost.authoring.testing.vectors import Vector, load_vectors, package_vectors
 from exthost.dialects import find
-from exthost.testing.vectors import Vector, load_vectors, package_vectors
 
 ROOT = Path(__file__).parents[2]
 TOYS = ROOT / "tests" / "toys"

@@ -27,9 +27,9 @@ from exthost.errors import (
 )
 from exthost.events import Bus, Exited
 from exthost.extension.extension import Extension
+from exthost.model.shutdown_steps import CloseStdin
 from exthost.session.effects import Frame
 from exthost.session.session import Session
-from exthost.shutdown_steps import CloseStdin
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.driving import accounted, closing, failing, pid_of, until
@@ -503,7 +503,9 @@ async def test_tools_are_found_by_plugin_name_and_by_capability() -> None:
 
 
 async def test_protobuf_is_imported_only_where_cigen_is_used() -> None:
-    seen = "import sys, exthost.host, exthost.cli.call; print('google.protobuf' in sys.modules)"
+    seen = (
+        "import sys, exthost.host, exthost.faces.cli.call; print('google.protobuf' in sys.modules)"
+    )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", seen, stdout=asyncio.subprocess.PIPE
     )

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-import exthost.check
+import exthost.authoring.check
 from exthost.dialects.conformance import Conformance
 from exthost.dialects.find import BUILT_IN, find_conformance
 from exthost.dialects.rules import all_rules
 from tests.dialects.requirements import rules
 
-CHECK = Path(exthost.check.__file__).parent
+CHECK = Path(exthost.authoring.check.__file__).parent
 
 
 @pytest.mark.parametrize("dialect", BUILT_IN)
@@ -24,7 +24,7 @@ def test_the_ids_are_rules_of_the_dialect(dialect: str) -> None:
 
 
 def test_every_rule_that_the_checks_name_is_there() -> None:
-    sources = [*CHECK.glob("*.py"), CHECK.parent / "dialects" / "message_audit.py"]
+    sources = [*CHECK.glob("*.py"), CHECK.parents[1] / "dialects" / "message_audit.py"]
     source = "".join(path.read_text() for path in sources)
     names = {rule.name for rule in all_rules(Conformance())}
     for name in re.findall(

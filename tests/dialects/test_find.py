@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from exthost.authoring.testing.vectors import package_vectors
 from exthost.config import config_from_mapping
 from exthost.dialects import find
 from exthost.dialects.base import Dialect
@@ -14,8 +15,7 @@ from exthost.dialects.hostile_peer import HostilePeer
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.dialects.sniff import sniff
 from exthost.errors import ConfigError
-from exthost.testing.vectors import package_vectors
-from tests.cli.running import run_inside
+from tests.faces.cli.running import run_inside
 
 
 @pytest.mark.parametrize("name", find.BUILT_IN)
@@ -104,9 +104,9 @@ from exthost.dialects.find import find_dialect
 from exthost.dialects.manifest_format import Accepted, ManifestFormat
 from exthost.dialects.options import FLAG
 from exthost.dialects.package import Detection, DialectPackage, FirstBytes
-from exthost.documents.entry import Entry
-from exthost.documents.settings import NO_SETTINGS
-from exthost.spec import Spec
+from exthost.model.documents.entry import Entry
+from exthost.model.documents.settings import NO_SETTINGS
+from exthost.model.spec import Spec
 from exthost.wire.lines import Lines
 
 DIALECT = replace(find_dialect("morphir"), name="broken", options={"loud": FLAG})
@@ -164,7 +164,7 @@ def test_all_that_a_package_of_a_third_party_brings_is_used(third_party: Path) -
 
 
 def test_the_dialects_of_third_parties_are_tried_for_a_bare_command(third_party: Path) -> None:
-    from exthost.detection import detection_order
+    from exthost.host.detection import detection_order
 
     assert detection_order("anything")[0] == ("broken", 3.0)
     names = [name for name, _ in detection_order("x")][1:]

@@ -21,9 +21,9 @@ from exthost.extension.restart import (
     lifecycle_event_for,
 )
 from exthost.launch.limits import resolve_limits
-from exthost.messages import Request
-from exthost.shutdown_steps import CloseStdin, Say, Terminate, Write
-from exthost.spec import Breaker, Restart, Spec
+from exthost.model.messages import Request
+from exthost.model.shutdown_steps import CloseStdin, Say, Terminate, Write
+from exthost.model.spec import Breaker, Restart, Spec
 from tests.dialects.requirements import shows
 
 PAGES_BREAKER = Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False)

@@ -20,8 +20,8 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.events import Bus, LogLine, OfferChanged, Progressed, Spawned
-from exthost.shutdown_steps import CloseStdin, Terminate
-from exthost.spec import Breaker, Restart
+from exthost.model.shutdown_steps import CloseStdin, Terminate
+from exthost.model.spec import Breaker, Restart
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock, turns
 from tests.extensions.driving import failing, until

@@ -5,7 +5,7 @@ import pytest
 from exthost.dialects.conformance import Conformance
 from exthost.dialects.find import find_conformance
 from exthost.dialects.message_audit import MessageAudit
-from exthost.messages import Noise
+from exthost.model.messages import Noise
 from exthost.wire.framing import Broken, Skipped
 
 

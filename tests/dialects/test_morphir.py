@@ -23,8 +23,8 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.events import Bus, Exited, LogLine, Spawned
-from exthost.messages import Failure, Noise, Notification, Reply, Request
-from exthost.shutdown_steps import CloseStdin, Terminate
+from exthost.model.messages import Failure, Noise, Notification, Reply, Request
+from exthost.model.shutdown_steps import CloseStdin, Terminate
 from exthost.wire import jsontext
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock

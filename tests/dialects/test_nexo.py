@@ -24,10 +24,10 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.events import Bus, Exited, LogLine, Noticed, StateChanged
-from exthost.messages import Reply
-from exthost.offer import Tool
-from exthost.shutdown_steps import CloseStdin, Write
-from exthost.spec import Breaker, Restart
+from exthost.model.messages import Reply
+from exthost.model.offer import Tool
+from exthost.model.shutdown_steps import CloseStdin, Write
+from exthost.model.spec import Breaker, Restart
 from tests.dialects.requirements import shows
 from tests.extensions.driving import failing
 from tests.extensions.nexo_tree import CHILD, config, plugin

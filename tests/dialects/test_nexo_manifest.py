@@ -16,7 +16,7 @@ from exthost.dialects.nexo.manifest import RESERVED_IDS, Manifest, read
 from exthost.dialects.nexo.mcp_servers import replace_placeholders
 from exthost.errors import ManifestError, Refused
 from exthost.launch.plan import admit
-from exthost.spec import HostEnvRef, Requires, Spec
+from exthost.model.spec import HostEnvRef, Requires, Spec
 from tests.dialects.requirements import shows
 
 PLUGIN = '[plugin]\nid = "weather"\nversion = "1.2.3"\n'

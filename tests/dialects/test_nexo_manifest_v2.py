@@ -7,7 +7,7 @@ from exthost.dialects.nexo.manifest import FORMAT, Manifest
 from exthost.dialects.nexo.manifest_v2 import ManifestV2
 from exthost.errors import Refused
 from exthost.launch.plan import check_host_version
-from exthost.spec import Restart
+from exthost.model.spec import Restart
 from tests.dialects.requirements import shows
 
 LEAST = """

@@ -7,7 +7,7 @@ import pytest
 
 from exthost.dialects.find import find_conformance
 from exthost.dialects.message_audit import MessageAudit
-from exthost.messages import Notification
+from exthost.model.messages import Notification
 
 PROGRESS = "notifications/progress"
 MESSAGE = "notifications/message"

@@ -24,9 +24,9 @@ from exthost.errors import (
 )
 from exthost.events import Bus, Exited, ExtensionEvent, LogLine, Spawned
 from exthost.extension.extension import Extension
-from exthost.messages import Request
+from exthost.model.messages import Request
+from exthost.model.shutdown_steps import CloseStdin, Say
 from exthost.session.stream import EventStream
-from exthost.shutdown_steps import CloseStdin, Say
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.driving import closing, failing, unstarted, until

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from exthost.config import DiscoverySettings, config_from_mapping, config_from_toml
+from exthost.config.discovery.configfile import find_extensions, read_config
+from exthost.config.discovery.search import discover
 from exthost.dialects.roder.manifest import FORMAT, checksum, parse
-from exthost.discovery.configfile import find_extensions, read_config
-from exthost.discovery.search import discover
 from exthost.errors import ConfigError, ManifestError
 from exthost.launch.prerequisites import find_name_conflict
-from exthost.spec import Limits, Spec
+from exthost.model.spec import Limits, Spec
 from tests.dialects.requirements import shows
 
 HEAD = """

@@ -23,9 +23,9 @@ exthost.dialects.__path__.append(sys.argv[1])
 
 import exthost
 from exthost.dialects import find, sniff
-from exthost.error_catalog import load
-from exthost.detection import detection_order
-from exthost.testing.vectors import package_vectors
+from exthost.model.error_catalog import load
+from exthost.host.detection import detection_order
+from exthost.authoring.testing.vectors import package_vectors
 
 with exthost.sync_connect(sys.argv[2:], dialect="seventh") as ext:
     ext.documents.open("a.txt", "alpha")

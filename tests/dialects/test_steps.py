@@ -6,7 +6,7 @@ import pytest
 from exthost.dialects import find
 from exthost.dialects.steps import OneRequest, OneRequestOrMore, handshake_result
 from exthost.errors import HandshakeFailed
-from exthost.messages import Failure
+from exthost.model.messages import Failure
 
 
 @pytest.mark.parametrize("dialect", find.BUILT_IN)

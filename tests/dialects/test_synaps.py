@@ -26,8 +26,8 @@ from exthost.errors import (
 )
 from exthost.events import Bus, Exited, ExtensionEvent, LogLine, OfferChanged
 from exthost.extension.extension import Extension
-from exthost.shutdown_steps import CloseStdin, Say
-from exthost.spec import Restart
+from exthost.model.shutdown_steps import CloseStdin, Say
+from exthost.model.spec import Restart
 from exthost.tool_result import TextBlock
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from exthost.config import DiscoverySettings
+from exthost.config.discovery.report import Report
+from exthost.config.discovery.search import discover
 from exthost.dialects import find
 from exthost.dialects.manifest_format import Accepted, ManifestFile
 from exthost.dialects.synaps.manifest import FORMAT, Manifest, Subscription, read
-from exthost.discovery.report import Report
-from exthost.discovery.search import discover
 from exthost.errors import ManifestError, Refused
 from exthost.launch.prerequisites import resolve_config
-from exthost.spec import DeclaredSetting, Spec
+from exthost.model.spec import DeclaredSetting, Spec
 from tests.dialects.requirements import shows
 from tests.extensions.synaps_tree import plugin
 

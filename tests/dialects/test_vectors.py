@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exthost.authoring.testing.vector_notation import MessagePattern, parse_pattern, split_messages
+from exthost.authoring.testing.vectors import Vector, check_vector, check_with_process, load_vectors
+from exthost.authoring.testing.vectors.read_vector import ReadVector
 from exthost.dialects.codec import Role
 from exthost.errors import ProtocolViolation
-from exthost.messages import Failure, Noise, Notification, Reply, Request
-from exthost.testing.vector_notation import MessagePattern, parse_pattern, split_messages
-from exthost.testing.vectors import Vector, check_vector, check_with_process, load_vectors
-from exthost.testing.vectors.read_vector import ReadVector
+from exthost.model.messages import Failure, Noise, Notification, Reply, Request
 from tests.dialects import all_vectors
 from tests.dialects.all_vectors import vectors
 from tests.extensions.clock import installed_clock

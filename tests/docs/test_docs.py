@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.cli.running import RUN_SECONDS, run_inside, running
+from tests.faces.cli.running import RUN_SECONDS, run_inside, running
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from exthost.check.run import run_checks
-from exthost.check.settings import Settings
-from exthost.connection import connection_spec
-from exthost.discovery.extension_at_path import spec_at
-from exthost.spec import Spec
+from exthost.authoring.check.run import run_checks
+from exthost.authoring.check.settings import Settings
+from exthost.config.discovery.extension_at_path import spec_at
+from exthost.host.connection import connection_spec
+from exthost.model.spec import Spec
 from tests.docs.test_docs import blocks, unpack
 
 # A limit that no test is about.

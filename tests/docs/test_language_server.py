@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 import exthost
+from exthost.authoring.testing.vectors import package_vectors, run_vectors
 from exthost.dialects import find
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone
 from exthost.events import Bus, ExtensionEvent, LogLine
-from exthost.testing.vectors import package_vectors, run_vectors
 from tests.extensions.driving import until
 
 ROOT = Path(__file__).parents[2]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import exthost
 import exthost.sdk
-from exthost.cli.verbs import VERBS
 from exthost.dialects import find
 from exthost.events import EVERYTHING
+from exthost.faces.cli.verbs import VERBS
 from scripts.reference.api_page import RETURNED
 from scripts.reference.facet_modules import facet_modules
 from scripts.reference.markdown import prose

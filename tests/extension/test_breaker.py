@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from exthost.dialects.nexo.dialect import DIALECT as NEXO
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViolation, UsageError
 from exthost.extension.breaker import TABLE, BreakerEvent, BreakerPhase, Circuit, is_breaker_failure
-from exthost.spec import Breaker
+from exthost.model.spec import Breaker
 from tests.dialects.requirements import shows
 
 assert NEXO.traits.breaker is not None

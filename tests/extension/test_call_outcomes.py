@@ -14,9 +14,9 @@ from exthost.errors import ExthostError
 from exthost.events import Bus, CallEnded, CallStarted
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.queue_breaker import QueueBreaker
+from exthost.model.spec import Breaker
 from exthost.session.callback_call import CallbackCall
 from exthost.session.replies import DELIVER
-from exthost.spec import Breaker
 from exthost.tool_result import ResultReader
 
 FAILED = {"content": [{"type": "text", "text": "no such city"}], "isError": True}

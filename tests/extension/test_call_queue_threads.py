@@ -12,10 +12,10 @@ import pytest
 from exthost.errors import ExtensionGone
 from exthost.events import Bus
 from exthost.extension.call_queue import CallQueue
+from exthost.host.sync.blocking_call import BlockingCall
 from exthost.session.call import Call
 from exthost.session.replies import DELIVER
 from exthost.session.session import Session
-from exthost.sync.blocking_call import BlockingCall
 from tests.extensions.driving import closing, unstarted, until
 from tests.extensions.puppet import Puppet, session_with
 

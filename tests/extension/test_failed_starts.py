@@ -8,7 +8,7 @@ from exthost.config import spec_from_mapping
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import SpawnFailed
 from exthost.extension.extension import Extension
-from exthost.launch_plan import LaunchPlan
+from exthost.model.launch_plan import LaunchPlan
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
 from tests.extensions.driving import closing, command, failing

@@ -19,7 +19,7 @@ from dataclasses import replace
 import exthost
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.events import StateChanged
-from exthost.shutdown_steps import CloseStdin, Terminate
+from exthost.model.shutdown_steps import CloseStdin, Terminate
 from tests.extensions.driving import command
 
 # One that is stubborn would keep the program for longer than the test waits.

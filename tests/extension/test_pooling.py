@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost.cli.event_lines import event_line
 from exthost.config.extension_settings import LimitSettings, PoolSettings
 from exthost.dialects.find import find_dialect
 from exthost.errors import NO_EVIDENCE, CallFailed, Evidence, ExtensionGone
@@ -20,9 +19,10 @@ from exthost.events import Bus, Exited, ProcessLost, StateChanged
 from exthost.extension import parallel_start
 from exthost.extension.extension import Extension
 from exthost.extension.supervisor import Supervisor
-from exthost.offer import Offer, Tool
+from exthost.faces.cli.event_lines import event_line
+from exthost.model.offer import Offer, Tool
+from exthost.model.spec import Pool, Spec
 from exthost.session.call import Call
-from exthost.spec import Pool, Spec
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.clock import Clock
 from tests.extensions.driving import NEVER, Ledger, command, failing, plain, until

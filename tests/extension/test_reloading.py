@@ -13,7 +13,7 @@ import pytest
 import exthost
 from exthost.config import spec_from_mapping
 from exthost.errors import CallTimeout, ExthostError, HandshakeFailed, UsageError
-from exthost.messages import Request
+from exthost.model.messages import Request
 from tests.dialects.requirements import shows
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.clock import Clock

@@ -17,7 +17,7 @@ from exthost.extension.restart import (
     decide,
     lifecycle_event_for,
 )
-from exthost.spec import Restart
+from exthost.model.spec import Restart
 
 MORPHIR = Restart(
     strategy="exponential", initial_delay=1, max_delay=30, max_retries=3, forgiven_by="uptime"

@@ -14,7 +14,7 @@ from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViola
 from exthost.events import OfferChanged, StateChanged
 from exthost.extension.extension import Extension
 from exthost.extension.lifecycle import INITIAL_STATE, Event, IllegalMove, State, step
-from exthost.spec import Restart
+from exthost.model.spec import Restart
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.driving import (

@@ -12,9 +12,9 @@ from exthost.errors import CallTimeout, HandshakeFailed, NotFound, Refused, Spaw
 from exthost.events import Bus, OfferChanged, Spawned
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.extension import Extension
-from exthost.offer import Tool
+from exthost.model.offer import Tool
+from exthost.model.spec import Limits, Spec
 from exthost.session.call import Call
-from exthost.spec import Limits, Spec
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.driving import (
@@ -143,7 +143,7 @@ async def test_restart_is_the_way_out_of_failed(tmp_path: Path) -> None:
 async def test_what_it_requires_and_is_not_there_refuses_it_until_it_is() -> None:
     from dataclasses import replace
 
-    from exthost.spec import Requires
+    from exthost.model.spec import Requires
 
     program, *args = command()
     source = {"type": "process", "command": program, "args": args}

@@ -27,8 +27,8 @@ from exthost.errors import (
 from exthost.events import Bus, CallEnded, CallStarted
 from exthost.extension.extension import Extension
 from exthost.host.audit import Audit
+from exthost.model.spec import Breaker, Limits, Spec
 from exthost.session.stream_queue import MAX_STREAM_EVENTS
-from exthost.spec import Breaker, Limits, Spec
 from tests.extensions.clock import Clock
 from tests.extensions.driving import closing, pid_of, until
 from tests.toys.askback import DIALECT

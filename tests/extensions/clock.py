@@ -72,7 +72,7 @@ def installed_clock() -> Iterator[Clock]:
         # Not the kernel's timer, which uses the kernel's time.
         patch.setattr("exthost.extension.deadline_timer._cached_timerfd", [None])
         # Not uvloop in the thread of the blocking API, which would not see that the clock is moved.
-        patch.setattr("exthost.sync.loop_thread.new_event_loop", asyncio.new_event_loop)
+        patch.setattr("exthost.host.sync.loop_thread.new_event_loop", asyncio.new_event_loop)
         yield clock
 
 

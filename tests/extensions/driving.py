@@ -17,7 +17,7 @@ from exthost.errors import ExthostError
 from exthost.events import Bus, CallEnded, CallStarted, StateChanged
 from exthost.extension.call_outcomes import UNSUCCESSFUL_OUTCOMES
 from exthost.extension.extension import Extension
-from exthost.shutdown_steps import CloseStdin, Terminate
+from exthost.model.shutdown_steps import CloseStdin, Terminate
 
 HOSTILE = Path(__file__).parent / "hostile.py"
 OUTCOMES = ("result", *UNSUCCESSFUL_OUTCOMES)

@@ -8,7 +8,7 @@ from typing import Any
 from exthost.dialects.base import Dialect
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.extension.call_queue import CallQueue
-from exthost.offer import Offer
+from exthost.model.offer import Offer
 from exthost.process.exit_status import ExitStatus
 from exthost.session.session import Session
 

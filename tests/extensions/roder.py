@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from exthost.config import config_from_mapping
+from exthost.config.discovery.configfile import read_named_manifest
 from exthost.dialects.roder.dialect import DIALECT
-from exthost.discovery.configfile import read_named_manifest
 from exthost.events import Bus
 from exthost.extension.extension import Extension
 

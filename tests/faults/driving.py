@@ -17,21 +17,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from exthost.authoring.testing import hostile as program
+from exthost.authoring.testing.behaviours import ID
+from exthost.authoring.testing.peers import PEERS, HostilePeer
 from exthost.cluster.cluster import Cluster
 from exthost.cluster.local_nodes import LocalNodes
 from exthost.config import spec_from_mapping
 from exthost.config.cluster import ClusterSettings
+from exthost.config.discovery.configfile import read_named_manifest
 from exthost.dialects import find
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Positional, Role
-from exthost.discovery.configfile import read_named_manifest
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
-from exthost.messages import Message, Reply
-from exthost.shutdown_steps import Write
-from exthost.testing import hostile as program
-from exthost.testing.behaviours import ID
-from exthost.testing.peers import PEERS, HostilePeer
+from exthost.model.messages import Message, Reply
+from exthost.model.shutdown_steps import Write
 from tests.extensions.driving import Ledger, accounted, pid_of
 from tests.extensions.looking import outside
 

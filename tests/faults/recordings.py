@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from exthost.authoring.testing import fault_proxy
+from exthost.authoring.testing.peers import HostilePeer
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
-from exthost.testing import fault_proxy
-from exthost.testing.peers import HostilePeer
 from tests.extensions.driving import accounted
 from tests.faults.driving import command, extension, hurried
 

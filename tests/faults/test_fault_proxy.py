@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from exthost.testing.fault_proxy import FAULTS
-from exthost.testing.peers import PEERS
+from exthost.authoring.testing.fault_proxy import FAULTS
+from exthost.authoring.testing.peers import PEERS
 from tests.faults.recordings import length, recorded, replay
 from tests.faults.trials import Trials
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from exthost.authoring.testing.behaviours import ID, PREVIOUS
+from exthost.authoring.testing.peers import PEERS, HostilePeer
 from exthost.errors import CallTimeout, ExtensionGone, ExthostError
-from exthost.messages import Notification, Request
-from exthost.testing.behaviours import ID, PREVIOUS
-from exthost.testing.peers import PEERS, HostilePeer
+from exthost.model.messages import Notification, Request
 from exthost.wire.framing import READ_BYTES
 from tests.extensions.looking import resident_bytes
 from tests.faults.driving import (

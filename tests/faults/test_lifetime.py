@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from exthost.authoring.testing.peers import PEERS, HostilePeer
 from exthost.dialects import find
 from exthost.errors import CallTimeout, ExtensionGone, ExthostError, HandshakeFailed
-from exthost.shutdown_steps import Write
-from exthost.testing.peers import PEERS, HostilePeer
+from exthost.model.shutdown_steps import Write
 from tests.extensions.clock import Clock, turns
 from tests.extensions.driving import Ledger, outcome, pid_of, until
 from tests.extensions.looking import gone, runs

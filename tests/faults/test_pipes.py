@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from exthost.authoring.testing.behaviours import ID, NEXT, PREVIOUS
+from exthost.authoring.testing.peers import PEERS, HostilePeer
 from exthost.dialects import find
 from exthost.errors import (
     CallTimeout,
@@ -14,9 +16,7 @@ from exthost.errors import (
     HandshakeFailed,
     ProtocolViolation,
 )
-from exthost.messages import Failure, Reply
-from exthost.testing.behaviours import ID, NEXT, PREVIOUS
-from exthost.testing.peers import PEERS, HostilePeer
+from exthost.model.messages import Failure, Reply
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
 from exthost.wire.prefixed import Prefixed

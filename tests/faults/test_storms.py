@@ -7,8 +7,8 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+from exthost.authoring.testing.peers import HostilePeer
 from exthost.errors import ExthostError
-from exthost.testing.peers import HostilePeer
 from tests.extensions.driving import until
 from tests.faults.driving import CALL_SECONDS, Held, every, held
 from tests.faults.trials import Trials

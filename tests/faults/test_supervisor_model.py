@@ -27,7 +27,7 @@ from exthost.dialects.morphir.dialect import DIALECT
 from exthost.errors import ExthostError
 from exthost.extension.call_outcomes import UNSUCCESSFUL_OUTCOMES
 from exthost.extension.extension import Extension
-from exthost.process import sandbox_probe
+from exthost.launch import sandbox_probe
 from tests.extensions.puppet import Puppet
 
 # limits.start of morphir; the first delay and the longest one of this test.

@@ -14,7 +14,7 @@ from exthost.host.callbacks import call_plain_or_async
 from exthost.host.hooks import Confirmation
 from tests.extensions.driving import failing
 from tests.extensions.synaps_tree import plugin
-from tests.gateway.running import write_config
+from tests.faces.gateway.running import write_config
 
 TOOL = "ext_tools_echo"
 

@@ -10,7 +10,7 @@ import pytest
 import exthost
 from exthost.errors import ConfigError
 from exthost.events import ManifestChanged
-from exthost.messages import Request
+from exthost.model.messages import Request
 from tests.extensions.driving import command, until
 from tests.extensions.nexo_tree import plugin, rewrite
 

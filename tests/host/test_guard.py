@@ -21,7 +21,7 @@ from tests.extensions.clock import Clock
 from tests.extensions.driving import failing, pid_of
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.synaps_tree import plugin
-from tests.gateway.running import extension, on_stdio, write_config
+from tests.faces.gateway.running import extension, on_stdio, write_config
 from tests.host.killed_guard import CALLERS, TOOL, Killed, Pace
 
 BEFORE = {"hook": "before_tool_call"}

@@ -10,8 +10,8 @@ import exthost
 from exthost.dialects import find
 from exthost.errors import Refused
 from exthost.host.hook_index import HookIndex
-from exthost.offer import Offer
-from exthost.spec import Pins, Spec
+from exthost.model.offer import Offer
+from exthost.model.spec import Pins, Spec
 from tests.extensions.driving import failing
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.synaps_tree import plugin

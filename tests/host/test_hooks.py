@@ -15,8 +15,8 @@ from exthost.dialects.nexo.dialect import DIALECT
 from exthost.dialects.synaps.dialect import DIALECT as SYNAPS
 from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
 from exthost.host.hooks import MAX_EXTENSIONS, Confirmation, Hooks
-from exthost.offer import Offer
-from exthost.spec import Spec
+from exthost.model.offer import Offer
+from exthost.model.spec import Spec
 from tests.dialects.requirements import shows
 from tests.extensions.driving import failing
 from tests.extensions.nexo_tree import config, plugin

@@ -10,9 +10,9 @@ import pytest
 
 import exthost
 from exthost.config import Config, config_from_mapping
+from exthost.config.discovery import configfile
 from exthost.dialects import find
 from exthost.dialects.nexo import dialect, second_contract
-from exthost.discovery import configfile
 from exthost.errors import CallFailed, ExtensionGone, HandshakeFailed, Refused
 from exthost.events import Exited, LogLine
 from exthost.host.host import Host

@@ -14,7 +14,7 @@ from exthost.events import HookFailed
 from exthost.host import observer_queues
 from exthost.host.hook_policy import HookFailure
 from exthost.host.observer_queues import ObserverQueues
-from exthost.spec import Spec
+from exthost.model.spec import Spec
 from tests.extensions.clock import Clock, turns
 from tests.extensions.synaps_tree import plugin
 

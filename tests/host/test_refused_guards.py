@@ -9,12 +9,13 @@ import pytest
 
 import exthost
 from exthost.errors import Refused
-from tests.cli.running import run_inside
 from tests.extensions.driving import failing
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.nexo_tree import plugin as nexo_plugin
 from tests.extensions.synaps_tree import plugin
-from tests.gateway.running import extension, http_gateway, on_http, on_stdio, write_config
+from tests.faces.cli.running import run_inside
+from tests.faces.gateway.running import extension, http_gateway, on_http, on_stdio, write_config
+from tests.faces.web.running import page
 from tests.host.refused_guard import (
     ALLOW,
     BEFORE,
@@ -26,7 +27,6 @@ from tests.host.refused_guard import (
     rewrite,
     unknown_permission,
 )
-from tests.web.running import page
 
 ways = pytest.mark.parametrize("way", WAYS)
 

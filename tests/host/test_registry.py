@@ -8,8 +8,8 @@ import pytest
 
 from exthost.errors import NotFound
 from exthost.host.registry import Registry
-from exthost.names import registered_name
-from exthost.offer import NO_OFFER, Offer, Tool
+from exthost.model.names import registered_name
+from exthost.model.offer import NO_OFFER, Offer, Tool
 
 WAIT_SECONDS = 30
 

@@ -12,8 +12,8 @@ import exthost
 from exthost.config import spec_from_mapping
 from exthost.errors import ExthostError
 from exthost.events import EVERYTHING, OfferChanged, StateChanged, ToolsChanged
-from exthost.messages import Request
-from exthost.spec import Requires, Spec
+from exthost.model.messages import Request
+from exthost.model.spec import Requires, Spec
 from tests.extensions.driving import OUTCOMES, command, failing, until
 
 COUNTS = ("calls", *OUTCOMES, "restarts", "crashes")

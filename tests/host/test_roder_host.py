@@ -13,12 +13,12 @@ import pytest
 
 import exthost
 from exthost import errors
+from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.dialects.calls import EventSink
-from exthost.discovery.configfile import find_extensions, read_config
 from exthost.events import Bus, HostEvent, LogLine, SinkFailed, Spawned
 from exthost.host.event_sinks import QUEUE_EVENTS, EventSinks
 from exthost.launch.prerequisites import find_name_conflict
-from exthost.messages import Notification
+from exthost.model.messages import Notification
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
 from tests.extensions.driving import failing, pid_of, until

@@ -25,7 +25,7 @@ from exthost.errors import (
 from exthost.host.api import external_changes
 from exthost.host.hooks import Confirmation
 from exthost.host.tool_loop import complete_with_tools, cut_to_bytes
-from exthost.spec import Spec
+from exthost.model.spec import Spec
 from tests.dialects.requirements import shows
 from tests.extensions.driving import failing, until
 from tests.extensions.roder import entry as roder_entry

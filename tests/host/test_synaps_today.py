@@ -10,7 +10,7 @@ import pytest
 
 import exthost
 from exthost.config import Config, config_from_mapping
-from exthost.discovery import configfile
+from exthost.config.discovery import configfile
 from exthost.errors import CallFailed
 from exthost.events import OutputReplaced
 from exthost.host.host import Host

@@ -13,10 +13,10 @@ import pytest
 
 import exthost
 from exthost.config import Config, DiscoverySettings, WatchSettings, config_from_mapping
+from exthost.config.discovery import watch
+from exthost.config.discovery.configfile import find_extensions
+from exthost.config.discovery.watch import Watch
 from exthost.dialects import find
-from exthost.discovery import watch
-from exthost.discovery.configfile import find_extensions
-from exthost.discovery.watch import Watch
 from exthost.errors import ConfigError
 from exthost.events import Exited, ManifestChanged, Spawned, StateChanged
 from exthost.host.extension_logs import ExtensionLogs

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exthost.cli.verb_table import read_verbs
+from exthost.faces.cli.verb_table import read_verbs
 from exthost.launch.advice import (
     find_hidden_module,
     find_missing,
@@ -14,7 +14,7 @@ from exthost.launch.advice import (
     suggest_network,
     suggest_variable,
 )
-from exthost.launch_plan import LaunchPlan, Wrapper
+from exthost.model.launch_plan import LaunchPlan, Wrapper
 from exthost.process.environment import child_environment
 
 ENVIRONMENT = child_environment(

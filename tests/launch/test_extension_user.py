@@ -8,8 +8,8 @@ import pytest
 
 from exthost.errors import Refused
 from exthost.launch import extension_user
-from exthost.sandbox.probe_result import SandboxSupport
-from exthost.sandbox.strict import View, VisiblePath
+from exthost.launch.sandbox.strict import View, VisiblePath
+from exthost.model.probe_result import SandboxSupport
 
 CLOSED = "/root/tools"
 PROGRAM = VisiblePath(f"{CLOSED}/program", "read", "program")

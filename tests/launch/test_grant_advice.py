@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from exthost.launch.grant_advice import suggest_folder_of_module, suggest_grant
-from exthost.launch_plan import Wrapper
+from exthost.model.launch_plan import Wrapper
 
 
 def sandbox(*shown: str, cwd: str = "/") -> Wrapper:

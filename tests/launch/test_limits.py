@@ -8,7 +8,7 @@ from exthost.config import config_from_mapping
 from exthost.dialects.find import find_dialect
 from exthost.errors import ConfigError
 from exthost.launch.limits import resolve_limits
-from exthost.spec import Limits, Spec
+from exthost.model.spec import Limits, Spec
 from tests.dialects.requirements import shows
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exthost.launch.prerequisites import MissingRequirements, find_missing_requirements
-from exthost.spec import Requires
+from exthost.model.spec import Requires
 
 NAMES = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=6).map(tuple)
 

@@ -8,6 +8,7 @@ import pytest
 
 from exthost.config import spec_from_mapping
 from exthost.errors import Refused
+from exthost.launch.sandbox.strict import View, VisiblePath
 from exthost.launch.shared_folders import (
     Neighbours,
     close_view,
@@ -16,8 +17,7 @@ from exthost.launch.shared_folders import (
     find_open_code,
     refuse_state_folder,
 )
-from exthost.sandbox.strict import View, VisiblePath
-from exthost.spec import Spec
+from exthost.model.spec import Spec
 
 ENVIRON = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
 

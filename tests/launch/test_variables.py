@@ -8,11 +8,11 @@ import pytest
 from exthost.dialects.mcp.dialect import DIALECT as MCP
 from exthost.dialects.morphir.dialect import DIALECT as MORPHIR
 from exthost.dialects.synaps.dialect import DIALECT as SYNAPS
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Refused
 from exthost.launch.plan import admit, prepare
 from exthost.launch.variables import build_environment, grant_line, withheld_variables
-from exthost.spec import DeclaredSetting, HostEnvRef, Package, Permissions, Requires, Spec
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.spec import DeclaredSetting, HostEnvRef, Package, Permissions, Requires, Spec
 
 HOST = {
     "PATH": "/usr/bin:/bin",

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from exthost.errors import SpawnFailed
-from exthost.launch_plan import Cgroup, LaunchPlan
-from exthost.process import cgroups, sandbox_probe
+from exthost.launch import sandbox_probe
+from exthost.launch.sandbox.initcode import INIT
+from exthost.launch.sandbox.strict import NOBODY
+from exthost.model.launch_plan import Cgroup, LaunchPlan
+from exthost.process import cgroups
+from exthost.process.cgroup_rules import CgroupBase, HostIdentity
 from exthost.process.child import Child
-from exthost.sandbox.cgroup import CgroupBase, HostIdentity
-from exthost.sandbox.initcode import INIT
-from exthost.sandbox.strict import NOBODY
 from tests.cgroup.delegating import delegated, run_in, tree
 from tests.cgroup.host import uid_inside
 from tests.extensions.looking import gone

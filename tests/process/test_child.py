@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from exthost.errors import SpawnFailed
-from exthost.launch_plan import LaunchPlan
+from exthost.model.launch_plan import LaunchPlan
 from exthost.process import child as child_module
 from exthost.process.child import CLOSED, Child, find_program
 from exthost.process.program_check import check_program

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exthost.errors import ConfigError
-from exthost.launch_plan import LaunchPlan
+from exthost.model.launch_plan import LaunchPlan
 from exthost.process.environment import POLICIES, Snapshot, child_environment, looks_secret
 from exthost.process.host_environ import host_environ
 

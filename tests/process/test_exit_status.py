@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from exthost.launch_plan import LaunchPlan
+from exthost.model.launch_plan import LaunchPlan
 from exthost.process.child import Child
 from exthost.process.exit_status import ExitStatus, ExitWatch
 from tests.extensions.driving import accounted, failing, hostile, until

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Refused
-from exthost.process.file_view import ViewRequest, compute_view, runtime_settings, system_view
-from exthost.process.runtimes import installation
-from exthost.sandbox.strict import View
-from exthost.spec import Package
+from exthost.launch.file_view import ViewRequest, compute_view, runtime_settings, system_view
+from exthost.launch.runtimes import installation
+from exthost.launch.sandbox.strict import View
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.spec import Package
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ async def main(words, settings):
 asyncio.run(main(*json.loads(sys.argv[1])))
 """
 
-DOCTOR = "import sys; from exthost.cli import main; sys.exit(main(['doctor', '--json']))"
+DOCTOR = "import sys; from exthost.faces.cli import main; sys.exit(main(['doctor', '--json']))"
 
 
 def run(lacks: str, code: str, *words: str, cwd: Path) -> Any:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from exthost.launch_plan import LaunchPlan
-from exthost.process import sandbox_probe
-from exthost.sandbox import pid_namespace
-from exthost.sandbox.probe_result import ProbeResult, SandboxSupport
+from exthost.launch import sandbox_probe
+from exthost.launch.sandbox import pid_namespace
+from exthost.model.launch_plan import LaunchPlan
+from exthost.model.probe_result import ProbeResult, SandboxSupport
 
 HERE = sandbox_probe.find_sandbox_support()
 

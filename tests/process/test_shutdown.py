@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from exthost.messages import Notification, Request
+from exthost.model.messages import Notification, Request
+from exthost.model.shutdown_steps import CloseStdin, Say, ShutdownStep, Terminate, Write
 from exthost.process.shutdown import CLEAN_KILL_SECONDS, KILL_SECONDS, run_steps
-from exthost.shutdown_steps import CloseStdin, Say, ShutdownStep, Terminate, Write
 
 
 class Scripted:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from exthost.launch_plan import Ceiling
+from exthost.model.launch_plan import Ceiling
 from exthost.process import extension_memory, procfs, watchdog
 
 GIB = 2**30

@@ -8,7 +8,7 @@ import sys
 import textwrap
 from typing import Any
 
-from exthost.sandbox.system_calls import DENIED, GROUPS, NETWORK, SystemCall
+from exthost.launch.sandbox.system_calls import DENIED, GROUPS, NETWORK, SystemCall
 from tests.sandbox.confined import explore, exploring
 from tests.sandbox.trials import trial
 

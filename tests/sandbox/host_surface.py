@@ -12,23 +12,23 @@ import time
 from typing import Any
 
 import exthost
-from exthost.cli.common import show_json
-from exthost.control.address import socket_paths
-from exthost.control.client import connect_to_host
-from exthost.control.server import ControlServer
-from exthost.control.status_report import StatusReport
+from exthost.config.discovery.configfile import read_config
 from exthost.dialects.calls import FileFragment
-from exthost.discovery.configfile import read_config
-from exthost.documents.toml_text import parse_toml
 from exthost.errors import ConfigError, NotFound, Refused
 from exthost.events import Bus, LogLine
+from exthost.faces.cli.common import show_json
+from exthost.faces.http_server import server
+from exthost.faces.http_server.access import Access
+from exthost.faces.http_server.listener import listen
+from exthost.faces.http_server.token import Token, Tokens
+from exthost.host.control.address import socket_paths
+from exthost.host.control.client import connect_to_host
+from exthost.host.control.server import ControlServer
+from exthost.host.control.status_report import StatusReport
 from exthost.host.file_writer import write_files
-from exthost.http_server import server
-from exthost.http_server.access import Access
-from exthost.http_server.listener import listen
-from exthost.http_server.token import Token, Tokens
 from exthost.launch.grant_advice import suggest_grant
-from exthost.launch_plan import LaunchPlan, Wrapper
+from exthost.model.documents.toml_text import parse_toml
+from exthost.model.launch_plan import LaunchPlan, Wrapper
 from tests.extensions.driving import until
 from tests.sandbox.confined import EXPLORER, explore, exploring, folder, shared_folder
 from tests.sandbox.trials import trial

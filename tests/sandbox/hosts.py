@@ -14,16 +14,16 @@ from typing import Any
 from unittest import mock
 
 import exthost
-from exthost.control.address import config_key, lock_folder
-from exthost.control.server import ControlServer
-from exthost.control.status_report import StatusReport
 from exthost.errors import ExthostError, Refused
+from exthost.faces.http_server import token
 from exthost.host.api.store import Store
-from exthost.http_server import token
+from exthost.host.control.address import config_key, lock_folder
+from exthost.host.control.server import ControlServer
+from exthost.host.control.status_report import StatusReport
 from exthost.launch import integrity
 from exthost.launch.integrity import file_digest
 from exthost.launch.package_tree import DigestedFile, read_digest
-from exthost.trace.trace_file import TraceFile
+from exthost.session.trace.trace_file import TraceFile
 from tests.extensions.driving import failing, until
 from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, system_explorer
 from tests.sandbox.lifetime import marked

@@ -8,7 +8,7 @@ from pathlib import Path
 import exthost
 from exthost.events import Bus, LogLine, Spawned
 from exthost.extension.extension import Extension
-from exthost.process import sandbox_probe
+from exthost.launch import sandbox_probe
 from tests.sandbox.confined import EXPLORER, explore, folder
 from tests.sandbox.programs import needs
 from tests.sandbox.trials import trial

@@ -14,8 +14,8 @@ from typing import Any
 import exthost
 from exthost.errors import Refused, SpawnFailed
 from exthost.events import Bus, ContainmentWeakened
-from exthost.process import sandbox_probe
-from exthost.sandbox.probe_result import ProbeResult
+from exthost.launch import sandbox_probe
+from exthost.model.probe_result import ProbeResult
 from tests.extensions.driving import until
 from tests.sandbox.confined import EXPLORER
 from tests.sandbox.trials import trial

@@ -11,7 +11,7 @@ import exthost
 from exthost.errors import ExtensionGone
 from exthost.events import Bus, Spawned
 from exthost.process import cgroups
-from exthost.sandbox.cgroup import CgroupBase
+from exthost.process.cgroup_rules import CgroupBase
 from tests.sandbox.confined import EXPLORER, explore, exploring
 from tests.sandbox.trials import trial
 

@@ -200,7 +200,7 @@ ROWS: Mapping[str, Row] = {
         (
             "half_open_requests_do_not_take_the_descriptors_of_the_host",
             *_tests(
-                "tests/http_server/test_server.py",
+                "tests/faces/http_server/test_server.py",
                 "test_half_a_head_is_cut_off_and_honest_clients_are_served",
                 "test_half_of_the_descriptors_stay_for_extensions",
             ),
@@ -237,11 +237,11 @@ ROWS: Mapping[str, Row] = {
         (
             "a_document_of_absurd_depth_is_refused_before_it_is_parsed",
             *_tests(
-                "tests/documents/test_toml_text.py",
+                "tests/model/documents/test_toml_text.py",
                 "test_a_key_of_absurd_length_is_refused_at_once",
             ),
             *_tests(
-                "tests/discovery/test_configfile.py",
+                "tests/config/discovery/test_configfile.py",
                 "test_the_secrets_of_many_extensions_are_found_without_comparing_each_with_all",
             ),
         ),
@@ -262,7 +262,7 @@ ROWS: Mapping[str, Row] = {
         (
             "a_result_does_not_steer_the_terminal",
             *_tests(
-                "tests/cli/test_common.py",
+                "tests/faces/cli/test_common.py",
                 "test_json_escapes_what_a_terminal_obeys_and_stays_the_same_json",
             ),
         ),
@@ -285,7 +285,7 @@ ROWS: Mapping[str, Row] = {
             "what_is_no_plain_file_of_a_few_megabytes_is_no_config",
             "files_of_a_package_without_end_do_not_hold_the_host",
             *_tests(
-                "tests/discovery/test_configfile.py",
+                "tests/config/discovery/test_configfile.py",
                 "test_a_pipe_a_device_and_a_folder_are_refused",
                 "test_a_sparse_file_of_gigabytes_is_refused",
             ),
@@ -323,7 +323,7 @@ ROWS: Mapping[str, Row] = {
         (
             "no_extension_reads_the_variables_of_a_command_that_uses_the_running_host",
             *_tests(
-                "tests/cli/test_cli.py",
+                "tests/faces/cli/test_cli.py",
                 "test_other_processes_of_the_user_cannot_read_a_verb_even_one_that_starts_nothing",
             ),
         ),

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from exthost.launch_plan import Ceiling
-from exthost.sandbox.cgroup import (
+from exthost.model.launch_plan import Ceiling
+from exthost.process.cgroup_rules import (
     CgroupBase,
     FoundCgroup,
     HostIdentity,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exthost.sandbox.initcode import BUILT_BY, INIT, INIT_SHA256
+from exthost.launch.sandbox.initcode import BUILT_BY, INIT, INIT_SHA256
 from scripts.build_init import COMPILERS, FOLDER, build, toolchain
 
 

@@ -13,10 +13,14 @@ from pathlib import Path
 import pytest
 
 import exthost
-from exthost.launch_plan import Ceiling, ResourceLimit
-from exthost.sandbox import pid_namespace, seccomp, strict
-from exthost.sandbox.initcode import INIT, SOURCE_SHA256
-from exthost.sandbox.limits import (
+from exthost.launch.sandbox import pid_namespace, seccomp, strict
+from exthost.launch.sandbox.initcode import INIT, SOURCE_SHA256
+from exthost.launch.sandbox.strict import View, VisiblePath
+from exthost.launch.sandbox.system_calls import DENIED, GROUPS, NETWORK, calls
+from exthost.model.launch_plan import Ceiling, ResourceLimit
+from exthost.model.probe_result import SandboxSupport
+from exthost.model.spec import Limits, Permissions
+from exthost.process.resource_limits import (
     ceiling,
     lower_to,
     max_sockets,
@@ -24,10 +28,6 @@ from exthost.sandbox.limits import (
     resource_limits,
     with_defaults,
 )
-from exthost.sandbox.probe_result import SandboxSupport
-from exthost.sandbox.strict import View, VisiblePath
-from exthost.sandbox.system_calls import DENIED, GROUPS, NETWORK, calls
-from exthost.spec import Limits, Permissions
 
 USER = SandboxSupport(
     bwrap="/usr/bin/bwrap", setpriv="/usr/bin/setpriv", machine="x86_64", uid=1000
@@ -414,7 +414,7 @@ def test_limits_in_the_words_of_prlimit() -> None:
 
 
 def test_the_inits_code_was_built_from_the_source_beside_it() -> None:
-    source = Path(exthost.__file__).parent / "sandbox" / "init.c"
+    source = Path(exthost.__file__).parent / "launch" / "sandbox" / "init.c"
     built_from = hashlib.sha256(source.read_bytes()).hexdigest()
     assert built_from == SOURCE_SHA256, "init.c was changed: run `make init`"
     machines = {"x86_64": 62, "aarch64": 183}

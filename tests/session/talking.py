@@ -8,8 +8,8 @@ from typing import Any
 from exthost.dialects.base import Dialect
 from exthost.dialects.meanings import Progress
 from exthost.errors import ExthostError
-from exthost.messages import Incoming, Reply
-from exthost.offer import Offer
+from exthost.model.messages import Incoming, Reply
+from exthost.model.offer import Offer
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.effects import Effect, Failed, Frame, WriteFrame

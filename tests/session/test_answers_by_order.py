@@ -12,7 +12,7 @@ from exthost.dialects.morphir.dialect import DIALECT, HostCodec
 from exthost.errors import ExtensionGone, ProtocolViolation
 from exthost.events import Bus
 from exthost.extension.call_queue import CallQueue
-from exthost.messages import Reply
+from exthost.model.messages import Reply
 from exthost.session.call import FutureCall
 from exthost.session.replies import DELIVER
 from tests.extensions.driving import failing, until

@@ -14,8 +14,8 @@ import pytest
 from exthost.errors import ExtensionGone
 from exthost.events import Bus, Exited, Spawned
 from exthost.extension.extension import Extension
+from exthost.model.shutdown_steps import CloseStdin, Terminate, Write
 from exthost.session.process_lifetime import scale_steps
-from exthost.shutdown_steps import CloseStdin, Terminate, Write
 from tests.dialects.requirements import shows
 from tests.extensions.driving import (
     IMPATIENT,

@@ -20,8 +20,8 @@ from exthost.dialects.steps import (
 )
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.errors import CallFailed, ExthostError, UsageError
-from exthost.messages import Batch, Failure, Incoming, Noise, Notification, Reply, Request
-from exthost.offer import NO_OFFER, Offer
+from exthost.model.messages import Batch, Failure, Incoming, Noise, Notification, Reply, Request
+from exthost.model.offer import NO_OFFER, Offer
 from exthost.session.conversation import Conversation
 from exthost.session.effects import (
     Count,

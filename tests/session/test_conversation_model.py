@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from exthost.dialects.steps import AskHost, OneRequestOrMore, Subscribe, TryRequest
 from exthost.errors import CallFailed
-from exthost.messages import Reply, Request
+from exthost.model.messages import Reply, Request
 from exthost.session.call import Call
 from exthost.session.effects import Effect, End, Failed, RunHandler, StreamAccepted, WriteFrame
 from exthost.session.phase import Phase

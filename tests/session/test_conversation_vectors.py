@@ -16,6 +16,15 @@ from typing import Any, NoReturn, TypeAlias
 
 import pytest
 
+from exthost.authoring.testing.vector_notation import (
+    GarbagePattern,
+    MessagePattern,
+    parse_message_pattern,
+    split_messages,
+)
+from exthost.authoring.testing.vectors import Vector
+from exthost.authoring.testing.vectors.expectations import assert_error, assert_offer
+from exthost.authoring.testing.vectors.read_vector import MAX_MESSAGE_BYTES, ReadVector
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import ToolCall
 from exthost.dialects.codec import Positional, Role
@@ -23,8 +32,9 @@ from exthost.dialects.find import BUILT_IN
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
 from exthost.extension.call_factory import CallFactory
-from exthost.messages import Failure, Message, Noise, Notification, Reply, Request
-from exthost.offer import Tool
+from exthost.model.messages import Failure, Message, Noise, Notification, Reply, Request
+from exthost.model.offer import Tool
+from exthost.model.spec import Limits, Spec
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.effects import (
@@ -40,16 +50,6 @@ from exthost.session.effects import (
 )
 from exthost.session.failures import Violated
 from exthost.session.replies import GeneratorHandler
-from exthost.spec import Limits, Spec
-from exthost.testing.vector_notation import (
-    GarbagePattern,
-    MessagePattern,
-    parse_message_pattern,
-    split_messages,
-)
-from exthost.testing.vectors import Vector
-from exthost.testing.vectors.expectations import assert_error, assert_offer
-from exthost.testing.vectors.read_vector import MAX_MESSAGE_BYTES, ReadVector
 from tests.dialects.all_vectors import vectors
 from tests.session.talking import StubCall, is_empty, whole
 

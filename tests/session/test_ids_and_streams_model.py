@@ -17,7 +17,7 @@ from exthost.dialects.morphir.dialect import DIALECT, HostCodec
 from exthost.dialects.steps import Exchanges
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.errors import CallFailed, ExthostError
-from exthost.messages import Failure, Reply, Request
+from exthost.model.messages import Failure, Reply, Request
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.effects import (

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from exthost.messages import Failure, Reply, Request
+from exthost.model.messages import Failure, Reply, Request
 from exthost.session.inbound import InboundRequests
 from tests.dialects.requirements import shows
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from exthost.authoring.testing.peers import PEERS
 from exthost.dialects import find
-from exthost.messages import Notification
+from exthost.model.messages import Notification
 from exthost.process.flood_budget import REQUEST_UNITS
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.replies import DELIVER
-from exthost.testing.peers import PEERS
 from tests.faults.driving import frame
 
 MB = 2**20

@@ -14,10 +14,19 @@ from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.meanings import Log
 from exthost.dialects.steps import Handshake, OneRequest, Outgoing, result_of
 from exthost.dialects.streams import StreamEvent, StreamKind
-from exthost.messages import Failure, Id, Incoming, Message, Noise, Notification, Reply, Request
-from exthost.offer import Offer, Tool
-from exthost.shutdown_steps import CloseStdin, Say
-from exthost.spec import Limits
+from exthost.model.messages import (
+    Failure,
+    Id,
+    Incoming,
+    Message,
+    Noise,
+    Notification,
+    Reply,
+    Request,
+)
+from exthost.model.offer import Offer, Tool
+from exthost.model.shutdown_steps import CloseStdin, Say
+from exthost.model.spec import Limits
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 from exthost.wire.headers import Headers

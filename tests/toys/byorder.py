@@ -13,10 +13,10 @@ from exthost.dialects.codec import Role
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.steps import Exchanges, Handshake, OneRequest, result_of
 from exthost.errors import CallFailed, HandshakeFailed, ProtocolViolation, UsageError
-from exthost.messages import Failure, Id, Incoming, Message, Noise, Reply, Request
-from exthost.offer import Offer
-from exthost.shutdown_steps import CloseStdin
-from exthost.spec import Limits, Restart
+from exthost.model.messages import Failure, Id, Incoming, Message, Noise, Reply, Request
+from exthost.model.offer import Offer
+from exthost.model.shutdown_steps import CloseStdin
+from exthost.model.spec import Limits, Restart
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 from exthost.wire.prefixed import Prefixed

@@ -14,9 +14,9 @@ from typing import Any
 from exthost.dialects.base import Dialect
 from exthost.dialects.caller import Caller
 from exthost.dialects.steps import Exchanges, WaitFor, result_of
-from exthost.messages import Notification, Request
-from exthost.shutdown_steps import CloseStdin
-from exthost.spec import Limits, Restart, Spec
+from exthost.model.messages import Notification, Request
+from exthost.model.shutdown_steps import CloseStdin
+from exthost.model.spec import Limits, Restart, Spec
 from exthost.wire.lines import Lines
 from tests.toys import askback
 

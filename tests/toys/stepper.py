@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost.dialects.meanings import Progress
-from exthost.shutdown_steps import CloseStdin
-from exthost.spec import Limits, Spec
+from exthost.model.shutdown_steps import CloseStdin
+from exthost.model.spec import Limits, Spec
 from exthost.wire.lines import Lines
 from tests.toys import askback
 

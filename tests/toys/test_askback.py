@@ -13,9 +13,9 @@ from exthost.dialects.base import Dialect
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone, ProtocolViolation, UsageError
 from exthost.events import Bus, Exited, LogLine
 from exthost.extension.extension import Extension
+from exthost.model.spec import Limits, Spec
 from exthost.session.inbound import Handler
 from exthost.session.stream_queue import MAX_STREAM_BYTES, MAX_STREAM_EVENTS, STREAM_EVENTS
-from exthost.spec import Limits, Spec
 from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES
 from exthost.wire.lines import Lines
 from tests.extensions.clock import Clock

@@ -19,10 +19,10 @@ from exthost.errors import (
 )
 from exthost.events import Bus, Exited
 from exthost.extension.extension import Extension
+from exthost.model.spec import Limits, Spec
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.effects import Effect
-from exthost.spec import Limits, Spec
 from tests.extensions.driving import accounted, closing, failing, until
 from tests.toys.byorder import DIALECT
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from exthost.dialects import find
 from exthost.dialects.codec import Role
-from exthost.messages import Reply
+from exthost.model.messages import Reply
 from exthost.wire.framing import Broken, Item, Skipped
 from exthost.wire.jsontext import reply_decoder
 from exthost.wire.lines import Lines

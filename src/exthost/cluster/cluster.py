@@ -28,10 +28,10 @@ from exthost.config.cluster import ClusterSettings
 from exthost.errors import Evidence, ExthostError, Refused, SpawnFailed
 from exthost.launch.integrity import get_pins, package_root
 from exthost.launch.package_tree import PackageTree
-from exthost.launch_plan import LaunchPlan
+from exthost.model.launch_plan import LaunchPlan
+from exthost.model.spec import Spec
 from exthost.process.host_environ import host_environ
 from exthost.process.state_dirs import state_folder
-from exthost.spec import Spec
 
 __all__ = ["Cluster"]
 

@@ -12,8 +12,8 @@ from exthost.cluster.placer import Placer
 from exthost.cluster.ray_nodes import RayNodes
 from exthost.cluster.remote_child import RemoteChild
 from exthost.config.cluster import ClusterSettings
-from exthost.launch_plan import LaunchPlan
-from exthost.spec import Spec
+from exthost.model.launch_plan import LaunchPlan
+from exthost.model.spec import Spec
 
 __all__ = ["Engines"]
 

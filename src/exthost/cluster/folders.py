@@ -17,7 +17,7 @@ from pathlib import Path
 from exthost.cluster.messages import SentFolder
 from exthost.errors import Evidence, Refused, SpawnFailed
 from exthost.launch.package_tree import PackageTree, UnusableTree, read_tree
-from exthost.launch_plan import LaunchPlan
+from exthost.model.launch_plan import LaunchPlan
 from exthost.process.environment import Variables
 from exthost.process.private_folders import make_shared_root
 from exthost.process.state_dirs import state_root

@@ -23,10 +23,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from exthost._version import __version__
-from exthost.launch_plan import Ceiling, ExpectedPath, LaunchPlan, ResourceLimit, Wrapper
+from exthost.model.launch_plan import Ceiling, ExpectedPath, LaunchPlan, ResourceLimit, Wrapper
+from exthost.model.spec import Pins
 from exthost.process.environment import Variables
 from exthost.process.exit_status import ExitStatus
-from exthost.spec import Pins
 
 __all__ = [
     "HEARTBEAT",

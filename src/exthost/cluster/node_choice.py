@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from exthost.cluster.placer import Node
 from exthost.errors import SpawnFailed
-from exthost.spec import Pool
+from exthost.model.spec import Pool
 
 __all__ = ["choose_node"]
 

@@ -16,8 +16,8 @@ import socket
 from exthost.cluster.messages import NONCE_BYTES
 from exthost.cluster.tls import TlsConnections, fingerprint, server_context
 from exthost.config.cluster import ClusterSettings, is_loopback
-from exthost.connection_limit import ConnectionLimit, peer_of
 from exthost.errors import ConfigError
+from exthost.model.connection_limit import ConnectionLimit, peer_of
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
 __all__ = ["NodeListener"]

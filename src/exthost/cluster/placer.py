@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from exthost.empty_mapping import empty_mapping
+from exthost.model.empty_mapping import empty_mapping
 
 __all__ = ["Node", "Placement", "Placer"]
 

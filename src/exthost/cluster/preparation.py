@@ -18,7 +18,7 @@ from exthost.cluster.folders import fetch_folder, replace_root
 from exthost.cluster.messages import Order, StateFolder
 from exthost.errors import Evidence, ExthostError, Refused, SpawnFailed
 from exthost.launch.integrity import check_pinned_files, check_pinned_folders
-from exthost.launch_plan import ExpectedPath, LaunchPlan
+from exthost.model.launch_plan import ExpectedPath, LaunchPlan
 from exthost.process.private_folders import make_folder
 
 __all__ = ["encode_error", "version_error", "prepare_on_node"]

@@ -4,9 +4,9 @@
 (limits, restart policy and so on) from `[defaults]` and `[overrides]`, and the `DiscoverySettings`
 of `[discovery]`.
 
-No module here opens a file or starts a process. The caller reads the file, and passes its text and
-its folder, against which relative paths are resolved. A wrong config raises ConfigError: its
-message is about the first problem in the file, and its `evidence.details` lists the others.
+No module here starts a process, and only `discovery/` opens files: the others take the text of a
+file and its folder, against which relative paths are resolved. A wrong config raises ConfigError:
+its message is about the first problem in the file, and its `evidence.details` lists the others.
 
 In reading order:
 
@@ -14,7 +14,7 @@ In reading order:
     entry               reads one `[[extensions]]` entry
     options             checks `options` and `limits` against the declarations of the dialect (the
                         protocol that an extension speaks)
-    discovery           reads `[discovery]`: where extensions are searched for
+    discovery_section   reads `[discovery]`: where extensions are searched for
     cluster             reads `[cluster]`: how processes on other machines are reached
     gateway             reads `[gateway]`: how the gateway serves its clients
     yaml_config         reads `extensions.yaml`, the config file of nexo's own host
@@ -24,12 +24,13 @@ In reading order:
     extension_settings  the keys of an entry as TypedDicts, for the keyword arguments of `connect`
     entry_edit          adds or removes an entry in the text of a config
     enabled_edit        enables or disables an extension in the text of a config
+    discovery/          finds config files and manifests on disk
 
 A section that only one dialect has is read by that dialect's package. The readers of single values,
-and the keys that every extension may have (`Settings`), are in `exthost.documents`.
+and the keys that every extension may have (`Settings`), are in `exthost.model.documents`.
 """
 
-from exthost.config.discovery import DiscoverySettings, WatchSettings
+from exthost.config.discovery_section import DiscoverySettings, WatchSettings
 from exthost.config.document import (
     DEFAULT_CONFIG,
     Config,
@@ -40,8 +41,8 @@ from exthost.config.document import (
 )
 from exthost.config.entry import DIALECTS
 from exthost.config.yaml_config import config_from_yaml
-from exthost.documents.settings import NO_SETTINGS, Settings
-from exthost.documents.units import UnitError, parse_seconds, parse_size
+from exthost.model.documents.settings import NO_SETTINGS, Settings
+from exthost.model.documents.units import UnitError, parse_seconds, parse_size
 
 __all__ = [
     "Config",

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from exthost.documents.keys import FLAG, POSITIVE_DURATION, TEXT, Key, integer_at_least
-from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import read_table
-from exthost.documents.settings import resolve_path
+from exthost.model.documents.keys import FLAG, POSITIVE_DURATION, TEXT, Key, integer_at_least
+from exthost.model.documents.problems import WRONG_VALUE, Place
+from exthost.model.documents.readers import read_table
+from exthost.model.documents.settings import resolve_path
 
 __all__ = [
     "CLUSTER_KEYS",

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from exthost.config.cluster import DEFAULT_CLUSTER_SETTINGS, ClusterSettings, read_cluster_settings
-from exthost.config.discovery import DiscoverySettings, read_discovery
+from exthost.config.discovery_section import DiscoverySettings, read_discovery
 from exthost.config.entry import DIALECTS, ENTRY_KEYS, read_entry
 from exthost.config.gateway import (
     DEFAULT_GATEWAY_SETTINGS,
@@ -25,9 +25,10 @@ from exthost.config.placeholders import fill_placeholders
 from exthost.config.section_keys import AUDIT_KEYS
 from exthost.dialects import find
 from exthost.dialects.package import DialectPackage, Reference
-from exthost.documents import jsonc
-from exthost.documents.entry import Entry
-from exthost.documents.problems import (
+from exthost.errors import ConfigError, Evidence
+from exthost.model.documents import jsonc
+from exthost.model.documents.entry import Entry
+from exthost.model.documents.problems import (
     DUPLICATE_NAME,
     UNREADABLE,
     WRONG_VALUE,
@@ -35,14 +36,13 @@ from exthost.documents.problems import (
     Problems,
     format_path,
 )
-from exthost.documents.readers import describe_type, drop_foreign_keys, read_table
-from exthost.documents.setting_keys import HostHooks, read_host_hooks
-from exthost.documents.settings import NO_SETTINGS, Settings, read_settings, resolve_path
-from exthost.documents.toml_positions import find_line
-from exthost.documents.toml_text import parse_toml
-from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.errors import ConfigError, Evidence
-from exthost.spec import Spec
+from exthost.model.documents.readers import describe_type, drop_foreign_keys, read_table
+from exthost.model.documents.setting_keys import HostHooks, read_host_hooks
+from exthost.model.documents.settings import NO_SETTINGS, Settings, read_settings, resolve_path
+from exthost.model.documents.toml_positions import find_line
+from exthost.model.documents.toml_text import parse_toml
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.spec import Spec
 
 DEFAULT_CONFIG = "exthost.toml"
 

@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from exthost.dialects.find import DIALECT_NAMES
-from exthost.documents.entry import Entry, read_name
-from exthost.documents.keys import (
+from exthost.model.documents.entry import Entry, read_name
+from exthost.model.documents.keys import (
     ANY_TEXT_LIST,
     FLAG,
     JSON,
@@ -27,14 +27,14 @@ from exthost.documents.keys import (
     ValueType,
     table_schema,
 )
-from exthost.documents.problems import (
+from exthost.model.documents.problems import (
     UNKNOWN_DIALECT,
     UNKNOWN_KEY,
     UNSUPPORTED_SOURCE,
     WRONG_VALUE,
     Place,
 )
-from exthost.documents.readers import (
+from exthost.model.documents.readers import (
     Reader,
     describe_type,
     find_nearest,
@@ -42,9 +42,9 @@ from exthost.documents.readers import (
     read_table,
     read_text,
 )
-from exthost.documents.setting_keys import SETTING_KEYS
-from exthost.documents.settings import make_settings, resolve_path, setting_readers
-from exthost.spec import DEFAULT_DIALECT, Spec
+from exthost.model.documents.setting_keys import SETTING_KEYS
+from exthost.model.documents.settings import make_settings, resolve_path, setting_readers
+from exthost.model.spec import DEFAULT_DIALECT, Spec
 
 # The built-in dialects, and those of installed packages.
 DIALECTS = DIALECT_NAMES

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from exthost.documents.keys import DURATION, Key
-from exthost.documents.problems import Place
-from exthost.documents.readers import read_table
+from exthost.model.documents.keys import DURATION, Key
+from exthost.model.documents.problems import Place
+from exthost.model.documents.readers import read_table
 
 __all__ = ["DEFAULT_GATEWAY_SETTINGS", "GATEWAY_KEYS", "GatewaySettings", "read_gateway_settings"]
 

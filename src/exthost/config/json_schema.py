@@ -11,9 +11,9 @@ from exthost.config.section_keys import SECTION_KEYS
 from exthost.dialects import find
 from exthost.dialects.options import COMMON_OPTIONS, Option
 from exthost.dialects.package import DialectPackage
-from exthost.documents.keys import Key, key_schema
-from exthost.documents.setting_keys import SETTING_KEYS
 from exthost.errors import ConfigError
+from exthost.model.documents.keys import Key, key_schema
+from exthost.model.documents.setting_keys import SETTING_KEYS
 
 __all__ = ["dialect_sections", "json_schema"]
 

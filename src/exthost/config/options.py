@@ -11,10 +11,10 @@ from typing import Any
 
 from exthost.dialects import find
 from exthost.dialects.options import COMMON_OPTIONS, Option
-from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import Reader, describe_type, read_table
 from exthost.errors import ConfigError
-from exthost.spec import Limits
+from exthost.model.documents.problems import WRONG_VALUE, Place
+from exthost.model.documents.readers import Reader, describe_type, read_table
+from exthost.model.spec import Limits
 
 __all__ = ["check_limits", "check_options"]
 

@@ -6,11 +6,11 @@
 from collections.abc import Mapping
 
 from exthost.config.cluster import CLUSTER_KEYS
-from exthost.config.discovery import DISCOVERY_KEYS
+from exthost.config.discovery_section import DISCOVERY_KEYS
 from exthost.config.entry import ENTRY_KEYS
 from exthost.config.gateway import GATEWAY_KEYS
-from exthost.documents.keys import TEXT, Key, make_section
-from exthost.documents.setting_keys import HOST_HOOKS, SETTING_KEYS
+from exthost.model.documents.keys import TEXT, Key, make_section
+from exthost.model.documents.setting_keys import HOST_HOOKS, SETTING_KEYS
 
 AUDIT_KEYS: Mapping[str, Key] = {
     "path": Key(

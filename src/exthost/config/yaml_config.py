@@ -12,20 +12,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from exthost.config.discovery import DISCOVERY_KEYS, WATCH_KEYS, DiscoverySettings, read_discovery
+from exthost.config.discovery_section import (
+    DISCOVERY_KEYS,
+    WATCH_KEYS,
+    DiscoverySettings,
+    read_discovery,
+)
 from exthost.config.document import Config
-from exthost.documents.problems import UNREADABLE, WRONG_VALUE, Place, Problems
-from exthost.documents.readers import (
+from exthost.errors import ConfigError, Evidence
+from exthost.model.documents.problems import UNREADABLE, WRONG_VALUE, Place, Problems
+from exthost.model.documents.readers import (
     Reader,
     describe_type,
     drop_foreign_keys,
     integer_reader,
     read_table,
 )
-from exthost.documents.settings import Settings
-from exthost.documents.toml_positions import KeyPath
-from exthost.errors import ConfigError, Evidence
-from exthost.spec import Limits
+from exthost.model.documents.settings import Settings
+from exthost.model.documents.toml_positions import KeyPath
+from exthost.model.spec import Limits
 
 __all__ = ["config_from_yaml"]
 

@@ -18,12 +18,12 @@ from exthost.dialects.options import Option
 from exthost.dialects.steps import Handshake, Operation, Outgoing
 from exthost.dialects.streams import ProgressBar, StreamKind
 from exthost.dialects.value_result import VALUE_RESULT
-from exthost.empty_mapping import empty_mapping
 from exthost.errors import ExthostError
-from exthost.messages import Failure, Reply, Request
-from exthost.names import registered_name
-from exthost.shutdown_steps import ShutdownStep
-from exthost.spec import Breaker, Limits, Restart, Spec
+from exthost.model.empty_mapping import empty_mapping
+from exthost.model.messages import Failure, Reply, Request
+from exthost.model.names import registered_name
+from exthost.model.shutdown_steps import ShutdownStep
+from exthost.model.spec import Breaker, Limits, Restart, Spec
 from exthost.tool_result import ResultReader
 from exthost.wire.framing import Framing
 

@@ -5,7 +5,7 @@ defines a method that runs `target.open` on the event loop's thread, blocks, and
 Type checkers see the parameters of the original, so no signature is written a second time.
 
 Each dialect's package defines the blocking forms of its facets with these functions, as subclasses
-of `SyncFacet`. The class of the loop's thread is in `exthost.sync`.
+of `SyncFacet`. The class of the loop's thread is in `exthost.host.sync`.
 """
 
 from collections.abc import Callable, Coroutine, Iterator

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from exthost.offer import Offer
+from exthost.model.offer import Offer
 
 
 class Stream(Protocol):

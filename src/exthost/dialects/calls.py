@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.messages import Notification
-from exthost.offer import Tool
-from exthost.spec import Spec
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.messages import Notification
+from exthost.model.offer import Tool
+from exthost.model.spec import Spec
 
 
 class ToolCall(NamedTuple):

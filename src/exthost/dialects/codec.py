@@ -6,7 +6,7 @@ Each session creates its own codec, for one role, so a codec may remember what i
 from enum import Enum
 from typing import Any, Protocol, runtime_checkable
 
-from exthost.messages import Id, Incoming, Message
+from exthost.model.messages import Id, Incoming, Message
 
 
 class Role(Enum):

@@ -1,6 +1,6 @@
 """How `exthost check` checks extensions of a dialect: `Conformance`.
 
-The checks are the same for every dialect and are in `exthost.check`. A Conformance names the
+The checks are the same for every dialect and are in `authoring.check`. A Conformance names the
 dialect's requirement that each check tests, requests that have no effect, and the exact form of
 messages. The host itself accepts messages with many mistakes, but `exthost check` reports them to
 the author of the extension. A dialect without a Conformance is checked with the defaults.
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from exthost.dialects.meanings import Meaning, Progress, Unusable
-from exthost.empty_mapping import empty_mapping
-from exthost.messages import Id, Request
+from exthost.model.empty_mapping import empty_mapping
+from exthost.model.messages import Id, Request
 
 # Names that no extension uses, for the checks of unknown methods and tools.
 UNKNOWN_METHOD = "exthost/check-unknown"

@@ -18,13 +18,13 @@ from exthost.dialects.conformance import Conformance
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.dialects.package import DialectPackage, Reference
 from exthost.errors import ConfigError, Evidence
-from exthost.names import nearest
-from exthost.spec import Spec
+from exthost.model.names import nearest
+from exthost.model.spec import Spec
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from exthost.error_catalog import ErrorTable
+    from exthost.model.error_catalog import ErrorTable
 
 T = TypeVar("T")
 
@@ -148,7 +148,7 @@ def _load_conformance(name: str, own_reference: Reference) -> Conformance:
 
 def iter_error_tables() -> "Iterator[ErrorTable]":
     """Yield the table of error codes of each dialect that has its own codes."""
-    from exthost.error_catalog import read_table  # imported lazily: few programs need it
+    from exthost.model.error_catalog import read_table  # imported lazily: few programs need it
 
     for package in iter_packages():
         name = package.errors

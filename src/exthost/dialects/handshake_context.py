@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from exthost.empty_mapping import empty_mapping
-from exthost.offer import NO_OFFER, Offer
+from exthost.model.empty_mapping import empty_mapping
+from exthost.model.offer import NO_OFFER, Offer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ request.
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from exthost.messages import Notification
-from exthost.spec import Spec
+from exthost.model.messages import Notification
+from exthost.model.spec import Spec
 
 
 class Remember(NamedTuple):

@@ -1,12 +1,12 @@
 """How the hostile extension of the fault tests speaks a dialect: `HostilePeer`.
 
-The hostile extension (`exthost.testing.hostile`) uses the framing and codec of any dialect, and
+The hostile extension (`authoring.testing.hostile`) uses the framing and codec of any dialect, and
 executes commands. A command is a JSON object such as `{"do": "die", "code": 3}`. A HostilePeer
 names the method whose requests carry commands, and defines how the extension replies to the
 handshake, and how a command and its value are wrapped in the params and the result of that method.
 The test, in the role of the host, calls `wrap_command` and `unwrap_value`; the extension uses the
 other fields. The extension runs without installed packages, so a module with a HostilePeer imports
-only the standard library, `exthost.messages` and this module.
+only the standard library, `exthost.model.messages` and this module.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from exthost.messages import Failure, Notification, Reply, Request
+from exthost.model.messages import Failure, Notification, Reply, Request
 
 Flags: TypeAlias = Mapping[str, str]
 

@@ -9,7 +9,7 @@ of messages.
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from exthost.messages import (
+from exthost.model.messages import (
     Batch,
     Failure,
     Id,

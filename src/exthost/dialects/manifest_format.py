@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from exthost.errors import Evidence, ManifestError
-from exthost.spec import Spec
+from exthost.model.spec import Spec
 
 __all__ = [
     "Accepted",

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from exthost.dialects.conformance import Conformance, Problem
-from exthost.messages import Id, Incoming, Message, Noise
+from exthost.model.messages import Id, Incoming, Message, Noise
 from exthost.wire.framing import Broken, Bytes, Skipped
 from exthost.wire.lines import BOM
 

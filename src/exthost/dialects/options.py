@@ -7,8 +7,8 @@ ignores a name that it does not have, unless the name looks like a misspelling o
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.names import nearest
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.names import nearest
 
 
 class Option(NamedTuple):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from exthost.dialects.base import Dialect
-from exthost.empty_mapping import empty_mapping
+from exthost.model.empty_mapping import empty_mapping
 from exthost.wire.framing import Framing
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
@@ -89,7 +89,7 @@ class DialectPackage:
                      `SyncFacet`. A facet without one gets a blocking form without types
     hostile_peer     a reference to the `HostilePeer`, for the fault tests
     vectors          the name of a package whose folder `vectors` has the test vectors, TOML files
-                     for `exthost.testing.vectors`
+                     for `exthost.testing`
     conformance      a reference to the `Conformance`, for `exthost check`
     """
 

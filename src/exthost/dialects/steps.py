@@ -29,8 +29,8 @@ from types import GeneratorType
 from typing import Any, NamedTuple, TypeAlias
 
 from exthost.errors import CallFailed, HandshakeFailed
-from exthost.messages import Failure, Notification, Reply, Request
-from exthost.offer import Offer
+from exthost.model.messages import Failure, Notification, Reply, Request
+from exthost.model.offer import Offer
 
 # JSON-RPC's code for a method that the other end does not have.
 METHOD_NOT_FOUND = -32601

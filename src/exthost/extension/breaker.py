@@ -26,7 +26,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from exthost.errors import CallFailed, CallTimeout, ExthostError, ProtocolViolation
-from exthost.spec import Breaker
+from exthost.model.spec import Breaker
 
 # The values of the keys that are not set, if some key is set.
 DEFAULTS: Final = Breaker(failures=5, open=10, max_open=120, successes=2, count_error_replies=False)

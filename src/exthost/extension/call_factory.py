@@ -13,13 +13,14 @@ from typing import Any, TypeAlias
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import ToolCall, tool_as_method
 from exthost.dialects.steps import OneRequest, OneRequestOrMore, Operation
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import NotFound, UsageError
 from exthost.extension.misuse import check_context, check_name, check_timeout
 from exthost.extension.timeouts import no_time_left_error, require_time_left
 from exthost.launch.limits import resolve_method_limits
-from exthost.offer import Tool
-from exthost.schema import Checker
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.offer import Tool
+from exthost.model.schema import Checker
+from exthost.model.spec import Limits, Spec
 from exthost.session.replies import (
     DELIVER,
     GeneratorHandler,
@@ -27,7 +28,6 @@ from exthost.session.replies import (
     OneRequestOrMoreHandler,
     ReplyHandler,
 )
-from exthost.spec import Limits, Spec
 
 _log = logging.getLogger("exthost.extension")
 

@@ -30,15 +30,15 @@ from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
 from exthost.extension.timeouts import not_ready_in_time_error, require_time_left
 from exthost.extension.tool_interceptor import ToolInterceptor, ToolOptions
-from exthost.messages import Notification
-from exthost.names import nearest
-from exthost.offer import Tool
+from exthost.model.messages import Notification
+from exthost.model.names import nearest
+from exthost.model.offer import Tool
+from exthost.model.spec import Limits, Spec
 from exthost.session.awaitable_call import AwaitableCall
 from exthost.session.call import Call
 from exthost.session.callback_call import CallbackCall, OnEnd
 from exthost.session.failures import copy_error, failed_twice_error
 from exthost.session.session import Session
-from exthost.spec import Limits, Spec
 from exthost.tool_result import ToolResult, tool_error
 
 # States in which the extension is not ready, and a start is under way or a call causes a start.

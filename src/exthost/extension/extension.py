@@ -17,7 +17,6 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
 from exthost.dialects.facet_attributes import FacetAttributes
 from exthost.dialects.meanings import OnProgress
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import CallTimeout, ExthostError
 from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
@@ -34,16 +33,17 @@ from exthost.extension.tool_interceptor import NO_INTERCEPTOR, ToolInterceptor
 from exthost.extension.toolbox import Toolbox
 from exthost.launch.integrity import compute_digests
 from exthost.launch.limits import resolve_limits
-from exthost.offer import Offer, Tool
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.offer import Offer, Tool
+from exthost.model.spec import Spec
 from exthost.process.child import Child
 from exthost.process.environment import Environment
 from exthost.session.failures import copy_error
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
 from exthost.session.stream import EventStream
-from exthost.spec import Spec
+from exthost.session.trace.traffic import Traffic
 from exthost.tool_result import ToolResult
-from exthost.trace.traffic import Traffic
 
 F = TypeVar("F")
 

@@ -11,8 +11,8 @@ import math
 from collections.abc import Generator, Mapping
 from typing import Any, NoReturn, Protocol
 
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import UsageError
+from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.session.failures import used_after_fork_error
 
 

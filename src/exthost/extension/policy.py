@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from exthost.dialects.base import Dialect
 from exthost.extension.breaker import DEFAULTS
-from exthost.spec import UNLIMITED, Breaker, Restart, Spec
+from exthost.model.spec import UNLIMITED, Breaker, Restart, Spec
 
 
 def effective_restart_policy(spec: Spec, dialect: Dialect) -> Restart:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from exthost.errors import NO_EVIDENCE, BreakerOpen, CallFailed, ExthostError
 from exthost.extension.breaker import BreakerPhase, Circuit, is_breaker_failure
 from exthost.extension.call_queue import CallQueue
-from exthost.spec import Breaker
+from exthost.model.spec import Breaker
 
 
 class QueueBreaker:

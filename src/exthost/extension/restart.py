@@ -49,7 +49,7 @@ from enum import Enum
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from exthost.extension.lifecycle import Event
-from exthost.spec import Restart
+from exthost.model.spec import Restart
 
 # Long enough that no process that fails soon after its start reaches it (docs/lifecycle.md).
 SUSTAINED_UPTIME_S: Final = 60.0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from exthost.errors import ExthostError, HandshakeFailed, SpawnFailed
 from exthost.extension.restart import Decision, RestartHistory, decide
-from exthost.spec import Restart
+from exthost.model.spec import Restart
 
 
 class Retry(NamedTuple):

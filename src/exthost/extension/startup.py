@@ -32,8 +32,9 @@ from exthost.launch.machine_check import is_machine_probed, probe_machine
 from exthost.launch.plan import Launch, admit, make_state_folder, prepare
 from exthost.launch.shared_folders import Neighbours, is_writer
 from exthost.launch.wasm import Compilation, is_module
-from exthost.launch_plan import LaunchPlan
-from exthost.offer import NO_OFFER, Offer, Tool
+from exthost.model.launch_plan import LaunchPlan
+from exthost.model.offer import NO_OFFER, Offer, Tool
+from exthost.model.spec import HostEnvRef, Limits, Spec
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
 from exthost.process.host_environ import host_environ
@@ -41,9 +42,8 @@ from exthost.process.spawn_errors import deleted_folder_error
 from exthost.session.handshake import run_initial_steps, shake_hands, start_timeout_error
 from exthost.session.inbound import Handler
 from exthost.session.session import Session
-from exthost.spec import HostEnvRef, Limits, Spec
-from exthost.trace.secrets import find_secrets
-from exthost.trace.traffic import Traffic
+from exthost.session.trace.secrets import find_secrets
+from exthost.session.trace.traffic import Traffic
 
 _log = logging.getLogger("exthost.extension")
 

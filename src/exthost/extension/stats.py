@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.extension.call_outcomes import UNSUCCESSFUL_OUTCOMES
 from exthost.extension.call_queue import CallQueue
 from exthost.extension.status import Status
 from exthost.extension.supervisor import Supervisor
+from exthost.model.empty_mapping import EMPTY_MAPPING
 
 _OUTCOMES = ("result", *UNSUCCESSFUL_OUTCOMES)
 

@@ -18,8 +18,8 @@ from exthost.events import Bus, OfferChanged, ProcessLost, StateChanged
 from exthost.extension.call_factory import PreparedTool
 from exthost.extension.lifecycle import INITIAL_STATE, Event, Health, State, step
 from exthost.extension.restart_tracker import Retry
-from exthost.offer import Offer, Tool
-from exthost.spec import Spec
+from exthost.model.offer import Offer, Tool
+from exthost.model.spec import Spec
 
 _log = logging.getLogger("exthost.extension")
 

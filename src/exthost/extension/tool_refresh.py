@@ -16,7 +16,7 @@ from typing import Any
 
 from exthost.dialects.steps import OneRequest, OneRequestOrMore
 from exthost.errors import Refused
-from exthost.offer import Tool
+from exthost.model.offer import Tool
 from exthost.session.failures import PinBroken
 from exthost.session.session import Session
 

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from exthost.dialects.base import Dialect
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExthostError, UsageError
-from exthost.offer import Tool
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.offer import Tool
 from exthost.tool_result import ToolResult
 
 

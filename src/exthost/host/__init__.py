@@ -32,4 +32,11 @@ In reading order:
     protected_files        recognises files that other programs run or obey
     file_writer            writes those files into a folder, all or none
     api/                   the requests that extensions may send to the host: memory and settings
+    control/               the local socket of a running host, both ends, and `exthost.attach`
+    model_api/             the tools in the forms of the APIs of models
+    connection             one extension without a config: what `connect` returns
+    detection              finds the dialect of a command by trying handshakes
+    connect_function       `exthost.connect`
+    sync/                  the blocking API: `SyncHost`, `sync_connect`
+    event_loop             runs a program on uvloop if it is installed
 """

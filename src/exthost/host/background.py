@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TypeAlias
 
 from exthost.config import Config
-from exthost.control.served_host import ServedHost
+from exthost.config.discovery.watch import Watch
 from exthost.dialects import find
-from exthost.discovery.watch import Watch
 from exthost.events import Bus
 from exthost.host.audit import Audit
+from exthost.host.control.served_host import ServedHost
 from exthost.host.control_socket import ControlSocket, control_path, open_control_socket
 from exthost.host.manifest_reload import ManifestReloader, Replace, Unload
-from exthost.trace.buffer import TraceBuffer
-from exthost.trace.trace_file import TraceFile
-from exthost.trace.traffic import TraceListener, Traffic
+from exthost.session.trace.buffer import TraceBuffer
+from exthost.session.trace.trace_file import TraceFile
+from exthost.session.trace.traffic import TraceListener, Traffic
 
 __all__ = ["BackgroundServices", "TraceTarget"]
 

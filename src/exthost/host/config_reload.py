@@ -13,15 +13,15 @@ import asyncio
 import os
 from collections.abc import Collection, Sequence
 
-from exthost.control.served_host import ReloadOutcome
-from exthost.discovery.report import RejectedManifest
+from exthost.config.discovery.report import RejectedManifest
 from exthost.errors import ExthostError
 from exthost.extension.extension import Extension
 from exthost.extension.parallel_start import start_all
 from exthost.host.api.host_api import HostApi
+from exthost.host.control.served_host import ReloadOutcome
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
-from exthost.spec import Spec
+from exthost.model.spec import Spec
 
 __all__ = ["ConfigReloader"]
 

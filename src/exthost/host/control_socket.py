@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Protocol
 
 from exthost.config import Config
-from exthost.control.served_host import ServedHost
 from exthost.errors import UsageError
+from exthost.host.control.served_host import ServedHost
 
 
 class ControlSocket(Protocol):
@@ -42,8 +42,8 @@ async def open_control_socket(host: ServedHost, path: str) -> ControlSocket:
     Raises UsageError if another running host has opened it.
     """
     # Imported lazily, because few hosts have a socket.
-    from exthost.control.server import ControlServer
-    from exthost.control.status_report import StatusReport
+    from exthost.host.control.server import ControlServer
+    from exthost.host.control.status_report import StatusReport
 
     control = ControlServer(host, StatusReport(host), path, is_program=True)
     await control.serve()

@@ -23,11 +23,11 @@ from exthost.host.api.host_api import HostApi
 from exthost.host.reported_names import ReportedNames
 from exthost.launch.prerequisites import find_name_conflict
 from exthost.launch.shared_folders import CodeCache, Neighbours, find_open_code, is_writer
-from exthost.offer import Offer
+from exthost.model.offer import Offer
+from exthost.model.spec import Spec
 from exthost.process.child import Child
 from exthost.session.inbound import Handler
-from exthost.spec import Spec
-from exthost.trace.traffic import Traffic
+from exthost.session.trace.traffic import Traffic
 
 __all__ = ["ExtensionFactory"]
 

@@ -27,8 +27,8 @@ from exthost.extension.misuse import check_name, other_loop_error, require_async
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.registry import Registry
-from exthost.names import nearest
-from exthost.spec import Spec
+from exthost.model.names import nearest
+from exthost.model.spec import Spec
 
 __all__ = ["ExtensionSet", "not_open_error"]
 

@@ -9,8 +9,8 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from exthost.dialects.base import Dialect
 from exthost.host.hook_policy import may_block
-from exthost.offer import Offer
-from exthost.spec import Pins, Spec
+from exthost.model.offer import Offer
+from exthost.model.spec import Pins, Spec
 
 __all__ = ["HookIndex", "is_distrusted"]
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from exthost.errors import ExthostError
-from exthost.spec import Spec
+from exthost.model.spec import Spec
 
 __all__ = ["HookFailure", "fails_closed", "may_block"]
 

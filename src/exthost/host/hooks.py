@@ -40,7 +40,6 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ExtensionGone, ExthostError, Refused, UsageError
 from exthost.events import Bus, HookFailed, OutputReplaced
 from exthost.extension.misuse import check_timeout
@@ -49,8 +48,9 @@ from exthost.host.hook_index import HookIndex, is_distrusted
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
 from exthost.host.observer_queues import ObserverQueues
 from exthost.host.session_texts import SessionTexts, guarded_text
-from exthost.offer import Offer
-from exthost.spec import Spec
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.offer import Offer
+from exthost.model.spec import Spec
 from exthost.wire import jsontext
 
 __all__ = ["MAX_EXTENSIONS", "Confirm", "Confirmation", "Hooked", "Hooks", "HookOutcome"]

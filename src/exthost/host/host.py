@@ -15,17 +15,15 @@ from typing import Any, Self, Unpack
 
 from exthost.cluster.engines import Engines
 from exthost.config import Config, spec_from_mapping
-from exthost.control.served_host import ReloadOutcome
-from exthost.dialects.meanings import OnProgress
-from exthost.dialects.model_provider import ModelProvider
-from exthost.discovery.configfile import (
+from exthost.config.discovery.configfile import (
     ConfiguredExtensions,
     find_extensions,
     read_config,
     read_named_manifest,
 )
-from exthost.discovery.report import Diagnostic
-from exthost.empty_mapping import EMPTY_MAPPING
+from exthost.config.discovery.report import Diagnostic
+from exthost.dialects.meanings import OnProgress
+from exthost.dialects.model_provider import ModelProvider
 from exthost.errors import UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
@@ -34,26 +32,28 @@ from exthost.extension.timeouts import require_time_left
 from exthost.host.api.host_api import HostApi
 from exthost.host.background import BackgroundServices, TraceTarget
 from exthost.host.config_reload import ConfigReloader
+from exthost.host.control.served_host import ReloadOutcome
 from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
 from exthost.host.guarded_calls import GuardedCalls
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host_settings import HostSettings, check_config
+from exthost.host.model_api.model_calls import run_model_calls
+from exthost.host.model_api.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
 from exthost.host.start_diagnostics import raise_first_problem, start_diagnostics
 from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
-from exthost.model_api.model_calls import run_model_calls
-from exthost.model_api.registered_tools import RegisteredTools
-from exthost.offer import RegisteredTool
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.offer import RegisteredTool
+from exthost.model.spec import Spec
 from exthost.process import host_protection
 from exthost.process.host_environ import host_environ
 from exthost.session.inbound import Handler
-from exthost.spec import Spec
+from exthost.session.trace.buffer import TraceBuffer
+from exthost.session.trace.traffic import Traffic
 from exthost.tool_result import ToolResult
-from exthost.trace.buffer import TraceBuffer
-from exthost.trace.traffic import Traffic
 
 _log = logging.getLogger("exthost.host")
 

@@ -25,17 +25,17 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from exthost.config import Config
+from exthost.config.discovery.report import RejectedManifest
+from exthost.config.discovery.search import read_rejected_hooks
+from exthost.config.discovery.untrusted_files import read_file
 from exthost.dialects import find
 from exthost.dialects.manifest_format import Accepted, ManifestFile
-from exthost.discovery.report import RejectedManifest
-from exthost.discovery.search import read_rejected_hooks
-from exthost.discovery.untrusted_files import read_file
 from exthost.errors import ConfigError, ManifestError
 from exthost.host.api.store import Missing, Store
 from exthost.host.hook_policy import may_block
-from exthost.offer import Offer
+from exthost.model.offer import Offer
+from exthost.model.spec import Pins, Refusal, Spec
 from exthost.process.state_dirs import state_root
-from exthost.spec import Pins, Refusal, Spec
 
 __all__ = ["KnownForm", "KnownHooks", "read_known_ids"]
 

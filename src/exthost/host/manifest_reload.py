@@ -21,18 +21,18 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-from exthost.discovery.watch import Change, Watch
+from exthost.config.discovery.watch import Change, Watch
 from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.events import Bus, ManifestChanged
-from exthost.spec import Spec
+from exthost.model.spec import Spec
 
 __all__ = ["CHANGES_LOG", "ManifestReloader", "Replace", "Unload"]
 
-_log = logging.getLogger("exthost.discovery")
+_log = logging.getLogger("exthost.config.discovery")
 
 # The logger of changes. They are also published as events, so a program that prints the events
 # silences this logger.
-CHANGES_LOG = "exthost.discovery.changes"
+CHANGES_LOG = "exthost.config.discovery.changes"
 _changes_log = logging.getLogger(CHANGES_LOG)
 
 Replace = Callable[[Spec, str], Awaitable[None]]

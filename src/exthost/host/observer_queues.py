@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from exthost.errors import ExthostError, Refused, UsageError
 from exthost.host.hook_policy import HookFailure
-from exthost.spec import Spec
+from exthost.model.spec import Spec
 from exthost.wire import jsontext
 
 __all__ = ["MAX_BYTES", "MAX_EVENTS", "ObserverQueues"]

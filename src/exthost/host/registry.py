@@ -30,13 +30,13 @@ from types import MappingProxyType
 from typing import Protocol
 
 from exthost.errors import NotFound
-from exthost.names import (
+from exthost.model.names import (
     capability_fits,
     nearest,
     prefixed_description,
     registered_prefix,
 )
-from exthost.offer import Offer, RegisteredTool, Tool
+from exthost.model.offer import Offer, RegisteredTool, Tool
 
 _log = logging.getLogger("exthost.host.registry")
 

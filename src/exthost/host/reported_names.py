@@ -8,8 +8,8 @@ from typing import Protocol
 from exthost.dialects.base import Dialect
 from exthost.errors import HandshakeFailed
 from exthost.extension.lifecycle import State
-from exthost.offer import Offer, Tool
-from exthost.spec import Spec
+from exthost.model.offer import Offer, Tool
+from exthost.model.spec import Spec
 
 __all__ = ["ReportedNames"]
 

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.empty_mapping import EMPTY_MAPPING
+from exthost.model.empty_mapping import EMPTY_MAPPING
 
 __all__ = ["SessionTexts", "guarded_text"]
 

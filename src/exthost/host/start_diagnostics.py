@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from exthost.discovery.report import Diagnostic
+from exthost.config.discovery.report import Diagnostic
 from exthost.errors import ExthostError, Refused
 from exthost.extension.extension import Extension
 from exthost.session.failures import copy_error

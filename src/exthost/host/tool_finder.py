@@ -6,8 +6,8 @@ from exthost.errors import ExthostError, NotFound
 from exthost.extension.misuse import check_name
 from exthost.host.extension_set import ExtensionSet
 from exthost.host.registry import Registry
-from exthost.names import registered_prefix
-from exthost.offer import RegisteredTool
+from exthost.model.names import registered_prefix
+from exthost.model.offer import RegisteredTool
 
 __all__ = ["ToolFinder"]
 

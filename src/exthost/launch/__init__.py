@@ -19,15 +19,21 @@ This package starts no processes. In reading order:
     wasm_runner    runs a WebAssembly module, in a process of its own
     wasm           the command that runs a module, its permissions, its compilation
     machine_check  whether this machine can enforce the sandbox that an extension is configured for
+    sandbox_probe  finds out by trial which sandboxes work on this machine
     command        the program, arguments and variables of an extension, before a sandbox is added
     code_paths     what a start reads as code, for an extension and for the host
     known_tools    what interpreters and package managers read as code, by their names
     closed_paths   which code is mounted read-only in the folders that an extension may write
     shared_folders closes the code of others to an extension that may write, or refuses one of them
+    visible_paths  collects visible paths, and the symlinks that lead to them
+    managers       lists what is shown of the folders of version and package managers
+    runtimes       finds the files that a program needs to run
+    file_view      decides which paths a sandboxed extension sees
     admission      decides which files a sandboxed extension sees, for all starts until the next one
                    that is requested
     extension_user the user that a root host runs a sandboxed extension as
     containment    adds the sandbox, resource limits and the cgroup to a plan
+    sandbox/       pure: command lines, system call filters and limits of sandboxes
     grant_advice   suggests which path to grant, and never a secret or a home folder
     advice         suggests the missing permission or variable when an extension fails
 """

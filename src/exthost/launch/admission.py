@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from exthost.errors import Evidence, Refused
-from exthost.launch import wasm
+from exthost.launch import sandbox_probe, wasm
 from exthost.launch.extension_user import with_extension_user
+from exthost.launch.file_view import ViewRequest, compute_view, system_view
 from exthost.launch.machine_check import can_enforce, enforced_policy
+from exthost.launch.sandbox.strict import View
 from exthost.launch.shared_folders import own_closed_paths, refuse_state_folder
-from exthost.launch_plan import ExpectedPath, LaunchPlan
-from exthost.process import sandbox_probe
-from exthost.process.file_view import ViewRequest, compute_view, system_view
+from exthost.model.launch_plan import ExpectedPath, LaunchPlan
+from exthost.model.spec import Spec
 from exthost.process.state_dirs import state_root
 from exthost.process.working_folder import deleted_working_folder
-from exthost.sandbox.strict import View
-from exthost.spec import Spec
 
 __all__ = ["Admission", "NOT_SANDBOXED", "check_unchanged", "decide", "visible_files"]
 

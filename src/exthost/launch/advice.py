@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.launch.grant_advice import suggest_folder_of_module, suggest_grant
-from exthost.launch_plan import LaunchPlan, Wrapper
+from exthost.launch.managers import find_runner
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.launch_plan import LaunchPlan, Wrapper
 from exthost.process.environment import Environment
-from exthost.process.managers import find_runner
 
 # The verbs that have the option -e. The user may have run another verb, or none.
 _VERBS_WITH_VARIABLES = "exthost call, inspect, check or dev"

@@ -16,8 +16,8 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from exthost.launch.code_paths import CodePath, Scope
-from exthost.process.visible_paths import is_below
-from exthost.sandbox.strict import ClosedPath
+from exthost.launch.sandbox.strict import ClosedPath
+from exthost.launch.visible_paths import is_below
 
 __all__ = ["Closure", "ExposedPath", "OwnedCode", "close_code", "expose_code"]
 

@@ -45,7 +45,7 @@ from exthost.launch.known_tools import (
     TREE_VARIABLES,
 )
 from exthost.launch.program_files import code_folders, program_files
-from exthost.process.runtimes import installation
+from exthost.launch.runtimes import installation
 from exthost.process.small_files import first_words, read_start
 
 __all__ = ["CodePath", "CodeReader", "Scope"]

@@ -11,11 +11,11 @@ from exthost.errors import Refused
 from exthost.launch import wasm
 from exthost.launch.integrity import has_code_pin
 from exthost.launch.variables import build_environment
-from exthost.launch_plan import LaunchPlan
+from exthost.model.launch_plan import LaunchPlan
+from exthost.model.spec import HostEnvRef, Spec
 from exthost.process.child import find_program
 from exthost.process.environment import Environment
 from exthost.process.state_dirs import state_folder
-from exthost.spec import HostEnvRef, Spec
 
 __all__ = ["Command", "host_version", "make_command"]
 

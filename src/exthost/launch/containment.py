@@ -16,10 +16,13 @@ from dataclasses import replace
 from typing import Any
 
 from exthost.errors import Refused
-from exthost.launch import wasm
+from exthost.launch import sandbox_probe, wasm
 from exthost.launch.admission import Admission, check_unchanged, visible_files
 from exthost.launch.machine_check import can_enforce, enforced_policy, find_pid_namespace
-from exthost.launch_plan import (
+from exthost.launch.sandbox import pid_namespace, strict
+from exthost.launch.sandbox.initcode import INIT
+from exthost.launch.sandbox.strict import View
+from exthost.model.launch_plan import (
     NO_CEILING,
     Ceiling,
     Cgroup,
@@ -27,12 +30,10 @@ from exthost.launch_plan import (
     LaunchPlan,
     ResourceLimit,
 )
-from exthost.process import cgroups, sandbox_probe
+from exthost.model.spec import Limits, Permissions, Spec
+from exthost.process import cgroup_rules, cgroups
 from exthost.process.procfs import send_buffer_bytes
-from exthost.process.user_ids import counts_processes
-from exthost.sandbox import cgroup, pid_namespace, strict
-from exthost.sandbox.initcode import INIT
-from exthost.sandbox.limits import (
+from exthost.process.resource_limits import (
     FILES,
     ceiling,
     lower_to,
@@ -41,8 +42,7 @@ from exthost.sandbox.limits import (
     resource_limits,
     with_defaults,
 )
-from exthost.sandbox.strict import View
-from exthost.spec import Limits, Permissions, Spec
+from exthost.process.user_ids import counts_processes
 
 __all__ = ["contain"]
 
@@ -152,7 +152,7 @@ def _plan_cgroup(total: Ceiling) -> Cgroup | None:
         or (init := INIT.get(sandbox_probe.find_sandbox_support().machine)) is None
     ):
         return None
-    return cgroup.plan_cgroup(cgroups.find_base(), total, init)
+    return cgroup_rules.plan_cgroup(cgroups.find_base(), total, init)
 
 
 def _enforced_limits(limits: Limits, total: Ceiling, group: Cgroup | None) -> Mapping[str, str]:

@@ -15,7 +15,9 @@ import shlex
 from dataclasses import replace
 
 from exthost.errors import Evidence, Refused
-from exthost.process.file_view import system_view
+from exthost.launch.file_view import system_view
+from exthost.launch.sandbox.strict import View
+from exthost.model.probe_result import SandboxSupport
 from exthost.process.user_ids import (
     can_write,
     find_closed_folder,
@@ -24,8 +26,6 @@ from exthost.process.user_ids import (
     user_id,
 )
 from exthost.process.user_registry import allot_user_id, registry_file
-from exthost.sandbox.probe_result import SandboxSupport
-from exthost.sandbox.strict import View
 
 __all__ = ["probe_user_id", "with_extension_user"]
 

@@ -14,10 +14,10 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from exthost.launch_plan import Wrapper
-from exthost.process.runtimes import installation
-from exthost.process.visible_paths import SYSTEM_FOLDERS, PathCollection, is_below, is_too_wide
-from exthost.sandbox import strict
+from exthost.launch.runtimes import installation
+from exthost.launch.sandbox import strict
+from exthost.launch.visible_paths import SYSTEM_FOLDERS, PathCollection, is_below, is_too_wide
+from exthost.model.launch_plan import Wrapper
 
 __all__ = ["suggest_folder_of_module", "suggest_grant"]
 

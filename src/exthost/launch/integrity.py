@@ -34,10 +34,10 @@ from exthost.launch.package_tree import (
     read_module,
     read_tree,
 )
-from exthost.launch_plan import LaunchPlan
-from exthost.offer import Tool
+from exthost.model.launch_plan import LaunchPlan
+from exthost.model.offer import Tool
+from exthost.model.spec import Pins, Spec
 from exthost.process.state_dirs import state_root
-from exthost.spec import Pins, Spec
 
 __all__ = [
     "check_files",

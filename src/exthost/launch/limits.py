@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from exthost.dialects.base import Dialect
-from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.shutdown_steps import total_seconds
-from exthost.spec import Limits, Spec
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.shutdown_steps import total_seconds
+from exthost.model.spec import Limits, Spec
 
 # The host's defaults, for limits that neither the config nor the dialect sets. A limit that is not
 # in this list stays None, which means no limit.

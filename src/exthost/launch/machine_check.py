@@ -11,10 +11,10 @@ refused, or `describe_weaknesses` names the restriction and the reason.
 import asyncio
 
 from exthost.errors import Refused, SpawnFailed
+from exthost.launch import sandbox_probe
 from exthost.launch.extension_user import probe_user_id
-from exthost.process import sandbox_probe
-from exthost.sandbox.probe_result import ProbeResult, SandboxSupport
-from exthost.spec import Permissions, Spec
+from exthost.model.probe_result import ProbeResult, SandboxSupport
+from exthost.model.spec import Permissions, Spec
 
 __all__ = [
     "can_enforce",

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from exthost import semver
 from exthost.dialects.base import Dialect
 from exthost.dialects.handshake_context import HandshakeContext
 from exthost.dialects.options import find_option_problem
-from exthost.empty_mapping import empty_mapping
 from exthost.errors import ConfigError, Evidence, Refused
 from exthost.launch import wasm
 from exthost.launch.admission import NOT_SANDBOXED, Admission, decide
@@ -40,11 +38,13 @@ from exthost.launch.variables import (
     variables_for_settings,
     withheld_variables,
 )
-from exthost.launch_plan import LaunchPlan
+from exthost.model import semver
+from exthost.model.empty_mapping import empty_mapping
+from exthost.model.launch_plan import LaunchPlan
+from exthost.model.spec import HostEnvRef, Spec
+from exthost.model.versionreq import NotAVersion, Version, VersionReq
 from exthost.process.environment import Environment, Variables
 from exthost.process.private_folders import make_folder
-from exthost.spec import HostEnvRef, Spec
-from exthost.versionreq import NotAVersion, Version, VersionReq
 
 _log = logging.getLogger("exthost.launch")
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exthost.errors import Evidence, Refused
-from exthost.spec import DeclaredSetting, Requires, Spec
+from exthost.model.spec import DeclaredSetting, Requires, Spec
 
 __all__ = [
     "MissingRequirements",

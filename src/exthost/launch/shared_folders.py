@@ -20,19 +20,19 @@ from typing import NamedTuple
 
 from exthost.dialects.find import find_dialect
 from exthost.errors import Evidence, ExthostError, Refused
+from exthost.launch import sandbox_probe
 from exthost.launch.closed_paths import Closure, ExposedPath, OwnedCode, close_code, expose_code
 from exthost.launch.code_paths import CodePath, CodeReader, Scope
 from exthost.launch.command import make_command
+from exthost.launch.file_view import toml_key
 from exthost.launch.integrity import file_digest, get_pins, package_root
 from exthost.launch.machine_check import enforced_policy
 from exthost.launch.program_files import code_folders, program_files
-from exthost.process import sandbox_probe
-from exthost.process.file_view import toml_key
+from exthost.launch.sandbox.strict import View
+from exthost.launch.visible_paths import is_below
+from exthost.model.spec import Spec, WriteGrant
 from exthost.process.state_dirs import state_root
 from exthost.process.user_ids import find_closed_folder
-from exthost.process.visible_paths import is_below
-from exthost.sandbox.strict import View
-from exthost.spec import Spec, WriteGrant
 
 __all__ = [
     "CodeCache",

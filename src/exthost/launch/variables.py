@@ -12,10 +12,10 @@ its settings: a package must not decide which secrets it gets.
 from collections.abc import Iterable, Mapping
 
 from exthost.dialects.base import Dialect
+from exthost.launch.file_view import toml_key
 from exthost.launch.machine_check import enforced_policy
+from exthost.model.spec import HostEnvRef, Spec
 from exthost.process.environment import Environment, child_environment
-from exthost.process.file_view import toml_key
-from exthost.spec import HostEnvRef, Spec
 
 __all__ = [
     "build_environment",

@@ -23,10 +23,10 @@ from typing import Any
 
 from exthost.errors import Evidence, Refused, SpawnFailed
 from exthost.launch import wasm_runner
-from exthost.process.file_view import ViewRequest, resolve_grants
+from exthost.launch.file_view import ViewRequest, resolve_grants
+from exthost.model.spec import Permissions, Pins, Spec
 from exthost.process.private_folders import make_folder
 from exthost.process.state_dirs import state_root
-from exthost.spec import Permissions, Pins, Spec
 
 __all__ = [
     "Compilation",

@@ -1,4 +1,4 @@
-"""Child processes: spawning, pipes, exit, shutdown, limits, and the files that a sandbox shows.
+"""Child processes: spawning, pipes, exit, shutdown and limits.
 
 In reading order:
 
@@ -6,7 +6,7 @@ In reading order:
     child_process    the interface of a process for a session; it may run on another node
     spawn_errors     turns the error of a failed spawn into one that names cause and remedy
     exit_status      how a process ended, and a file descriptor that is readable once it has
-    init_channel     the pipes to the first process of a namespace (`sandbox/init.c`)
+    init_channel     the pipes to the first process of a namespace (`launch/sandbox/init.c`)
     program_check    checks a program before a wrapper executes it
     small_files      reads the beginning of a file that is not trusted
     working_folder   whether the host's own working folder has been deleted
@@ -23,15 +23,12 @@ In reading order:
     after_fork       takes pipes and processes away from a forked copy of the host
     shutdown         runs a dialect's shutdown steps; SIGKILL is the last
     watchdog         enforces limits for all processes of an extension together, by sampling
+    resource_limits  limits of the kernel for each process, and for all together (pure)
     cgroups          creates cgroups, in which the kernel enforces the same limits
+    cgroup_rules     where cgroups can be created, and what is written to their files (pure)
     procfs           process trees, memory and processor time, read from /proc
     processor_time   the processor time of an extension, with processes that have ended
     extension_memory the memory of an extension, with what its processes share
-    sandbox_probe    finds out by trial which sandboxes work on this machine
-    file_view        decides which paths a sandboxed extension sees
-    runtimes         finds the files that a program needs to run
-    managers         lists what is shown of the folders of version and package managers
-    visible_paths    collects visible paths, and the symlinks that lead to them
     user_ids         the user that a root host runs an extension as
     user_registry    remembers that user, so that no two extensions have the same
     environment      which environment variables an extension gets (pure)

@@ -16,9 +16,9 @@ import os
 import threading
 import time
 
-from exthost.launch_plan import Cgroup
-from exthost.process.procfs import descendants
-from exthost.sandbox.cgroup import (
+from exthost.model.launch_plan import Cgroup
+from exthost.model.probe_result import ProbeResult
+from exthost.process.cgroup_rules import (
     OPTIONAL_FILES,
     CgroupBase,
     FoundCgroup,
@@ -28,7 +28,7 @@ from exthost.sandbox.cgroup import (
     oom_reason,
     parse_cgroup_name,
 )
-from exthost.sandbox.probe_result import ProbeResult
+from exthost.process.procfs import descendants
 
 __all__ = ["Group", "create", "find_base"]
 

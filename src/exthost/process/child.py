@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from exthost.launch_plan import NO_CEILING, LaunchPlan
+from exthost.model.launch_plan import NO_CEILING, LaunchPlan
 from exthost.process import cgroups
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 from exthost.process.exit_status import ExitStatus, ExitWatch

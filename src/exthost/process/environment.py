@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import ConfigError
+from exthost.model.empty_mapping import EMPTY_MAPPING
 
 __all__ = [
     "POLICIES",

@@ -18,13 +18,13 @@ import struct
 import time
 from collections.abc import Mapping, Sequence
 
-from exthost.empty_mapping import EMPTY_MAPPING
-from exthost.launch_plan import ExpectedPath, ResourceLimit, Wrapper
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.launch_plan import ExpectedPath, ResourceLimit, Wrapper
 from exthost.process.environment import Variables
 from exthost.process.exit_status import ExitStatus
 from exthost.process.memory_file import memory_file
 from exthost.process.procfs import max_pid
-from exthost.sandbox.limits import CPU, FILE_SIZE
+from exthost.process.resource_limits import CPU, FILE_SIZE
 
 __all__ = ["InitChannel"]
 

@@ -7,7 +7,7 @@ raises the error that `execve` would give.
 import errno
 import os
 
-from exthost.launch_plan import LaunchPlan
+from exthost.model.launch_plan import LaunchPlan
 from exthost.process.small_files import FIRST_LINE_BYTES, read_start
 
 __all__ = ["WASM_MAGIC", "check_program"]

@@ -6,8 +6,8 @@ Every step has a timeout, so the whole shutdown takes a bounded time.
 from collections.abc import Sequence
 from typing import Protocol
 
-from exthost.messages import Notification, Request
-from exthost.shutdown_steps import CloseStdin, Say, ShutdownStep, Terminate, Write
+from exthost.model.messages import Notification, Request
+from exthost.model.shutdown_steps import CloseStdin, Say, ShutdownStep, Terminate, Write
 
 # How long the exit is awaited after SIGKILL. A process that remains is stuck in the kernel.
 KILL_SECONDS = 5.0

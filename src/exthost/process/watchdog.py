@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from exthost.launch_plan import Ceiling
+from exthost.model.launch_plan import Ceiling
 from exthost.process.extension_memory import ExtensionMemory
 from exthost.process.processor_time import ProcessorTime
 from exthost.process.procfs import ENDED, children_of, count_sockets, descendants, process_clock

@@ -13,25 +13,10 @@
 
 The SDK uses the standard library only and imports nothing else of exthost, with two exceptions:
 `exthost.sdk.testing` imports the host, and the cigen endpoint imports the generated protobuf
-classes. In reading order:
-
-- `extension`: the class `Extension` with its decorators and `run`
-- `context`: what a handler can do besides returning a value: progress, log, calls to the host
-- `answers`: what handlers of hooks, providers and generators take and return
-- `registry`: the registered handlers, as data
-- `types`: schemas from annotations, and checked conversion of arguments
-- `connection`: runs one connection to a host
-- `dialects`: the extension's side of each dialect
-- `serving`: runs the calls of a connection, in a blocking loop or on an event loop
-- `wire`: file descriptors, framing and writing
-- `manifests`: writes the manifests of those dialects that have one
-- `scaffold`: creates a new extension from a template
-- `languages`: the templates for programs in other languages than Python
-- `testing`: connects an extension to the real host in the author's tests
-- `errors`: the exceptions
+classes. The code is in `exthost.authoring.sdk`.
 """
 
-from exthost.sdk.answers import (
+from exthost.authoring.sdk.answers import (
     Block,
     Confirm,
     Fragment,
@@ -44,8 +29,8 @@ from exthost.sdk.answers import (
     Turn,
     Usage,
 )
-from exthost.sdk.context import Context
-from exthost.sdk.errors import (
+from exthost.authoring.sdk.context import Context
+from exthost.authoring.sdk.errors import (
     Cancelled,
     HostError,
     InvalidArguments,
@@ -53,9 +38,9 @@ from exthost.sdk.errors import (
     UnsupportedType,
     UsageError,
 )
-from exthost.sdk.extension import Extension, claim_at_import
-from exthost.sdk.registry import Model
-from exthost.sdk.types.constraints import Param
+from exthost.authoring.sdk.extension import Extension, claim_at_import
+from exthost.authoring.sdk.registry import Model
+from exthost.authoring.sdk.types.constraints import Param
 
 __all__ = [
     "Extension",

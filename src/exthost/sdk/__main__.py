@@ -3,9 +3,9 @@
 import argparse
 import sys
 
-from exthost.sdk.dialects import DIALECT_NAMES
-from exthost.sdk.errors import UsageError
-from exthost.sdk.scaffold import TEMPLATES, create
+from exthost.authoring.sdk.dialects import DIALECT_NAMES
+from exthost.authoring.sdk.errors import UsageError
+from exthost.authoring.sdk.scaffold import TEMPLATES, create
 
 
 def main() -> int:

@@ -36,6 +36,7 @@ In reading order:
     diagnostics      collects stderr, stray output and counts of dropped messages
     output_diagnosis explains what is wrong with the child's first output
     observation      passes the messages of a conversation to an observer, while there is one
+    trace/           records of every message, while somebody listens
     latch            something that happens once, and that tasks may wait for
     process_lifetime the exit of the process, the end of its pipes, and its shutdown
 """

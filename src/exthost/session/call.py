@@ -9,7 +9,7 @@ from typing import Any
 
 from exthost.dialects.meanings import OnProgress
 from exthost.errors import ExthostError
-from exthost.messages import Id, Noise
+from exthost.model.messages import Id, Noise
 from exthost.session.replies import ReplyHandler
 
 

@@ -25,8 +25,8 @@ from exthost.dialects.codec import Role
 from exthost.dialects.meanings import Progress
 from exthost.dialects.steps import Outgoing, Subscribe
 from exthost.errors import ExthostError, ProtocolViolation
-from exthost.messages import Batch, Failure, Noise, Notification, Reply, Request
-from exthost.offer import Offer
+from exthost.model.messages import Batch, Failure, Noise, Notification, Reply, Request
+from exthost.model.offer import Offer
 from exthost.session import failures
 from exthost.session.call import Call
 from exthost.session.effects import (

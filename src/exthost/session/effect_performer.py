@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from exthost.dialects.steps import Subscribe
-from exthost.messages import Failure, Message, Reply
+from exthost.model.messages import Failure, Message, Reply
+from exthost.model.spec import Limits
 from exthost.session import failures
 from exthost.session.call import Call
 from exthost.session.call_owner import CallOwner
@@ -47,7 +48,6 @@ from exthost.session.phase import Phase
 from exthost.session.stream import EventStream
 from exthost.session.stream_queue import Room, StreamQueue
 from exthost.session.subscriptions import Subscriptions
-from exthost.spec import Limits
 
 
 class SessionPort(Protocol):

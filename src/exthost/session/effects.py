@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from exthost.dialects.meanings import Meaning
 from exthost.dialects.steps import Subscribe
 from exthost.errors import ExthostError
-from exthost.messages import Failure, Id, Notification, Request
+from exthost.model.messages import Failure, Id, Notification, Request
 from exthost.session.call import Call
 from exthost.session.failures import EndCause
 from exthost.session.stream_queue import StreamQueue

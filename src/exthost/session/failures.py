@@ -16,7 +16,7 @@ from exthost.errors import (
     Refused,
     UsageError,
 )
-from exthost.messages import Noise
+from exthost.model.messages import Noise
 from exthost.wire.framing import Broken
 
 # The number of bytes of faulty output that errors and logs show: enough to recognise it.

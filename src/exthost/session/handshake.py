@@ -22,7 +22,7 @@ from exthost.errors import (
     ExthostError,
     HandshakeFailed,
 )
-from exthost.offer import Offer
+from exthost.model.offer import Offer
 from exthost.session.output_diagnosis import Diagnosis, diagnose_output
 from exthost.session.replies import GeneratorHandler
 from exthost.session.session import Session

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from exthost.errors import CallFailed, ExthostError
-from exthost.messages import Failure, Reply, Request
+from exthost.model.messages import Failure, Reply, Request
 from exthost.session.outbound_hold import OutboundHold
 
 _log = logging.getLogger("exthost.session")

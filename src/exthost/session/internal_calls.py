@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError
-from exthost.messages import Message, Notification, Request
+from exthost.model.messages import Message, Notification, Request
 from exthost.session.call import Call, FutureCall
 from exthost.session.call_owner import CallOwner
 from exthost.session.outbound_hold import OutboundHold

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from exthost.dialects.meanings import Progress
-from exthost.messages import Batch, Incoming, Notification
+from exthost.model.messages import Batch, Incoming, Notification
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.effects import Frame

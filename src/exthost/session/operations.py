@@ -24,8 +24,8 @@ from exthost.dialects.steps import (
     WaitFor,
 )
 from exthost.errors import ExthostError, UsageError
-from exthost.messages import Notification, Request
-from exthost.offer import NO_OFFER, Offer
+from exthost.model.messages import Notification, Request
+from exthost.model.offer import NO_OFFER, Offer
 from exthost.session import failures
 from exthost.session.call import Call
 from exthost.session.effects import (

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from exthost.dialects.base import Dialect
 from exthost.dialects.codec import Role
 from exthost.errors import ConfigError, ProtocolViolation
-from exthost.messages import Batch, Failure, Id, Incoming, Noise, Notification, Reply, Request
+from exthost.model.messages import Batch, Failure, Id, Incoming, Noise, Notification, Reply, Request
 from exthost.process.stdout_reader import FIRST_BYTES
 from exthost.wire.framing import Broken, Skipped
 

@@ -11,14 +11,14 @@ import logging
 from collections.abc import Callable, Sequence
 
 from exthost.events import Bus, Exited
-from exthost.messages import Notification, Request
+from exthost.model.messages import Notification, Request
+from exthost.model.shutdown_steps import ShutdownStep, Write, total_seconds
 from exthost.process.child_process import ChildProcess
 from exthost.process.shutdown import KILL_SECONDS, run_steps
 from exthost.process.stdin_writer import StdinWriter
 from exthost.session.diagnostics import Diagnostics
 from exthost.session.failures import Died, EndCause
 from exthost.session.latch import Latch
-from exthost.shutdown_steps import ShutdownStep, Write, total_seconds
 
 __all__ = [
     "KILL_SECONDS",

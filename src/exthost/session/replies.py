@@ -24,7 +24,7 @@ from exthost.dialects.steps import (
     call_failed_error,
 )
 from exthost.errors import ExthostError
-from exthost.messages import Failure, Reply
+from exthost.model.messages import Failure, Reply
 from exthost.session.stream_queue import StreamQueue
 
 

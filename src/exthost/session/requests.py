@@ -11,7 +11,7 @@ from typing import Any
 from exthost.dialects.codec import Codec
 from exthost.dialects.steps import Subscribe
 from exthost.errors import UsageError
-from exthost.messages import Id, Message
+from exthost.model.messages import Id, Message
 from exthost.session.call import Call
 from exthost.session.effects import Frame
 from exthost.wire.framing import Framing

@@ -21,8 +21,9 @@ from threading import get_ident
 
 from exthost.dialects.base import Dialect
 from exthost.errors import ExthostError
-from exthost.messages import Message, Notification
-from exthost.offer import Offer
+from exthost.model.messages import Message, Notification
+from exthost.model.offer import Offer
+from exthost.model.spec import Limits
 from exthost.process.child_process import ChildProcess
 from exthost.process.stdin_writer import StdinWriter
 from exthost.process.stdout_reader import StdoutReader
@@ -43,7 +44,6 @@ from exthost.session.phase import Phase
 from exthost.session.process_lifetime import KILL_SECONDS, ProcessLifetime, scale_steps
 from exthost.session.stream import EventStream
 from exthost.session.stream_queue import StreamQueue
-from exthost.spec import Limits
 from exthost.wire.framing import Item
 
 # While more than this waits for room in the stdin pipe, stdout is not read. Otherwise a child that

@@ -11,7 +11,7 @@ from typing import Any
 
 from exthost.dialects.streams import StreamEvent, StreamKind, Unreadable
 from exthost.errors import ExthostError
-from exthost.messages import Failure, Reply
+from exthost.model.messages import Failure, Reply
 from exthost.session import failures
 from exthost.session.call import Call
 from exthost.session.effects import (

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from exthost.dialects.steps import Subscribe
-from exthost.messages import Failure
+from exthost.model.messages import Failure
 
 _log = logging.getLogger("exthost.session")
 

@@ -13,10 +13,10 @@ from exthost.dialects.meanings import DialectEvent, Log, Unusable
 from exthost.dialects.options import TEXT
 from exthost.dialects.steps import Handshake, handshake_result
 from exthost.errors import HandshakeFailed
-from exthost.messages import Failure, Incoming, Notification, Reply, Request
-from exthost.offer import Offer
-from exthost.shutdown_steps import CloseStdin, Say
-from exthost.spec import Limits, Restart
+from exthost.model.messages import Failure, Incoming, Notification, Reply, Request
+from exthost.model.offer import Offer
+from exthost.model.shutdown_steps import CloseStdin, Say
+from exthost.model.spec import Limits, Restart
 from exthost.wire.framing import Bytes
 from exthost.wire.headers import Headers
 from exthost_language_server import tools

@@ -2,7 +2,7 @@
 
 from exthost.dialects.caller import Caller
 from exthost.dialects.steps import Exchanges
-from exthost.messages import Notification
+from exthost.model.messages import Notification
 from exthost_language_server.positions import item, uri_of
 
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from exthost.dialects.calls import ToolCall
 from exthost.dialects.steps import Exchanges, GetOffer, WaitFor, result_of
 from exthost.errors import ExthostError, UsageError
-from exthost.messages import Notification, Request
-from exthost.offer import Offer, Tool
+from exthost.model.messages import Notification, Request
+from exthost.model.offer import Offer, Tool
 from exthost_language_server.positions import item, markup_text, uri_of
 
 _PLACE = {

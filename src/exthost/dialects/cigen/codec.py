@@ -12,7 +12,7 @@ from exthost.dialects.cigen.proto import plugin_pb2 as messages
 from exthost.dialects.cigen.proto.mapping import decode_message, find_mistyped_field, to_message
 from exthost.dialects.codec import Role
 from exthost.errors import Evidence, ProtocolViolation, UsageError
-from exthost.messages import Id, Incoming, Message, Reply, Request
+from exthost.model.messages import Id, Incoming, Message, Reply, Request
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 
 __all__ = ["EXCHANGES", "codec"]

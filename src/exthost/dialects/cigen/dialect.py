@@ -39,11 +39,11 @@ from exthost.dialects.steps import (
     result_of,
 )
 from exthost.errors import CallFailed, HandshakeFailed, UsageError
-from exthost.messages import Request
-from exthost.names import capability_fits
-from exthost.offer import Offer, Tool
-from exthost.shutdown_steps import CloseStdin
-from exthost.spec import Limits, Restart
+from exthost.model.messages import Request
+from exthost.model.names import capability_fits
+from exthost.model.offer import Offer, Tool
+from exthost.model.shutdown_steps import CloseStdin
+from exthost.model.spec import Limits, Restart
 from exthost.wire.prefixed import Prefixed
 
 __all__ = ["DIALECT", "Typed"]

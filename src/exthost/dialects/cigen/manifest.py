@@ -6,7 +6,7 @@ known, and it is the extension's id. In the handshake the plugin announces its n
 """
 
 from exthost.dialects.manifest_format import Accepted, ManifestFile, ManifestFormat, Verdict
-from exthost.spec import Spec
+from exthost.model.spec import Spec
 
 
 def _read(file: ManifestFile) -> Verdict:

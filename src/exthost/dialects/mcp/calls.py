@@ -24,9 +24,9 @@ from exthost.dialects.steps import (
     result_of,
 )
 from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation, UsageError
-from exthost.messages import Failure, Reply, Request
-from exthost.offer import Offer, Tool
-from exthost.schema import Checker
+from exthost.model.messages import Failure, Reply, Request
+from exthost.model.offer import Offer, Tool
+from exthost.model.schema import Checker
 from exthost.wire import jsontext
 
 # The methods whose reply may request input from the host. Such calls may take long, so each is sent

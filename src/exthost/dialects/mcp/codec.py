@@ -16,7 +16,7 @@ from typing import Any
 
 from exthost.dialects.json_codec import JsonRpc, decoder, failure_of, noise, to_json
 from exthost.dialects.mcp.calls import INPUT_METHODS
-from exthost.messages import Id, Message, Noise, Notification, Reply, Request
+from exthost.model.messages import Id, Message, Noise, Notification, Reply, Request
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 

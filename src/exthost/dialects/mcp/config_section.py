@@ -10,14 +10,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from exthost.documents.entry import Entry, read_name, remote_server_reason
-from exthost.documents.keys import ANY_TEXT, FLAG, TEXT, TEXT_TABLE, Key, make_section
-from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import describe_type, read_table
-from exthost.documents.setting_keys import SETTING_KEYS
-from exthost.documents.settings import make_settings, setting_readers
-from exthost.names import nearest
-from exthost.spec import Spec
+from exthost.model.documents.entry import Entry, read_name, remote_server_reason
+from exthost.model.documents.keys import ANY_TEXT, FLAG, TEXT, TEXT_TABLE, Key, make_section
+from exthost.model.documents.problems import WRONG_VALUE, Place
+from exthost.model.documents.readers import describe_type, read_table
+from exthost.model.documents.setting_keys import SETTING_KEYS
+from exthost.model.documents.settings import make_settings, setting_readers
+from exthost.model.names import nearest
+from exthost.model.spec import Spec
 
 
 def read_mcp_servers(

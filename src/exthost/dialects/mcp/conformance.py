@@ -10,7 +10,7 @@ from exthost.dialects.mcp.facets import ENDLESS, SAME_PAGE
 from exthost.dialects.mcp.handshake import NO_CAPABILITIES
 from exthost.dialects.mcp.notification_audit import audit_notification
 from exthost.dialects.mcp.result_audit import audit_result
-from exthost.messages import Request
+from exthost.model.messages import Request
 
 CONFORMANCE = Conformance(
     rules=MappingProxyType(

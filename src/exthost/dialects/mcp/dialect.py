@@ -34,9 +34,9 @@ from exthost.dialects.mcp.result import MCP_RESULT
 from exthost.dialects.meanings import Log, Meaning, OfferStale, Progress, Unusable
 from exthost.dialects.options import FLAG, TABLES, TEXT, one_of
 from exthost.dialects.steps import OneRequestOrMore
-from exthost.messages import Failure, Notification, Reply, Request
-from exthost.shutdown_steps import CloseStdin, Terminate
-from exthost.spec import Breaker, Limits, Restart
+from exthost.model.messages import Failure, Notification, Reply, Request
+from exthost.model.shutdown_steps import CloseStdin, Terminate
+from exthost.model.spec import Breaker, Limits, Restart
 from exthost.wire.lines import Lines
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from exthost.dialects.caller import Caller
 from exthost.dialects.steps import result_of
 from exthost.errors import ProtocolViolation
-from exthost.messages import Request
+from exthost.model.messages import Request
 
 _log = logging.getLogger("exthost.dialects.mcp")
 

@@ -27,10 +27,10 @@ from exthost.dialects.mcp.calls import (
 )
 from exthost.dialects.mcp.tasks import TASKS
 from exthost.dialects.steps import Handshake, Received, TryRequest, handshake_result
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import NO_EVIDENCE, CallFailed, HandshakeFailed, ProtocolViolation
-from exthost.messages import Failure, Notification, Reply, Request
-from exthost.offer import Offer, Tool
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.messages import Failure, Notification, Reply, Request
+from exthost.model.offer import Offer, Tool
 from exthost.wire import jsontext
 
 HANDSHAKE_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")

@@ -1,7 +1,7 @@
 """How the hostile extension of the fault tests speaks mcp."""
 
 from exthost.dialects.hostile_peer import HostilePeer, fixed_answers
-from exthost.messages import Failure, Notification, Request
+from exthost.model.messages import Failure, Notification, Request
 
 PEER = HostilePeer(
     dialect="mcp",

@@ -14,7 +14,7 @@ import json
 import re
 from typing import Any
 
-from exthost.names import nearest
+from exthost.model.names import nearest
 
 # The keys of a server that are read; all others are ignored with a note.
 _SERVER_KEYS = frozenset(

@@ -10,7 +10,7 @@ from typing import Any
 
 from exthost.dialects.conformance import Problem
 from exthost.dialects.mcp.dialect import LEVELS
-from exthost.messages import Id
+from exthost.model.messages import Id
 
 _SHOWN_CHARACTERS = 40
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from exthost.dialects.conformance import Problem
-from exthost.schema import schema_problem
+from exthost.model.schema import schema_problem
 
 _SHOWN_CHARACTERS = 40
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from exthost.dialects.steps import AskHost, CancelWith, WaitFor, call_failed_error, result_of
 from exthost.errors import CallFailed, Evidence, ProtocolViolation
-from exthost.messages import Failure, Reply, Request
+from exthost.model.messages import Failure, Reply, Request
 
 __all__ = ["TASKS", "TASK_METHODS", "wait_for_task"]
 

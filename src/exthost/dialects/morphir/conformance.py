@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost.dialects.conformance import Conformance, Problem
-from exthost.messages import Id, Request
+from exthost.model.messages import Id, Request
 
 
 def _audit_notification(message: Mapping[str, Any], _: Collection[Id]) -> Iterator[Problem]:

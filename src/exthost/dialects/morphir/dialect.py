@@ -27,10 +27,10 @@ from exthost.dialects.steps import (
     result_of,
 )
 from exthost.errors import CallFailed, Evidence, HandshakeFailed, UsageError
-from exthost.messages import Failure, Id, Incoming, Message, Notification, Reply, Request
-from exthost.offer import Offer, Tool
-from exthost.shutdown_steps import CloseStdin, Terminate
-from exthost.spec import Limits, Restart
+from exthost.model.messages import Failure, Id, Incoming, Message, Notification, Reply, Request
+from exthost.model.offer import Offer, Tool
+from exthost.model.shutdown_steps import CloseStdin, Terminate
+from exthost.model.spec import Limits, Restart
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 from exthost.wire.jsontext import encode_fast

@@ -1,7 +1,7 @@
 """How the hostile extension of the fault tests speaks morphir."""
 
 from exthost.dialects.hostile_peer import HostilePeer, fixed_answers
-from exthost.messages import Notification
+from exthost.model.messages import Notification
 
 PEER = HostilePeer(
     dialect="morphir",

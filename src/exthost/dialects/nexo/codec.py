@@ -4,7 +4,7 @@ from typing import Any
 
 from exthost.dialects.codec import Role
 from exthost.dialects.json_codec import JsonRpc, failure_of, noise, to_json
-from exthost.messages import Id, Incoming, Notification, Reply, Request
+from exthost.model.messages import Id, Incoming, Notification, Reply, Request
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 

@@ -13,7 +13,7 @@ from exthost.dialects.conformance import (
 )
 from exthost.dialects.nexo.dialect import DIALECT
 from exthost.dialects.nexo.hooks import HOOKS
-from exthost.messages import Request
+from exthost.model.messages import Request
 
 CONFORMANCE = Conformance(
     rules=MappingProxyType(

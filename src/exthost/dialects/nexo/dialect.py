@@ -36,10 +36,10 @@ from exthost.dialects.steps import (
     result_of,
 )
 from exthost.errors import Evidence, HandshakeFailed, ProtocolViolation
-from exthost.messages import Failure, Request
-from exthost.offer import Offer, Tool
-from exthost.shutdown_steps import CloseStdin, Write
-from exthost.spec import Breaker, Limits, Restart, Spec
+from exthost.model.messages import Failure, Request
+from exthost.model.offer import Offer, Tool
+from exthost.model.shutdown_steps import CloseStdin, Write
+from exthost.model.spec import Breaker, Limits, Restart, Spec
 from exthost.wire import jsontext
 from exthost.wire.lines import Lines
 

@@ -5,8 +5,8 @@ from types import MappingProxyType
 from typing import Any
 
 from exthost.dialects.calls import HookAnswer, HookCall
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Evidence, ProtocolViolation
+from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.wire import jsontext
 
 __all__ = ["HOOKS", "make_event", "read_hook_answer"]

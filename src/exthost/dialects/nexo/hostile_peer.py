@@ -1,7 +1,7 @@
 """How the hostile extension of the fault tests speaks nexo."""
 
 from exthost.dialects.hostile_peer import HostilePeer, fixed_answers
-from exthost.messages import Notification, Request
+from exthost.model.messages import Notification, Request
 
 PEER = HostilePeer(
     dialect="nexo",

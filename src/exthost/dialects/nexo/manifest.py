@@ -44,8 +44,9 @@ from exthost.dialects.nexo.mcp_servers import (
     servers_from_json,
     url,
 )
-from exthost.documents.problems import WRONG_VALUE, Place, Problems
-from exthost.documents.readers import (
+from exthost.errors import ManifestError
+from exthost.model.documents.problems import WRONG_VALUE, Place, Problems
+from exthost.model.documents.readers import (
     Reader,
     describe_type,
     find_nearest,
@@ -56,11 +57,10 @@ from exthost.documents.readers import (
     read_text,
     read_text_list,
 )
-from exthost.documents.toml_positions import KeyPath
-from exthost.empty_mapping import empty_mapping
-from exthost.errors import ManifestError
-from exthost.offer import Tool
-from exthost.spec import Requires, Spec
+from exthost.model.documents.toml_positions import KeyPath
+from exthost.model.empty_mapping import empty_mapping
+from exthost.model.offer import Tool
+from exthost.model.spec import Requires, Spec
 
 __all__ = ["FORMAT", "Manifest", "RESERVED_IDS"]
 

@@ -4,13 +4,19 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from exthost import semver
 from exthost.dialects.manifest_format import ManifestFile, manifest_error
-from exthost.documents.problems import WRONG_VALUE, Place, Problem, Problems, format_path
-from exthost.documents.readers import Reader, quote_text, read_table, read_text, read_text_list
-from exthost.documents.toml_positions import KeyPath, find_line
-from exthost.documents.toml_text import parse_toml
 from exthost.errors import ManifestError
+from exthost.model import semver
+from exthost.model.documents.problems import WRONG_VALUE, Place, Problem, Problems, format_path
+from exthost.model.documents.readers import (
+    Reader,
+    quote_text,
+    read_table,
+    read_text,
+    read_text_list,
+)
+from exthost.model.documents.toml_positions import KeyPath, find_line
+from exthost.model.documents.toml_text import parse_toml
 
 __all__ = [
     "MAX_NAME_CHARS",

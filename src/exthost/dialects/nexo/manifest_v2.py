@@ -25,8 +25,8 @@ from exthost.dialects.nexo.manifest_parts import (
     read_names,
     read_version,
 )
-from exthost.documents.problems import WRONG_VALUE, Place, Problems
-from exthost.documents.readers import (
+from exthost.model.documents.problems import WRONG_VALUE, Place, Problems
+from exthost.model.documents.readers import (
     Reader,
     choice_reader,
     describe_type,
@@ -39,10 +39,10 @@ from exthost.documents.readers import (
     read_text_list,
     read_variables,
 )
-from exthost.documents.toml_positions import KeyPath
-from exthost.offer import Tool
-from exthost.spec import Requires, Restart, Spec
-from exthost.versionreq import NotAVersion, VersionReq
+from exthost.model.documents.toml_positions import KeyPath
+from exthost.model.offer import Tool
+from exthost.model.spec import Requires, Restart, Spec
+from exthost.model.versionreq import NotAVersion, VersionReq
 
 __all__ = ["ManifestV2", "OutboundTool", "is_version_2", "read"]
 

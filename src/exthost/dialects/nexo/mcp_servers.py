@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from exthost.documents.entry import remote_server_reason
-from exthost.documents.problems import WRONG_VALUE, Place, Problems, format_path
-from exthost.documents.readers import (
+from exthost.model.documents.entry import remote_server_reason
+from exthost.model.documents.problems import WRONG_VALUE, Place, Problems, format_path
+from exthost.model.documents.readers import (
     Reader,
     describe_type,
     find_nearest,
@@ -29,9 +29,9 @@ from exthost.documents.readers import (
     read_text,
     read_variables,
 )
-from exthost.documents.settings import resolve_path
-from exthost.empty_mapping import empty_mapping
-from exthost.spec import Requires, Spec
+from exthost.model.documents.settings import resolve_path
+from exthost.model.empty_mapping import empty_mapping
+from exthost.model.spec import Requires, Spec
 
 __all__ = [
     "JsonMistake",

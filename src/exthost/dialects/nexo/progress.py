@@ -3,7 +3,7 @@
 from typing import Any
 
 from exthost.dialects.meanings import Meaning, Progress, Unusable
-from exthost.empty_mapping import EMPTY_MAPPING
+from exthost.model.empty_mapping import EMPTY_MAPPING
 
 __all__ = ["parse_progress"]
 

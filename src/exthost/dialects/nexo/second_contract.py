@@ -35,13 +35,13 @@ from exthost.dialects.steps import (
     handshake_result,
 )
 from exthost.dialects.value_result import value_text
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Evidence, HandshakeFailed
-from exthost.messages import Failure, Request
-from exthost.names import registered_name
-from exthost.offer import Offer, Tool
-from exthost.shutdown_steps import CloseStdin, Say
-from exthost.spec import Limits, Restart, Spec
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.messages import Failure, Request
+from exthost.model.names import registered_name
+from exthost.model.offer import Offer, Tool
+from exthost.model.shutdown_steps import CloseStdin, Say
+from exthost.model.spec import Limits, Restart, Spec
 from exthost.tool_result import Block, ResultReader, TextBlock, UnknownBlock
 from exthost.wire import jsontext
 from exthost.wire.lines import Lines

@@ -12,8 +12,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from exthost.documents.entry import Entry, read_name
-from exthost.documents.keys import (
+from exthost.model.documents.entry import Entry, read_name
+from exthost.model.documents.keys import (
     ANY_TEXT_LIST,
     FLAG,
     JSON,
@@ -24,11 +24,11 @@ from exthost.documents.keys import (
     make_section,
     table_type,
 )
-from exthost.documents.problems import WRONG_VALUE, Place
-from exthost.documents.readers import Reader, describe_type, drop_foreign_keys, read_table
-from exthost.documents.setting_keys import SETTING_KEYS
-from exthost.documents.settings import make_settings, resolve_path, setting_readers
-from exthost.spec import Limits, Spec
+from exthost.model.documents.problems import WRONG_VALUE, Place
+from exthost.model.documents.readers import Reader, describe_type, drop_foreign_keys, read_table
+from exthost.model.documents.setting_keys import SETTING_KEYS
+from exthost.model.documents.settings import make_settings, resolve_path, setting_readers
+from exthost.model.spec import Limits, Spec
 
 
 def read_process_extensions(

@@ -59,10 +59,10 @@ from exthost.dialects.steps import Handshake, OneRequestOrMore, Outgoing, handsh
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.dialects.value_result import value_text
 from exthost.errors import ExthostError, HandshakeFailed, ProtocolViolation, UsageError
-from exthost.messages import Incoming, Notification, Reply, Request
-from exthost.offer import Offer
-from exthost.shutdown_steps import CloseStdin, Say
-from exthost.spec import Breaker, Limits, Restart, Spec
+from exthost.model.messages import Incoming, Notification, Reply, Request
+from exthost.model.offer import Offer
+from exthost.model.shutdown_steps import CloseStdin, Say
+from exthost.model.spec import Breaker, Limits, Restart, Spec
 from exthost.tool_result import Block, ResultReader, TextBlock
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 from exthost.dialects.hostile_peer import Flags, HostilePeer
-from exthost.messages import Failure, Notification, Reply, Request
+from exthost.model.messages import Failure, Notification, Reply, Request
 
 _MANIFEST = """\
 id = "hostile"

@@ -19,13 +19,13 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from exthost.dialects.manifest_format import Accepted, ManifestFile, ManifestFormat
-from exthost.documents.toml_text import parse_toml
-from exthost.empty_mapping import empty_mapping
 from exthost.errors import Evidence, ManifestError
-from exthost.names import nearest
-from exthost.offer import Tool
-from exthost.spec import Limits, Spec, UniqueName
-from exthost.versionreq import NotAVersion, Version, VersionReq
+from exthost.model.documents.toml_text import parse_toml
+from exthost.model.empty_mapping import empty_mapping
+from exthost.model.names import nearest
+from exthost.model.offer import Tool
+from exthost.model.spec import Limits, Spec, UniqueName
+from exthost.model.versionreq import NotAVersion, Version, VersionReq
 
 __all__ = ["API_VERSION", "FORMAT", "Manifest", "checksum", "parse"]
 

@@ -14,7 +14,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, TypeVar
 
 from exthost.dialects.streams import StreamEvent
-from exthost.empty_mapping import empty_mapping
+from exthost.model.empty_mapping import empty_mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

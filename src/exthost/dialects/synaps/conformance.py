@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from exthost.dialects.conformance import UNKNOWN_METHOD, Conformance, audit_by_readers
 from exthost.dialects.synaps.dialect import DIALECT
-from exthost.messages import Request
+from exthost.model.messages import Request
 
 CONFORMANCE = Conformance(
     rules=MappingProxyType(

@@ -32,9 +32,9 @@ from exthost.dialects.synaps.manifest import PROTOCOL_VERSION, Manifest
 from exthost.dialects.synaps.offer import make_offer
 from exthost.dialects.synaps.result import SYNAPS_RESULT
 from exthost.errors import Evidence, ProtocolViolation
-from exthost.messages import Failure, Id, Incoming, Notification, Reply, Request
-from exthost.shutdown_steps import CloseStdin, Say
-from exthost.spec import Limits, Restart, Spec
+from exthost.model.messages import Failure, Id, Incoming, Notification, Reply, Request
+from exthost.model.shutdown_steps import CloseStdin, Say
+from exthost.model.spec import Limits, Restart, Spec
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 from exthost.wire.headers import Headers
 

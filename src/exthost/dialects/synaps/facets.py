@@ -15,7 +15,7 @@ from exthost.dialects.model_provider import ModelProvider
 from exthost.dialects.synaps import types
 from exthost.dialects.synaps.offer import Model, Provider
 from exthost.errors import NotFound, ProtocolViolation
-from exthost.names import nearest
+from exthost.model.names import nearest
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from exthost.dialects.steps import OneRequestOrMore
 from exthost.dialects.synaps.host_requests import granted_permissions
 from exthost.dialects.synaps.manifest import HOOKS, Manifest, Subscription
 from exthost.dialects.synaps.result import has_text
-from exthost.empty_mapping import EMPTY_MAPPING
 from exthost.errors import Evidence, ProtocolViolation, UsageError
-from exthost.spec import Spec
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.spec import Spec
 from exthost.wire import jsontext
 
 __all__ = ["RUN_HOOK", "hook_event", "wants_hook"]

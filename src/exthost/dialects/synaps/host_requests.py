@@ -22,8 +22,8 @@ from exthost.dialects.host_requests import (
 )
 from exthost.dialects.synaps.manifest import PERMISSIONS, Manifest
 from exthost.errors import CallFailed
-from exthost.messages import Notification
-from exthost.spec import Spec
+from exthost.model.messages import Notification
+from exthost.model.spec import Spec
 
 _BAD_PARAMS = -32602
 _MAX_CONTENT_BYTES = 16 * 1024

@@ -4,7 +4,7 @@ synaps."""
 from types import MappingProxyType
 
 from exthost.dialects.hostile_peer import HostilePeer, fixed_answers
-from exthost.messages import Notification, Request
+from exthost.model.messages import Notification, Request
 
 PEER = HostilePeer(
     dialect="synaps",

@@ -25,10 +25,10 @@ from exthost.dialects.manifest_format import (
     Remark,
     Verdict,
 )
-from exthost.empty_mapping import EMPTY_MAPPING, empty_mapping
 from exthost.errors import Evidence, ManifestError
-from exthost.names import nearest
-from exthost.spec import DeclaredSetting, Spec
+from exthost.model.empty_mapping import EMPTY_MAPPING, empty_mapping
+from exthost.model.names import nearest
+from exthost.model.spec import DeclaredSetting, Spec
 from exthost.wire import jsontext
 
 __all__ = [

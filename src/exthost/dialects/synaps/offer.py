@@ -23,7 +23,7 @@ from exthost.dialects.synaps.manifest import (
     Manifest,
 )
 from exthost.errors import Evidence, HandshakeFailed
-from exthost.offer import Offer, Tool
+from exthost.model.offer import Offer, Tool
 from exthost.wire import jsontext
 
 # The longest id of a tool, provider or model, in UTF-8.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from exthost.dialects.meanings import DialectEvent, Unusable
-from exthost.empty_mapping import empty_mapping
+from exthost.model.empty_mapping import empty_mapping
 
 # -- providers ---------------------------------------------------------------------------------
 

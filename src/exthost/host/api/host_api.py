@@ -32,10 +32,10 @@ from exthost.host.api.store_quota import QuotaExceeded
 from exthost.host.api.stored_settings import StoredSettings
 from exthost.host.known_hooks import KnownHooks
 from exthost.launch.limits import resolve_limits
-from exthost.messages import Notification
+from exthost.model.messages import Notification
+from exthost.model.spec import Spec
 from exthost.process.state_dirs import state_root
 from exthost.session.inbound import Handler
-from exthost.spec import Spec
 
 __all__ = ["HostApi", "read_stored_settings"]
 

@@ -1,0 +1,98 @@
+"""Collects the findings of the checks, and returns the outcome of each rule."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from exthost.authoring.check.checked_process import CheckedProcess
+from exthost.authoring.check.findings import Finding, Outcome
+from exthost.dialects.conformance import Conformance, Problem
+from exthost.dialects.rules import all_rules, find_rule
+
+# At most this many findings of one rule are kept; more would only repeat them.
+MAX_FINDINGS = 5
+
+# Rules that one cause usually breaks on many lines: the first line is shown, the others are
+# counted.
+_ONE_CAUSE = frozenset({"stdout-noise", "one-line"})
+
+
+class Ledger:
+    """The findings of one run, by rule."""
+
+    def __init__(self, conformance: Conformance) -> None:
+        self._conformance = conformance
+        self._findings: dict[str, dict[str, Finding]] = {}
+        self._checked: dict[str, tuple[float, str]] = {}
+        self._skipped: dict[str, str] = {}
+        # id() of a process → how many of its problems are recorded.
+        self._recorded_problems: dict[int, int] = {}
+        # rule → the other messages of a cause whose first message is kept
+        self._repeats: dict[str, set[str]] = {}
+
+    def add_finding(
+        self, name: str, message: str, process: CheckedProcess | None = None, *, fix: str = ""
+    ) -> None:
+        """Record a broken rule by its name, with the last bytes and stderr lines of the process."""
+        self._add(
+            name, message, process, () if process is None else process.byte_log.format_last(), fix
+        )
+
+    def _add(
+        self,
+        name: str,
+        message: str,
+        process: CheckedProcess | None,
+        exchange: tuple[str, ...],
+        fix: str = "",
+    ) -> None:
+        findings = self._findings.setdefault(name, {})
+        if name in _ONE_CAUSE and findings and message not in findings:
+            self._repeats.setdefault(name, set()).add(message)
+        elif message not in findings and len(findings) < MAX_FINDINGS:
+            stderr = () if process is None else process.pipes.stderr
+            rule = find_rule(name, self._conformance)
+            findings[message] = Finding(rule, message, exchange, stderr, fix)
+
+    def add_problems(self, problems: Iterable[Problem]) -> None:
+        """Record problems for which no bytes are shown, such as those of the announced tools."""
+        for problem in problems:
+            self._add(problem.rule, problem.message, None, (), problem.fix)
+
+    def add_message_problems(self, process: CheckedProcess) -> None:
+        """Record the problems of a process's messages since the last call for this process."""
+        start = self._recorded_problems.get(id(process), 0)
+        for problem, exchange in process.problems[start:]:
+            self._add(problem.rule, problem.message, process, exchange, problem.fix)
+        self._recorded_problems[id(process)] = len(process.problems)
+
+    def has(self, *names: str) -> bool:
+        """Return whether one of these rules is broken."""
+        return any(name in self._findings for name in names)
+
+    def mark_checked(self, name: str, seconds: float = 0.0, reason: str = "") -> None:
+        """Record that a rule was checked. The rule holds unless a finding was recorded, too.
+        `seconds` is added to the time that its checks took. `reason` is what was measured."""
+        total_seconds, last_reason = self._checked.get(name, (0.0, ""))
+        self._checked[name] = (total_seconds + seconds, reason or last_reason)
+
+    def skip(self, name: str, reason: str) -> None:
+        """Record why a rule was not checked."""
+        self._skipped.setdefault(name, reason)
+
+    def outcomes(self, default_reason: str) -> tuple[Outcome, ...]:
+        """Return the outcome of every rule. `default_reason` is the reason why a rule was not
+        checked, if `skip` recorded no other reason."""
+        outcomes = []
+        for rule in all_rules(self._conformance):
+            findings = tuple(self._findings.get(rule.name, {}).values())
+            if repeats := self._repeats.get(rule.name):
+                first = findings[0]
+                noun = "line" if len(repeats) == 1 else "lines"
+                message = f"{first.message} (and {len(repeats)} more such {noun})"
+                findings = (replace(first, message=message), *findings[1:])
+            seconds, reason = self._checked.get(rule.name, (0.0, ""))
+            skipped = not findings and rule.name not in self._checked
+            if skipped:
+                reason = self._skipped.get(rule.name, default_reason)
+            outcomes.append(Outcome(rule, findings, seconds, reason, skipped))
+        return tuple(outcomes)

@@ -1,0 +1,208 @@
+"""Runs every check of one extension within a time limit, and returns the report."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+
+from exthost.authoring.check import survivors
+from exthost.authoring.check.checked_process import (
+    AnswerTimeout,
+    CheckedProcess,
+    NoAnswer,
+    describe_error,
+)
+from exthost.authoring.check.conversation_checks import SLOW_START_SECONDS, ConversationChecks
+from exthost.authoring.check.findings import Report
+from exthost.authoring.check.ledger import Ledger
+from exthost.authoring.check.life_checks import LifeChecks
+from exthost.authoring.check.offer_audit import (
+    audit_declared_tools,
+    audit_emptiness,
+    audit_offer,
+    audit_stderr,
+)
+from exthost.authoring.check.settings import Settings
+from exthost.authoring.check.starter import Starter
+from exthost.dialects.conformance import Conformance
+from exthost.dialects.find import find_conformance_of, find_dialect_of, find_manifest_format
+from exthost.errors import CallFailed, ExthostError, HandshakeFailed, ProtocolViolation
+from exthost.launch.advice import find_missing
+from exthost.model.spec import Spec
+
+_RUN_BY_HAND = "run the command by hand, in the same folder, until it waits for input"
+_WROTE_NOTHING = (
+    "it wrote nothing: does it flush stdout after each message, and does it read stdin in a loop?"
+)
+
+_DOES_NOT_FLUSH = "flush stdout after each message: in Python print(…, flush=True)"
+
+_EXITED = "it must read stdin until its end, and exit only then; with the SDK, call ext.run()"
+
+# Rules that the audit checks on every message that is received.
+_MESSAGE_RULES = ("stdout-noise", "byte-order-mark", "frame", "message-size")
+_JSON_RULES = (
+    "json", "utf8", "number", "message-form", "notification-form",
+    "reply-id", "reply-id-type", "reply-once", "reply-form", "notification-reply",
+)  # fmt: skip
+_OFFER_RULES = ("offer", "tools", "input-schema", "output-schema")
+
+
+async def run_checks(
+    spec: Spec,
+    environ: Mapping[str, str],
+    settings: Settings,
+    *,
+    announce: Callable[[str], None] | None = None,
+) -> Report:
+    """Check an extension and return the report. Mistakes of the extension are never raised.
+    `announce` is called with a line for a person if the first handshake takes long."""
+    dialect = find_dialect_of(spec)
+    conformance = find_conformance_of(dialect)
+    ledger = Ledger(conformance)
+    starter = Starter(
+        spec, dialect, conformance, environ, ledger, settings.reply_seconds, announce=announce
+    )
+    began = time.perf_counter()
+    default_reason = "not reached"
+    try:
+        async with asyncio.timeout(settings.seconds):
+            default_reason = await _check(starter, settings, conformance, ledger)
+    except TimeoutError:
+        record_timeout(
+            ledger,
+            settings.seconds,
+            has_connected=starter.has_connected,
+            start_seconds=starter.all_starts_seconds,
+        )
+        default_reason = "out of time"
+    else:
+        ledger.mark_checked("time", time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return Report(spec.id, spec.dialect, ledger.outcomes(default_reason), seconds)
+
+
+def record_timeout(
+    ledger: Ledger, seconds: float, *, has_connected: bool, start_seconds: float
+) -> None:
+    """Record that the checks did not finish within `seconds`. `has_connected` is whether a
+    handshake has succeeded, `start_seconds` the time that all starts took together.
+
+    The timeout is a fault if no handshake succeeded, or if starts took less than half of the time.
+    If starts took more, it is only a warning, because a program that starts slowly may still keep
+    every rule.
+    """
+    if not has_connected:
+        ledger.add_finding("time", f"it did not finish its handshake in {seconds:g} s")
+        return
+    if start_seconds < seconds / 2:
+        ledger.add_finding("time", f"the checks did not finish in {seconds:g} s")
+        return
+    why = f"its starts took {start_seconds:.1f} of the {seconds:g} s"
+    ledger.skip("time", f"{why}: raise --timeout")
+    fix = "give the checks more time: --timeout 10m; import and connect when first needed"
+    ledger.add_finding("speed", f"{why}, and some checks were not reached", fix=fix)
+
+
+async def _check(
+    starter: Starter, settings: Settings, conformance: Conformance, ledger: Ledger
+) -> str:
+    """Run the checks. Return the reason why the remaining rules were not checked."""
+    dialect = starter.dialect
+    began = time.perf_counter()
+    # A tool that is called may leave processes, which can be found by this mark.
+    mark = survivors.make_mark() if settings.calls and survivors.can_look() else ""
+    first = starter.make_plain(survivors.MARK_NAME, mark) if mark else starter
+    try:
+        try:
+            process, offer = await first.connect()
+        except (NoAnswer, HandshakeFailed, ProtocolViolation, CallFailed) as error:
+            assert first.latest is not None
+            # What the process did by itself: `release_all` ends it.
+            pipes = first.latest.pipes
+            has_ended = pipes.status is not None or pipes.ended.is_set()
+            has_exited = has_ended and not isinstance(error, AnswerTimeout)
+            await first.release_all()
+            ledger.mark_checked("start")
+            message, fix = _explain_handshake(error, first.latest, has_exited=has_exited)
+            ledger.add_finding("handshake", message, first.latest, fix=fix)
+            return "the handshake failed"
+        except ExthostError as error:
+            ledger.add_finding("start", error.message, fix=error.help)
+            return "it could not be started"
+        ledger.mark_checked("start")
+        start_seconds = time.perf_counter() - began
+        ledger.mark_checked("handshake", start_seconds)
+        if start_seconds > SLOW_START_SECONDS:
+            ledger.add_finding(
+                "speed", f"it takes {start_seconds:.1f} s until its handshake is over"
+            )
+        ledger.add_problems(audit_offer(offer, conformance.offer_warnings))
+        ledger.add_message_problems(process)
+        if starter.spec.manifest is None:  # a manifest may declare what the handshake does not
+            if not ledger.has("handshake"):  # a faulty reply may be why nothing is offered
+                ledger.add_problems(audit_emptiness(offer, conformance.empty_fix))
+        elif (format := find_manifest_format(starter.spec.dialect)) and format.lists_tools:
+            ledger.add_problems(audit_declared_tools(starter.spec.tools, offer))
+        other_rules = (warning.rule for warning in conformance.offer_warnings if warning.rule)
+        _mark_all_checked(ledger, (*_OFFER_RULES, *other_rules))
+        conversation = ConversationChecks(first, conformance, ledger, settings)
+        await conversation.run(process, offer)
+        ledger.add_problems(audit_stderr(process.pipes.stderr))
+        life = LifeChecks(starter, ledger, settings.reply_seconds)
+        left_by_calls = []
+        if conversation.process is not None:
+            # A process that the check has killed cannot end what it started.
+            is_first = conversation.process is process
+            left_by_calls = await life.check_shutdown(
+                conversation.process, first, mark if is_first else ""
+            )
+        if mark:
+            survivors.kill_survivors(-1, mark)
+        await life.check_orphans(left_by_calls)
+        await life.check_split_messages()
+        await life.check_restart(offer)
+        await life.check_early_end()
+    finally:
+        await starter.release_all()
+        if mark:
+            await first.release_all()
+            survivors.kill_survivors(-1, mark)
+            starter.add_starts(first)
+    _mark_all_checked(ledger, _MESSAGE_RULES)
+    if conformance.is_json:
+        _mark_all_checked(ledger, _JSON_RULES)
+        if conformance.has_version:
+            ledger.mark_checked("version-member")
+        if conformance.error_form:
+            ledger.mark_checked("error-form")
+        if dialect.framing(2**20).suffix is not None:
+            ledger.mark_checked("one-line")
+    return "not needed in this dialect"
+
+
+def _explain_handshake(
+    error: NoAnswer | ExthostError, process: CheckedProcess, *, has_exited: bool
+) -> tuple[str, str]:
+    """Return why a handshake failed, and what to do; "" for the fix that the rule suggests. A cause
+    that stderr names comes first. `has_exited`: the process ended by itself."""
+    reason = describe_error(error)
+    if isinstance(error, ExthostError):
+        return reason, error.help
+    if process.writes_at_end_only:
+        return f"{reason}; it wrote only when its stdin was closed", _DOES_NOT_FLUSH
+    stderr = process.pipes.stderr
+    if missing := find_missing(stderr):
+        return f"{missing}; {reason}", _RUN_BY_HAND
+    if any(line.startswith("Traceback (most recent call last)") for line in stderr):
+        return f"it failed with {stderr[-1]}; {reason}", _RUN_BY_HAND
+    if stderr and has_exited:
+        return reason, _RUN_BY_HAND
+    if process.has_written:
+        rules = dict.fromkeys(problem.rule for problem, _ in process.problems)
+        return reason, f"correct what is told below of {', '.join(rules)}" if rules else ""
+    return reason, _EXITED if has_exited else _WROTE_NOTHING
+
+
+def _mark_all_checked(ledger: Ledger, names: tuple[str, ...]) -> None:
+    for name in names:
+        ledger.mark_checked(name)

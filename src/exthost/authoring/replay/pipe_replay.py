@@ -1,0 +1,282 @@
+"""Replays a recorded session on real pipes.
+
+`play_extension` uses the stdin and stdout of this process, so that a host can start it as an
+extension. `play_host` starts a program and sends it the messages of the host. Both are blocking
+functions, because the process of a replay has nothing else to do.
+"""
+
+import codecs
+import os
+import selectors
+import time
+from collections.abc import Collection, Sequence
+
+from exthost.authoring.replay.comparison import Difference
+from exthost.authoring.replay.extension_role import ExtensionRole, StderrLine
+from exthost.authoring.replay.host_role import HostRole
+from exthost.authoring.replay.script import Script, messages_in
+from exthost.dialects.base import Dialect
+from exthost.dialects.codec import Positional, Role
+from exthost.dialects.find import find_dialect
+from exthost.errors import ExthostError, escape_controls
+from exthost.model.launch_plan import LaunchPlan
+from exthost.model.messages import Message, Noise
+from exthost.process.child import Child, find_program
+from exthost.wire.framing import READ_BYTES, Broken, Skipped
+
+__all__ = ["Outcome", "play_extension", "play_host"]
+
+# Any message size is accepted, because the recorded session accepted it.
+_MAX_MESSAGE_BYTES = 2**31 - 1
+
+# How long to wait for a program to end, after each step of its shutdown.
+_END_SECONDS = 5.0
+
+
+class _Wire:
+    """The framing and the codec of a dialect, for one role."""
+
+    def __init__(self, dialect: Dialect, role: Role) -> None:
+        self._framing = dialect.framing(_MAX_MESSAGE_BYTES)
+        self.codec = dialect.codec(role)
+
+    def expect(self, method: str) -> None:
+        """Set the method of the next request that is decoded. Only the codec of a positional
+        dialect (its replies carry no id and match requests by order) needs it."""
+        if method and isinstance(self.codec, Positional):
+            self.codec.expect(method)
+
+    def frame(self, message: Message) -> bytes:
+        return self._framing.wrap(self.codec.encode(message))
+
+    def decode(self, data: bytes) -> list[Message | Noise | Skipped | Broken]:
+        """Return the messages that are complete with these bytes."""
+        messages: list[Message | Noise | Skipped | Broken] = []
+        for item in self._framing.feed(data):
+            if isinstance(item, Skipped | Broken):
+                messages.append(item)
+            else:
+                messages.extend(messages_in(self.codec.decode(item)))
+        return messages
+
+
+def play_extension(
+    script: Script,
+    stdin: int = 0,
+    stdout: int = 1,
+    stderr: int = 2,
+    *,
+    ignored: Collection[str] = (),
+) -> ExtensionRole:
+    """Replay the extension of this script for the host at the other end of these file descriptors,
+    until the host closes stdin or the recording ends. JSON fields whose name is in `ignored` may
+    differ. Return the role, for its differences."""
+    role = ExtensionRole(script, ignored)
+    wire = _Wire(find_dialect(script.dialect), Role.GUEST)
+
+    def send(due: Sequence[Message | Noise | StderrLine]) -> None:
+        for item in due:
+            if isinstance(item, StderrLine):
+                text = escape_controls(item) if os.isatty(stderr) else item
+                _write(stderr, f"{text}\n".encode())
+            elif isinstance(item, Noise):
+                _write(stdout, item.data + b"\n")
+            else:
+                _write(stdout, wire.frame(item))
+
+    send(role.first_messages())
+    while not role.is_over:
+        wire.expect(role.next_method)
+        try:
+            data = os.read(stdin, READ_BYTES)
+        except OSError:
+            break
+        if not data:
+            break
+        for message in wire.decode(data):
+            if not isinstance(message, Noise | Skipped | Broken):
+                send(role.receive(message))
+                wire.expect(role.next_method)
+    return role
+
+
+class Outcome:
+    """The outcome of a replay with a program.
+
+    difference  the first difference, or None
+    compared    how many messages of the program were equal to the recorded ones
+    """
+
+    def __init__(self, difference: Difference | None, compared: int) -> None:
+        self.difference = difference
+        self.compared = compared
+
+
+def play_host(
+    script: Script,
+    command: Sequence[str],
+    *,
+    seconds: float,
+    ignored: Collection[str] = (),
+    stderr: int = 2,
+) -> Outcome:
+    """Run a program and replay the host of this script for it, up to the first difference.
+
+    `seconds` is the timeout for each message. JSON fields whose name is in `ignored` may differ.
+    The stderr of the program is copied to the file descriptor `stderr`, with control characters
+    escaped. Raises SpawnFailed.
+    """
+    role = HostRole(script, ignored)
+    program = find_program(command[0], None, os.environ.get("PATH", os.defpath))
+    plan = LaunchPlan(argv=(program, *command[1:]), env=dict(os.environ))
+    child = Child(plan, script.extension)
+    try:
+        difference = _Conversation(script, role, child, seconds, stderr).run()
+    finally:
+        _end_program(child)
+    return Outcome(difference, role.compared)
+
+
+class _Conversation:
+    """Runs the role of the host with one process, with a selector on its pipes."""
+
+    def __init__(
+        self, script: Script, role: HostRole, child: Child, seconds: float, stderr: int
+    ) -> None:
+        self._wire = _Wire(find_dialect(script.dialect), Role.HOST)
+        self._role = role
+        self._child = child
+        self._seconds = seconds
+        self._stderr = stderr
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._unwritten = b""  # frames, or the rest of one, for the program's stdin
+        self._selector = selectors.DefaultSelector()
+        for fd in (child.stdin, child.stdout, child.stderr):
+            os.set_blocking(fd, False)
+
+    def run(self) -> Difference | None:
+        """Return the first difference, or None after the whole recording."""
+        with self._selector as selector:
+            selector.register(self._child.stdout, selectors.EVENT_READ)
+            selector.register(self._child.stderr, selectors.EVENT_READ)
+            deadline = time.monotonic() + self._seconds
+            while True:
+                self._queue_due_messages()
+                if self._role.is_over and not self._unwritten:
+                    return self._finish(selector)
+                ready = selector.select(max(0.0, deadline - time.monotonic()))
+                if not ready:
+                    return self._role.unexpected(f"nothing within {self._seconds:g} s")
+                for key, _ in ready:
+                    if key.fd == self._child.stdin:
+                        self._write_queued(selector)
+                    elif key.fd == self._child.stderr:
+                        self._copy_stderr(selector)
+                    else:
+                        data = _read(key.fd)
+                        if not data:
+                            return self._role.unexpected(f"it ended: {self._describe_end()}")
+                        if (difference := self._handle_output(data)) is not None:
+                            return difference
+                        deadline = time.monotonic() + self._seconds
+
+    def _queue_due_messages(self) -> None:
+        frames = b"".join(self._wire.frame(message) for message in self._role.due_messages())
+        if frames:
+            was_empty = not self._unwritten
+            self._unwritten += frames
+            if was_empty:
+                self._selector.register(self._child.stdin, selectors.EVENT_WRITE)
+
+    def _write_queued(self, selector: selectors.BaseSelector) -> None:
+        try:
+            self._unwritten = self._unwritten[os.write(self._child.stdin, self._unwritten) :]
+        except BlockingIOError:
+            return
+        except OSError:  # the program has closed its stdin; its further output may show why
+            self._unwritten = b""
+        if not self._unwritten:
+            selector.unregister(self._child.stdin)
+
+    def _copy_stderr(self, selector: selectors.BaseSelector) -> None:
+        """Copy what the program has written to its stderr. Control characters are escaped, because
+        a person reads it on a terminal."""
+        data = _read(self._child.stderr)
+        _write(self._stderr, escape_controls(self._decoder.decode(data, final=not data)).encode())
+        if not data:
+            selector.unregister(self._child.stderr)
+
+    def _handle_output(self, data: bytes) -> Difference | None:
+        try:
+            messages = self._wire.decode(data)
+        except ExthostError as error:  # the frame is not a message of the dialect
+            return self._role.unexpected(error.message)
+        for message in messages:
+            if isinstance(message, Broken):
+                return self._role.unexpected(f"bytes that are no frame: {message.why}")
+            if isinstance(message, Noise | Skipped):
+                continue  # stray output is not compared
+            difference = self._role.receive(message)
+            if difference is not None:
+                return difference
+        return None
+
+    def _finish(self, selector: selectors.BaseSelector) -> Difference | None:
+        """Close the stdin of the program after the last recorded message, and compare the messages
+        that it sends before it closes its stdout. Stop waiting after `_END_SECONDS`."""
+        self._child.close_stdin()
+        deadline = time.monotonic() + _END_SECONDS
+        while self._child.stdout in selector.get_map():
+            ready = selector.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                return None
+            for key, _ in ready:
+                if key.fd == self._child.stderr:
+                    self._copy_stderr(selector)
+                    continue
+                data = _read(key.fd)
+                if not data:
+                    selector.unregister(key.fd)
+                elif (difference := self._handle_output(data)) is not None:
+                    return difference
+        return None
+
+    def _describe_end(self) -> str:
+        status = self._child.see_exit() if _wait_for_exit(self._child) else None
+        return "it closed its stdout, and goes on" if status is None else str(status)
+
+
+def _end_program(child: Child) -> None:
+    """End the program: close its stdin, then send SIGTERM, then SIGKILL."""
+    child.close_stdin()
+    # None: first wait whether the closed stdin is enough. SIGKILL is sent twice, because a process
+    # may not have ended when the first wait is over.
+    for stop in (None, child.terminate, child.kill, child.kill):
+        if stop is not None:
+            stop()
+        if _wait_for_exit(child):
+            break
+    child.reap()
+    child.close_outputs()
+
+
+def _wait_for_exit(child: Child) -> bool:
+    """Wait up to `_END_SECONDS` for the program to end, and return whether it has ended."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(child.exit_fd, selectors.EVENT_READ)
+        selector.select(_END_SECONDS)
+    return child.see_exit() is not None
+
+
+def _read(fd: int) -> bytes:
+    """Return the next bytes; b"" at the end of the input or after an error."""
+    try:
+        return os.read(fd, READ_BYTES)
+    except OSError:
+        return b""
+
+
+def _write(fd: int, data: bytes) -> None:
+    unwritten = memoryview(data)
+    while unwritten:
+        unwritten = unwritten[os.write(fd, unwritten) :]

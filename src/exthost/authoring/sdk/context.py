@@ -1,0 +1,115 @@
+"""The context of a call: progress, log, items of a stream, cancellation, and calls to the host.
+
+A handler gets a context if it has a parameter that is annotated with `Context`. The same handler
+works in every dialect: if the dialect has no message for progress or items, these are dropped; if
+it has none for log lines, they are written to stderr. Calls to the host raise HostError if the
+dialect has none.
+
+`progress` and `emit` return an object that an asynchronous handler may await: it then waits while
+the host is slow to read (back-pressure). In a synchronous handler the methods themselves wait.
+"""
+
+import sys
+from collections.abc import Generator, Mapping
+from math import isfinite
+from typing import Any, Protocol
+
+from exthost.authoring.sdk.errors import Cancelled
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+
+
+class Delivery(Protocol):
+    """A message that was sent. Awaiting it waits until the host has read enough."""
+
+    def __await__(self) -> Generator[Any, None, None]: ...
+
+
+class ContextPort(Protocol):
+    """The methods of a running call that its context uses."""
+
+    @property
+    def dialect(self) -> str: ...
+
+    @property
+    def config(self) -> Mapping[str, Any]: ...
+
+    @property
+    def is_cancelled(self) -> bool: ...
+
+    def send_progress(self, current: float, total: float | None, message: str) -> Delivery: ...
+
+    def send_item(self, item: Any) -> Delivery: ...
+
+    def send_log(self, level: str, text: str) -> bool: ...
+
+    def call_host(self, method: str, params: Any, timeout: float | None) -> Any: ...
+
+    async def call_host_async(self, method: str, params: Any, timeout: float | None) -> Any: ...
+
+
+class Context:
+    """One call, as its handler sees it."""
+
+    __slots__ = ("_port", "meta")
+
+    def __init__(self, port: ContextPort, meta: Mapping[str, Any]) -> None:
+        self._port = port
+        #: What the host sent about the call besides its arguments, such as the ids of the agent and
+        #: the session.
+        self.meta = meta
+
+    @property
+    def dialect(self) -> str:
+        """The name of the dialect of this connection."""
+        return self._port.dialect
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The configuration of the extension, which the host sent in the handshake."""
+        return self._port.config
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the call was cancelled, so that its result is not needed any more."""
+        return self._port.is_cancelled
+
+    def check_cancelled(self) -> None:
+        """Raise Cancelled if the call was cancelled."""
+        if self._port.is_cancelled:
+            raise Cancelled
+
+    def progress(self, current: float, total: float | None = None, message: str = "") -> Delivery:
+        """Report how far the call has come: `current` of `total` steps. Raises ValueError for a
+        number that is not finite, which JSON does not have."""
+        self.check_cancelled()
+        for name, value in (("current", current), ("total", total)):
+            if isinstance(value, float) and not isfinite(value):
+                raise ValueError(f"progress: {name} must be a finite number, and is {value!r}")
+        return self._port.send_progress(current, total, message)
+
+    def emit(self, item: Any) -> Delivery:
+        """Send one item of a stream or one piece of output, before the call has its result."""
+        self.check_cancelled()
+        return self._port.send_item(item)
+
+    def log(self, message: str, level: str = "info") -> None:
+        """Write a line to the host's log, at one of LEVELS."""
+        if level not in LEVELS:
+            raise ValueError(f"{level!r} is no level; there are: {', '.join(LEVELS)}")
+        if not self._port.send_log(level, message):
+            print(f"{level}: {message}", file=sys.stderr, flush=True)
+
+    def call(self, method: str, params: Any = None, *, timeout: float | None = None) -> Any:
+        """Call a method of the host and wait for its result. Raises HostError.
+
+        For a synchronous handler; an asynchronous one awaits `call_async`.
+        """
+        self.check_cancelled()
+        return self._port.call_host(method, params, timeout)
+
+    async def call_async(
+        self, method: str, params: Any = None, *, timeout: float | None = None
+    ) -> Any:
+        """Call a method of the host and return its result. Raises HostError."""
+        return await self._port.call_host_async(method, params, timeout)

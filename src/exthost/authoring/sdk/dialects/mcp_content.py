@@ -1,0 +1,97 @@
+"""Encodes the results of MCP tools and resources: content blocks and structured content.
+
+A tool whose return type is annotated, and is not text, has an output schema and structured content.
+In the handshake era structured content must be an object, so any other value is wrapped in
+`{"result": …}`, as other servers do.
+"""
+
+import base64
+from typing import Any
+
+from exthost.authoring.sdk.registry import Resource
+from exthost.authoring.sdk.types.function import Function
+from exthost.authoring.sdk.types.json_text import encode, encode_text, to_text
+from exthost.authoring.sdk.types.schema import Schema
+
+
+class ResultFormat:
+    """How the results of one function are encoded.
+
+    `output_schema` is None if results have no structured content by schema. `is_wrapped`: the value
+    is the only field of an object.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        schema = None if function.returns in (str, None, type(None)) else function.output_schema
+        if function.is_generator:
+            schema = {"type": "array"}
+        self.is_wrapped = schema is not None and schema.get("type") != "object"
+        self.output_schema = _wrap(schema) if self.is_wrapped and schema is not None else schema
+        if schema == {}:  # the annotation is Any, which promises nothing about the result
+            self.output_schema, self.is_wrapped = None, False
+
+
+def _wrap(schema: Schema) -> Schema:
+    definitions = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+    inner = {key: value for key, value in schema.items() if key != "$defs"}
+    return {
+        "type": "object",
+        "properties": {"result": inner},
+        "required": ["result"],
+        **definitions,
+    }
+
+
+def encode_tool(name: str, format: ResultFormat) -> dict[str, Any]:
+    """Return the entry of a tool in `tools/list`."""
+    function = format.function
+    entry = {
+        "name": name,
+        "description": function.description,
+        "inputSchema": function.input_schema,
+    }
+    return entry if format.output_schema is None else entry | {"outputSchema": format.output_schema}
+
+
+def encode_reply(id: Any, format: ResultFormat, value: Any, fields: str) -> bytes:
+    """Return the response with the result of a tool. `fields` are further fields of the result as
+    JSON text, each with a comma after it; "" for none. The response is put together as text, since
+    that is faster than encoding nested objects."""
+    id_text = id if type(id) is int else encode_text(id)
+    head = f'{{"jsonrpc":"2.0","id":{id_text},"result":{{{fields}"content":['
+    if type(value) is str and format.output_schema is None:
+        text = f'{head}{{"type":"text","text":{encode_text(value)}}}]}}}}'
+        try:
+            return text.encode()
+        except UnicodeEncodeError:  # half a surrogate pair: `encode` below writes it as an escape
+            pass
+    json_value = encode(value).decode()
+    # What JSON writes as a text, such as an enum or a date, is its own text block: see `to_text`.
+    text_value = json_value if json_value.startswith('"') else encode(json_value).decode()
+    block = f'{{"type":"text","text":{text_value}}}'
+    if format.is_wrapped:
+        structured = f',"structuredContent":{{"result":{json_value}}}'
+    elif format.output_schema is not None or json_value.startswith("{"):
+        structured = f',"structuredContent":{json_value}'
+    else:
+        structured = ""
+    return f"{head}{block}]{structured}}}}}".encode()
+
+
+def encode_resource(source: Resource, key: str) -> dict[str, Any]:
+    """Return the entry of a resource or a template in a list. `key` is the field for its URI."""
+    entry = {key: source.uri, "name": source.name, "description": source.description}
+    return entry | ({"mimeType": source.mime_type} if source.mime_type else {})
+
+
+def encode_contents(source: Resource, uri: str, value: Any) -> dict[str, Any]:
+    """Return the result of `resources/read`."""
+    contents: dict[str, Any] = {"uri": uri}
+    if source.mime_type:
+        contents["mimeType"] = source.mime_type
+    if isinstance(value, bytes):
+        contents["blob"] = base64.b64encode(value).decode()
+    else:
+        contents["text"] = to_text(value)
+    return {"contents": [contents]}

@@ -1,0 +1,181 @@
+"""Checks vectors, without a process and with one. A vector that fails raises AssertionError."""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from exthost.authoring.testing.vectors.expectations import (
+    assert_error,
+    assert_offer,
+    compute_value,
+    describe_meaning,
+)
+from exthost.authoring.testing.vectors.processes import ScriptedExtension, run_operation
+from exthost.authoring.testing.vectors.read_vector import ReadVector, matches_all
+from exthost.authoring.testing.vectors.script_player import (
+    handshake_without_process,
+    operation_without_process,
+)
+from exthost.authoring.testing.vectors.vector import Vector, package_vectors
+from exthost.dialects.package import DialectPackage
+from exthost.errors import CallFailed, ExthostError, HandshakeFailed
+from exthost.wire.framing import Skipped
+
+__all__ = ["check_vector", "check_with_process", "run_vectors"]
+
+# The fields of the first handshake of a file that also hold for an operation in that file.
+_INHERITED_FIELDS = {"config", "options", "handlers"}
+
+
+def run_vectors(package: DialectPackage) -> int:
+    """Check every vector of a dialect's package, without a process and then with one. Return the
+    number of vectors.
+
+    Raises AssertionError, with the name of the vector, for the first vector that fails, and if the
+    package has no vectors. It must not be called while an event loop is running.
+    """
+    vectors = package_vectors(package)
+    assert vectors, f"the package of the dialect {package.name!r} has no vectors"
+    for vector in vectors:
+        try:
+            check_vector(vector)
+            with TemporaryDirectory() as folder:
+                asyncio.run(check_with_process(vector, Path(folder)))
+        except AssertionError as failed:
+            raise AssertionError(f"{vector}: {failed}") from failed
+    return len(vectors)
+
+
+def check_vector(vector: Vector) -> None:
+    """Check a vector without a process."""
+    _CHECKS[vector.table](vector)
+
+
+async def check_with_process(vector: Vector, folder: Path, clock: Any = None) -> None:
+    """Check a vector with a real process. Vectors of the tables `read`, `meaning` and `value` need
+    no process, so nothing is done for them.
+
+    `folder` and `clock` are those of `ScriptedExtension`.
+    """
+    if vector.table == "operation":
+        await _operation_with_process(vector, folder, clock)
+        return
+    if vector.table not in ("handshake", "refusal"):
+        return
+    script = vector.fields["script"]
+    async with ScriptedExtension(vector, script, folder, clock) as extension:
+        if vector.table == "handshake":
+            await extension.start()
+            assert_offer(vector, extension.offer)
+        else:
+            assert_error(vector, await _expect_error(extension.start()))
+            # After a refused handshake the extension has only the tools of its manifest, if any.
+            declared = {tool.name: tool for tool in extension.spec.tools}
+            assert extension.tools == declared, f"it offers {sorted(extension.tools)}"
+            assert extension.stats.pid is None, "its process was not ended"
+
+
+async def _operation_with_process(vector: Vector, folder: Path, clock: Any) -> None:
+    first = vector.first_handshake
+    assert first is not None, f"the file of {vector} has no handshake for it to follow"
+    fields = {key: first[key] for key in _INHERITED_FIELDS & first.keys()} | vector.fields
+    with_handshake = Vector(
+        vector.file, vector.module, vector.table, fields, manifest=vector.manifest
+    )
+    script = [*first["script"], *vector.fields["script"]]
+    async with ScriptedExtension(with_handshake, script, folder, clock) as extension:
+        await extension.start()
+        if "error" in vector.fields:
+            assert_error(vector, await _expect_error(run_operation(extension, vector)))
+        else:
+            _assert_equal(await run_operation(extension, vector), vector.json("result"))
+
+
+async def _expect_error(call: Any) -> ExthostError:
+    try:
+        value = await call
+    except ExthostError as error:
+        return error
+    raise AssertionError(f"it did not fail, and came to {value!r}")
+
+
+def _check_read(vector: Vector) -> None:
+    """Check that the bytes mean the same however they are split into reads, and that the other side
+    writes them if they are canonical."""
+    reading = ReadVector(vector)
+    data = reading.data
+    _assert_read(reading, [data], "whole")
+    _assert_read(reading, [data[at : at + 1] for at in range(len(data))], "byte by byte")
+    for at in range(len(data) + 1):
+        _assert_read(reading, [data[:at], data[at:]], f"cut at {at}")
+    if not vector.fields.get("alone") and "end" not in vector.fields:
+        _assert_read(reading, [data + data], "two in one read", times=2)
+    for chunks in ([data], [data[:7], data[7:]]):
+        received, end = reading.read(chunks)
+        reason, expected = "" if end is None else end.why, vector.fields.get("end", "")
+        assert expected in reason and bool(expected) == bool(reason), f"the end: {reason}"
+        if "answers" in vector.fields:
+            ids = [reading.skipped_reply_id(item) for item in received if isinstance(item, Skipped)]
+            # TOML has no null, so "nothing" stands for None.
+            expected_id = vector.fields["answers"]
+            _assert_equal(ids, [None if expected_id == "nothing" else expected_id])
+    if vector.fields.get("canonical"):
+        _assert_equal(reading.write(), data)
+        request = reading.write_request()
+        _assert_equal(data if request is None else request, data)
+
+
+def _assert_read(reading: ReadVector, chunks: list[bytes], how: str, times: int = 1) -> None:
+    received, _ = reading.read(chunks, times)
+    assert matches_all(reading.expected * times, received), f"{how}: {received}"
+
+
+def _check_handshake(vector: Vector) -> None:
+    assert_offer(vector, handshake_without_process(vector))
+
+
+def _check_refusal(vector: Vector) -> None:
+    if any(line.startswith("!") for line in vector.fields["script"]):
+        return  # only a process can perform such a step
+    try:
+        offer = handshake_without_process(vector)
+    except CallFailed as refused:  # a session converts this error in the same way
+        assert_error(vector, HandshakeFailed("X0502", refused.message))
+    except ExthostError as refused:
+        assert_error(vector, refused)
+    else:
+        raise AssertionError(f"it was not refused, and came to {offer}")
+
+
+def _check_operation(vector: Vector) -> None:
+    try:
+        value = operation_without_process(vector)
+    except ExthostError as error:
+        assert "error" in vector.fields, f"it failed: {error}"
+        assert_error(vector, error)
+    else:
+        assert "error" not in vector.fields, f"it did not fail, and came to {value!r}"
+        _assert_equal(value, vector.json("result"))
+
+
+def _check_meaning(vector: Vector) -> None:
+    _assert_equal(describe_meaning(vector), vector.fields["means"])
+
+
+def _check_value(vector: Vector) -> None:
+    _assert_equal(compute_value(vector), vector.fields["result"])
+
+
+def _assert_equal(value: Any, expected: Any) -> None:
+    assert value == expected, f"it is {value!r}, and should be {expected!r}"
+
+
+_CHECKS = {
+    "read": _check_read,
+    "handshake": _check_handshake,
+    "refusal": _check_refusal,
+    "operation": _check_operation,
+    "meaning": _check_meaning,
+    "value": _check_value,
+}

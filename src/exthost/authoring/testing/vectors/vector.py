@@ -1,0 +1,107 @@
+"""A test vector, and functions that load vectors from the TOML files of a dialect's package."""
+
+import importlib
+import json
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from exthost.dialects import find
+from exthost.dialects.base import Dialect
+from exthost.dialects.manifest_format import ManifestFile
+from exthost.dialects.package import DialectPackage
+from exthost.model.spec import Limits, Spec
+
+__all__ = ["TABLES", "Vector", "load_vectors", "package_vectors"]
+
+TABLES = ("read", "handshake", "refusal", "operation", "meaning", "value")
+
+# In seconds. They are long because the scripted child imports half of exthost before it answers.
+_DEFAULT_LIMITS = {"start": 120.0, "handshake": 60.0, "call": 60.0}
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One vector of a file.
+
+    file             the name of the file, without its suffix
+    module           the Python module that has the dialect as DIALECT
+    table            the name of the vector's table, one of `TABLES`
+    fields           the keys of that table, and their values
+    first_handshake  the fields of the first handshake in the file, None if it has none
+    manifest         the manifest of the file, for a vector without a field `manifest`
+    """
+
+    file: str
+    module: str
+    table: str
+    fields: dict[str, Any]
+    first_handshake: dict[str, Any] | None = None
+    manifest: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.fields['name']}"
+
+    @property
+    def dialect(self) -> Dialect:
+        dialect = importlib.import_module(self.module).DIALECT
+        assert isinstance(dialect, Dialect)
+        return dialect
+
+    def json(self, key: str, default: Any = None) -> Any:
+        """Return the value of a field that is a JSON text."""
+        return json.loads(self.fields[key]) if key in self.fields else default
+
+    def spec(self, argv: tuple[str, ...] = ("scripted",)) -> Spec:
+        """Return the Spec of an extension with the settings and the manifest of this vector."""
+        spec = Spec(
+            id="scripted",
+            argv=argv,
+            dialect=self.dialect.name,
+            cwd=str(Path.cwd()),
+            # The dialect's default policy may be stricter, but the scripted child needs variables
+            # such as PYTHONPATH to import the dialect.
+            env_policy="filtered",
+            config=self.json("config", {}),
+            options=self.json("options", {}),
+            limits=Limits(**(_DEFAULT_LIMITS | self.fields.get("limits", {}))),
+        )
+        text = self.fields.get("manifest", self.manifest)
+        if not text:
+            return spec
+        format = find.find_manifest_format(self.dialect.name)
+        assert format is not None and format.join is not None
+        return format.join(spec, ManifestFile(path="/manifest", folder="/", data=text.encode()))
+
+
+def package_vectors(package: DialectPackage) -> tuple[Vector, ...]:
+    """Return the vectors of all files of a dialect's package. Raises what `load_vectors` raises."""
+    if not package.vectors:
+        return ()
+    folder = resources.files(package.vectors).joinpath("vectors")
+    files = sorted(
+        (file for file in folder.iterdir() if file.name.endswith(".toml")),
+        key=lambda file: file.name,
+    )
+    return tuple(vector for file in files for vector in load_vectors(file))
+
+
+def load_vectors(path: Traversable) -> tuple[Vector, ...]:
+    """Return the vectors of a file; an empty tuple if the file does not name a `module`. Raises
+    ValueError for an unknown table."""
+    tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    module = tables.pop("module", None)
+    if module is None:
+        return ()
+    manifest = tables.pop("manifest", "")
+    if unknown := tables.keys() - set(TABLES):
+        raise ValueError(f"{path} has unknown tables: {', '.join(sorted(unknown))}")
+    first = next(iter(tables.get("handshake", ())), None)
+    return tuple(
+        Vector(path.name.removesuffix(".toml"), module, table, fields, first, manifest)
+        for table, vectors in tables.items()
+        for fields in vectors
+    )

@@ -1,0 +1,65 @@
+"""Finds the extension at a path: a manifest, or a folder with a manifest or an `exthost.toml`."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from exthost.config import DEFAULT_CONFIG, DiscoverySettings
+from exthost.config.discovery.configfile import find_extensions, read_config, spec_from_manifest
+from exthost.config.discovery.search import discover
+from exthost.dialects import find
+from exthost.errors import NotFound, UsageError
+from exthost.model.spec import Spec
+
+
+def spec_at(path: Path) -> Spec:
+    """Return the extension of a manifest, or the only extension in a folder.
+
+    Raises ManifestError if the extension cannot be used, NotFound if there is no extension, and
+    UsageError if the folder contains several.
+    """
+    path = path.resolve()
+    formats = find.load_manifest_formats()
+    # A search finds manifests by their file names only. A TOML file of any other name is read as a
+    # manifest because the caller named it.
+    if path.suffix == ".toml" and not any(
+        format.matches(path.name, path.parent.name) for format in formats
+    ):
+        return spec_from_manifest(path)
+    folder = path if path.is_dir() else path.parent
+    # In some formats the manifest is in a subfolder of a fixed name (`format.parent`). The
+    # extension's folder is then the folder above.
+    if any(format.parent == folder.name for format in formats):
+        folder = folder.parent
+    # Depth 2 includes the files in such a subfolder.
+    report = discover(DiscoverySettings(search_paths=(str(folder),), max_depth=2), formats)
+    candidates = [
+        candidate
+        for candidate in report.candidates
+        if path.is_dir() or Path(candidate.path).resolve() == path
+    ]
+    if candidates:
+        return _only_one([candidate.spec for candidate in candidates], path)
+    if path.is_dir() and (path / DEFAULT_CONFIG).is_file():
+        return _only_one(find_extensions(read_config(str(path / DEFAULT_CONFIG))).specs, path)
+    errors = [diagnostic for diagnostic in report.diagnostics if diagnostic.level == "error"]
+    if len(errors) == 1:
+        raise errors[0].as_error()
+    messages = [diagnostic.message for diagnostic in report.diagnostics]
+    raise NotFound(
+        "X1206",
+        f"{path} holds no extension that this version knows" + "".join(f"; {m}" for m in messages),
+        help="a bare program is run with -- COMMAND ARGS…",
+    )
+
+
+def _only_one(specs: Sequence[Spec], path: Path) -> Spec:
+    """Return the only extension of a folder. Raises UsageError if there are several or none."""
+    if len(specs) == 1:
+        return specs[0]
+    names = ", ".join(spec.id for spec in specs) or "none"
+    raise UsageError(
+        "X1316",
+        f"{path} holds several extensions: {names}" if specs else f"{path} holds no extension",
+        help=f"name one, with --config {shlex.quote(str(path / DEFAULT_CONFIG))}",
+    )

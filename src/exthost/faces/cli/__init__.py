@@ -1,0 +1,123 @@
+"""The command line: data goes to stdout, messages to stderr, and the exit code is the outcome.
+
+A verb is the first argument, such as `call` in `exthost call`. Each verb is a module of its name
+(`verbs.py` lists them) with the same two functions: `add_options(parser)` and `run(args) -> int`,
+which returns the exit code. The docstring of the module is the verb's help. Only the module of the
+verb that is run is imported. `exthost --help` imports none of them, because asyncio alone takes
+longer to import than everything that the help needs. What verbs share, in reading order:
+
+    verbs, common        the table of verbs; common options, output, printed errors
+    verb_runner          parses the arguments of a verb and runs it; errors as exit codes
+    target_specs         finds the extensions that the arguments name; starts nothing
+    started_extension    starts one extension: dialect detection, log, trace
+    start_note           a message on the terminal if the start takes long
+    verb_loop            runs the coroutine of a verb
+    dialect_options      --option, an option of the dialect of one extension
+    running_host         connects to the running host of the config, for verbs that can use it
+    unapplied_settings   settings that were edited in the config, and that the running host lacks
+    write_protection     what the config runs, which `call --write` must not overwrite
+    extension_summary    describes an extension without starting it
+    diagnostic_lines     prints the diagnostics of manifests and configs
+    excerpt              the line of a config or manifest that has a mistake
+    event_lines          events of a host as lines of text; traffic_lines: records of a trace
+    stream_display       the events of a stream on stderr, as they arrive
+    log_handler          prints the warnings that the host logs
+    nonblocking_writer   writes to stdout and stderr without blocking the event loop
+    colour               colours text for a terminal; key_reader: reads single keys from it
+    text_width           the columns that a text takes on a terminal
+    source_watch         `dev`: finds the source files that have changed
+    optional_import      imports modules that need packages of an optional extra
+    config_edit          `add`, `remove`, `mcp import`; toggle_verbs: `enable`, `disable`;
+                         config_lock: one edit at a time
+    package_folders      `install`, `uninstall`; folder_copy: copies a folder that is not trusted
+    python_command       the command that runs exthost in another process
+    control_verbs        `start`, `stop`, `restart`
+    host_process         `run`, `up`, `gateway`: one host with its services (background_service,
+                         mcp_service, web_service, otel_export; their options are in http_options)
+    displays, live_table the output of `run`; live_controls, live_keys: the keys of its table
+    top_layout           the table of `run` and `top`; top_rates, table_selection, terminal
+    server_files         MCP servers in the files of other programs; server_import: which of them
+                         are imported, and how
+    verb_table           the verbs as data, for `completion` and `man`
+"""
+
+import io
+import os
+import sys
+
+from exthost._version import __version__
+from exthost.faces.cli.verbs import INTERRUPTED, USAGE, VERBS
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line with these arguments (default: those of the process). Return the exit
+    code."""
+    try:
+        _open_closed_streams()
+        _escape_unencodable_text()
+        code = _main(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:  # while something was still being imported
+        return INTERRUPTED
+    except OSError as error:
+        if error.filename is not None:  # not an error of writing to stdout
+            raise
+        from exthost.faces.cli.verb_runner import report_write_error
+
+        return report_write_error(error)
+
+
+def _main(arguments: list[str]) -> int:
+    if arguments[:1] == ["help"] and len(arguments) > 1:
+        arguments = [arguments[1], "--help"]
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        sys.stdout.write(_help())
+        return 0 if arguments else USAGE
+    if arguments[0] in ("-V", "--version"):
+        sys.stdout.write(f"exthost {__version__}\n")
+        return 0
+    verb, rest = arguments[0], arguments[1:]
+    # First, and for every verb: an extension of a running host could read a client of that host.
+    from exthost.process.host_protection import harden
+
+    harden()
+    from exthost.faces.cli.verb_runner import report_unknown_verb, run_verb
+
+    return run_verb(verb, rest) if verb in VERBS else report_unknown_verb(verb, rest)
+
+
+def _open_closed_streams() -> None:
+    """Open /dev/null as each of stdin, stdout and stderr that is closed. Otherwise a pipe to an
+    extension could get its file descriptor, and a print would be sent to the extension."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # `open` takes the lowest free file descriptor. That is `number`, because those below it
+            # are open by now.
+            file = open(os.devnull, "r" if number == 0 else "w", encoding="utf-8")  # noqa: PTH123, SIM115
+            setattr(sys, name, file)
+
+
+def _escape_unencodable_text() -> None:
+    """Make stdout write characters that its encoding lacks as escapes, as stderr does. Otherwise
+    they would raise UnicodeEncodeError."""
+    # A stdout with another error handler can write them; one that a caller of `main` has put in
+    # place may be no TextIOWrapper.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _help() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:<{width}}  {summary}" for verb, summary in VERBS.items())
+    return (
+        "usage: exthost VERB [OPTIONS] [-- COMMAND ARGS…]\n\n"
+        "One host for extensions that run as child processes, whichever dialect they speak.\n\n"
+        f"{verbs}\n\n"
+        "  exthost VERB --help     the options of a verb\n"
+        "  exthost --version\n\n"
+        "examples:\n"
+        "  exthost inspect --dialect morphir -- python3 ext.py\n"
+        "  exthost call transform --args '{\"ir\": {}}' -- python3 ext.py\n"
+        "  exthost call ext_weather_forecast city=Lima --config exthost.toml\n"
+    )

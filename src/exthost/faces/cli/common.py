@@ -1,0 +1,362 @@
+"""The parts that all verbs (subcommands of exthost) share: options, output, and printing errors."""
+
+import argparse
+import errno
+import os
+import shutil
+import sys
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from exthost.errors import ExthostError, UsageError
+from exthost.errors import escape_controls as escape_controls
+from exthost.errors import escape_message as escape_message
+from exthost.faces.cli.colour import paint
+from exthost.faces.cli.text_width import pad, text_width, truncate
+from exthost.process.stderr_tail import is_note
+
+DEFAULT_CONFIG = "exthost.toml"
+
+
+class Args(argparse.Namespace):
+    """The parsed arguments of a verb; an attribute exists only if the verb has the option.
+
+    `command` has the arguments after `--`. `timeout` is the `--timeout` of a call or request, and
+    `start_seconds` the `--timeout` of verbs that start an extension and call nothing. Two values
+    are set later: `failed_attempts` has the dialects that detection tried in vain, each with the
+    message of its error, and `token` is the bearer token of all HTTP services.
+    """
+
+    json: bool
+    config: str | None
+    command: list[str]
+    dialect: str | None
+    target: str | None
+    sandbox: str | None = None
+    lifetime: str | None = None
+    name: str
+    timeout: float | None
+    failed_attempts: tuple[tuple[str, str], ...] = ()
+    start_seconds: float | None = None
+    standalone: bool = False
+    format: Any = None
+    env: list[tuple[str, str]] | None = None
+    cwd: str | None = None
+    disabled: bool = False
+    trace: str | None = None
+    token: Any = None
+
+
+def refuse_command(args: Args) -> None:
+    """Raise UsageError if there is a command after `--`. Called by verbs that take none."""
+    if args.command:
+        raise UsageError(
+            "X1316", "this verb takes no command after --", help="exthost inspect -- COMMAND ARGS…"
+        )
+
+
+def add_config_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config", metavar="FILE", help=f"the config to use (default: ./{DEFAULT_CONFIG})"
+    )
+
+
+def config_path(args: Args) -> str:
+    """Return the path of the config, whether it exists or not."""
+    return args.config or DEFAULT_CONFIG
+
+
+def require_config_path(args: Args) -> str:
+    """Return the path of the config. Raises UsageError if none is named and the default one does
+    not exist."""
+    if args.config is None and not os.path.exists(DEFAULT_CONFIG):  # noqa: PTH110
+        or_command = ", or give a command after --" if hasattr(args, "dialect") else ""
+        raise UsageError(
+            "X1316",
+            f"there is no {DEFAULT_CONFIG} here",
+            help=f"name a config with --config, or write one{or_command}",
+        )
+    return config_path(args)
+
+
+def add_dialect_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--dialect", metavar="D", help="the dialect of `-- COMMAND`; detected if it is left out"
+    )
+
+
+def add_sandbox_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sandbox",
+        choices=("strict", "best-effort", "off"),
+        help="strict: no network and no files but its own, unless its permissions say otherwise; "
+        "best-effort: as far as this machine can; off: none",
+    )
+    parser.add_argument(
+        "--lifetime",
+        choices=("tree", "plain"),
+        help="tree: none of its processes outlives it; plain: no namespace around it",
+    )
+
+
+def add_launch_options(parser: argparse.ArgumentParser) -> None:
+    """Add `-e` and `--cwd`, for verbs that start one extension."""
+    parser.add_argument(
+        "-e",
+        "--env",
+        metavar="KEY=VALUE",
+        type=_parse_variable,
+        action="append",
+        default=[],
+        help="an environment variable for the extension; KEY alone passes its value in this shell; "
+        "may be repeated",
+    )
+    parser.add_argument("--cwd", metavar="DIR", help="the folder that the extension runs in")
+
+
+def _parse_variable(text: str) -> tuple[str, str]:
+    """Return the name and the value in KEY=VALUE, or in KEY for a variable of this process."""
+    name, equals, value = text.partition("=")
+    if not name or "\0" in text:
+        raise argparse.ArgumentTypeError("a variable is written KEY=VALUE")
+    if equals:
+        return name, value
+    if name not in os.environ:
+        raise argparse.ArgumentTypeError(f"{name} is not set here; write {name}=VALUE")
+    return name, os.environ[name]
+
+
+def add_start_timeout_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--timeout` to a verb that starts an extension and calls nothing."""
+    parser.add_argument(
+        "--timeout",
+        dest="start_seconds",
+        metavar="T",
+        type=parse_time_limit,
+        help="the time limit of detection, start and handshake, such as 30s",
+    )
+
+
+def add_trace_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="start a new process and record all its messages; - writes them to stderr",
+    )
+
+
+def add_timeout_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--timeout",
+        metavar="T",
+        type=parse_time_limit,
+        help="how long to wait, such as 500ms, 5s or 2m",
+    )
+
+
+def parse_time_limit(text: str) -> float:
+    """Return the seconds in a time limit such as 500ms, 5s or 2. Raises ArgumentTypeError."""
+    from exthost.config import UnitError, parse_seconds
+
+    try:
+        limit_seconds = parse_seconds(float(text) if text.replace(".", "", 1).isdigit() else text)
+    except UnitError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if limit_seconds == 0:
+        raise argparse.ArgumentTypeError("a time limit must be longer than 0")
+    return limit_seconds
+
+
+def parse_size_limit(text: str) -> int:
+    """Return the bytes in a size such as 500MB or 2GB. Raises ArgumentTypeError."""
+    from exthost.config import UnitError, parse_size
+
+    try:
+        return parse_size(int(text) if text.isascii() and text.isdecimal() else text)
+    except UnitError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def parse_count(text: str) -> int:
+    """Return the number in an argument such as 20; 0 is allowed, and a number that is too large for
+    the system means the largest one. Raises ArgumentTypeError."""
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 0 or 20")
+    return min(int(text), sys.maxsize)
+
+
+def show_json(value: Any, *, pretty: bool = False) -> None:
+    """Print a value as JSON to stdout. A value that JSON cannot express is printed as its `str`."""
+    sys.stdout.buffer.write(json_line(value, indent=2 if pretty else None))
+    sys.stdout.flush()
+
+
+def show_text(text: str) -> None:
+    """Print text to stdout. On a terminal, control characters are escaped."""
+    text_line = escape_controls(text) if sys.stdout.isatty() else text
+    sys.stdout.buffer.write(text_line.encode("utf-8", "backslashreplace") + b"\n")
+    sys.stdout.flush()
+
+
+def json_line(value: Any, *, indent: int | None = None) -> bytes:
+    """Return a value as JSON with a newline. It contains nothing that controls a terminal."""
+    from exthost.wire import jsontext
+
+    # "backslashreplace", because an extension may send a lone surrogate, which UTF-8 cannot encode.
+    data = json_text(value, indent=indent).encode("utf-8", "backslashreplace")
+    return jsontext.escape_terminal_controls(data) + b"\n"
+
+
+def show_result(text: str) -> None:
+    """Print a line about what was done to stdout (see `escape_message`)."""
+    print(escape_message(text))
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+
+
+def inline_text(value: Any) -> str:
+    """Return a value as text within a line: a string unchanged, everything else as JSON."""
+    return value if isinstance(value, str) else json_text(value)
+
+
+def show_table(rows: Sequence[tuple[str, ...]], header: tuple[str, ...]) -> None:
+    """Print aligned columns to stdout, a line per row; nothing if there are no rows. On a terminal
+    the last column is cut at the right margin, unless that leaves it less than about 20
+    characters."""
+    if not rows:
+        return
+    lines = [tuple(map(one_line, line)) for line in (header, *rows)]
+    terminal_width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    widths = [max(text_width(line[column]) for line in lines) for column in range(len(header) - 1)]
+    for line in lines:
+        cells = [pad(cell, width) for cell, width in zip(line, [*widths, 0], strict=True)]
+        text_line = "  ".join(cells).rstrip()
+        if terminal_width is not None and sum(widths) + 20 < terminal_width:
+            text_line = truncate(text_line, terminal_width)
+        sys.stdout.write(text_line + "\n")
+
+
+# The last lines of stderr of extensions that were printed as they arrived. An error whose evidence
+# has them does not print them again.
+_printed_stderr_lines: deque[str] = deque(maxlen=200)
+
+
+def remember_shown_line(text: str) -> None:
+    """Remember that a line of an extension's stderr was printed, so that no error repeats it."""
+    _printed_stderr_lines.append(text)
+
+
+def forget_shown_lines() -> None:
+    """Forget the printed lines. Called when a verb starts."""
+    _printed_stderr_lines.clear()
+
+
+def show_line(extension: str, text: str) -> None:
+    """Print a line that an extension wrote to stderr."""
+    remember_shown_line(text)
+    say(f"[{extension}] {text}")
+
+
+def say(text: str) -> None:
+    """Print a message to stderr (see `escape_message`)."""
+    _write_stderr(escape_message(text) + "\n")
+
+
+def say_labelled(label: str, style: str, text: str) -> None:
+    """Print a message to stderr that begins with a coloured label."""
+    _write_stderr(f"{paint(label, style, sys.stderr)} {escape_message(text)}\n")
+
+
+def _write_stderr(text: str) -> None:
+    """Write to stderr. If it cannot be written, the verb goes on without messages."""
+    try:
+        sys.stderr.write(text)
+    except OSError:
+        discard_stream(sys.stderr)
+
+
+def discard_stream(stream: TextIO) -> None:
+    """Redirect stdout or stderr to /dev/null, so that flushing its buffer at exit causes no second
+    error."""
+    null_fd = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null_fd, stream.fileno())
+    os.close(null_fd)
+
+
+def say_no_extensions(args: Args, searched: Sequence[str] = ()) -> None:
+    """Say that the config has no extensions, and in which folders others were searched for."""
+    folders = f" in {', '.join(searched)}" if searched else ""
+    say(f"{config_path(args)} names no extensions, and none were found{folders}")
+
+
+def write_help(error: OSError) -> str:
+    """Return the help of an error about a file that cannot be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "free disk space, or raise the limit of file sizes (ulimit -f)"
+    return "check who may write to it and to its folder"
+
+
+def plural(number: int, noun: str) -> str:
+    """Return the number with its noun, in the plural unless it is 1."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def one_line(text: str) -> str:
+    """Return the text as one line, with control characters escaped."""
+    return escape_controls(text if text.isprintable() else " ".join(text.split()))
+
+
+def print_error(error: ExthostError, wants_json: bool) -> None:
+    """Print an error: as JSON to stdout, or as text to stderr."""
+    if wants_json:
+        show_json({"error": error.as_dict()})
+        return
+    say_labelled(f"error[{error.code}]:", "error", error.headline)
+    evidence = error.evidence
+    if evidence.path:
+        say(f"  in:     {evidence.path}" + (f":{evidence.line}" if evidence.line else ""))
+        _say_excerpt(error)
+    for line in format_error_details(error):
+        say(line)
+
+
+def format_error_details(error: ExthostError) -> list[str]:
+    """Return the lines below the headline of an error: its evidence (command line, exit status,
+    last stderr lines), its help, and its code. Lines of stderr that were printed already are left
+    out."""
+    evidence = error.evidence
+    lines = []
+    if evidence.argv:
+        folder = f"  (in {evidence.cwd})" if evidence.cwd else ""
+        lines.append(f"  ran:    {' '.join(evidence.argv)}{folder}")
+    if evidence.exit:
+        lines.append(f"  exit:   {evidence.exit}")
+    if evidence.bytes:
+        lines.append(f"  bytes:  {evidence.bytes!r}")
+    stderr = [line for line in evidence.stderr if line not in _printed_stderr_lines]
+    if not all(map(is_note, stderr)):
+        lines += [f"  stderr: {line}" for line in stderr]
+    lines += [f"  also:   {line}" for line in evidence.details]
+    if error.help:
+        lines.append(f"  help:   {error.help}")
+    return [*lines, f"  more:   exthost explain {error.code}"]
+
+
+def _say_excerpt(error: ExthostError) -> None:
+    """Print the line of the config or manifest that has the mistake, with carets below the
+    place."""
+    from exthost.faces.cli.excerpt import find_excerpt  # lazily: few errors have an excerpt
+
+    excerpt = find_excerpt(error.evidence, error.message)
+    if excerpt is None:
+        return
+    number = str(error.evidence.line)
+    margin = " " * (len(number) + 4)
+    _write_stderr(f"    {number} | {excerpt.line}\n")
+    caret = paint("^" * excerpt.width, "place", sys.stderr)
+    _write_stderr(f"{margin} | {' ' * excerpt.start}{caret}\n")

@@ -1,0 +1,171 @@
+"""Print a completion script for a shell, made from the subcommands of exthost and their options.
+
+  exthost completion bash > ~/.local/share/bash-completion/completions/exthost
+  exthost completion zsh > "${fpath[1]}/_exthost"
+  exthost completion fish > ~/.config/fish/completions/exthost.fish
+
+If a subcommand takes the name of an extension, the script completes the names of the extensions in
+the config of the current folder.
+"""
+
+import argparse
+import shlex
+from collections.abc import Sequence
+
+from exthost.faces.cli.common import Args, refuse_command, show_text
+from exthost.faces.cli.verb_table import Option, Verb, read_verbs
+
+SHELLS = ("bash", "zsh", "fish")
+
+# A shell command that prints the ids of a config's extensions, one per line, and nothing if there
+# is no config. The id of a discovered extension is any text that its author chose, and a shell
+# would execute `$(…)` in a completed word. So only ids without special characters are completed.
+_LIST_NAMES_COMMAND = (
+    "exthost list 2>/dev/null | tail -n +2 | cut -d' ' -f1 "
+    "| LC_ALL=C grep -x '[A-Za-z0-9_][A-Za-z0-9_.@:+-]*'"
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
+
+
+def run(args: Args) -> int:
+    refuse_command(args)
+    show_text(
+        {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}[args.shell](read_verbs())
+    )
+    return 0
+
+
+def bash_script(verbs: Sequence[Verb]) -> str:
+    """Return the completion script for bash."""
+    lines = [
+        "# bash completion for exthost",
+        "_exthost() {",
+        '  local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}"',
+        "  local words= names= arguments=",
+        "  COMPREPLY=()",
+        '  if [ "$COMP_CWORD" -eq 1 ]; then',
+        f'    COMPREPLY=($(compgen -W "{" ".join(verb.name for verb in verbs)}" -- "$cur"))',
+        "    return",
+        "  fi",
+        '  case "${COMP_WORDS[1]} $prev" in',
+        *(
+            f"    {shlex.quote(f'{verb.name} {name}')}) "
+            f'COMPREPLY=($(compgen -W "{" ".join(option.choices)}" -- "$cur")); return ;;'
+            for verb in verbs
+            for option in verb.options
+            if option.choices
+            for name in option.names
+        ),
+        "  esac",
+        '  case "${COMP_WORDS[1]}" in',
+        *(f"    {verb.name}) {_bash_assignments(verb)} ;;" for verb in verbs),
+        "  esac",
+        '  if [[ "$cur" == -* ]]; then',
+        '    COMPREPLY=($(compgen -W "$words" -- "$cur"))',
+        "  else",
+        f'    [ -n "$names" ] && names="$({_LIST_NAMES_COMMAND})"',
+        '    COMPREPLY=($(compgen -W "$names $arguments" -- "$cur"))',
+        '    [ -n "$arguments" ] || COMPREPLY+=($(compgen -f -- "$cur"))',
+        "  fi",
+        "}",
+        "complete -F _exthost exthost",
+    ]
+    return "\n".join(lines)
+
+
+def _bash_assignments(verb: Verb) -> str:
+    """Return the shell variables that `_exthost` reads for a verb: `words` are its options, `names`
+    is set if it takes an extension, `arguments` are the choices of its positional arguments."""
+    assignments = [f'words="{" ".join(_option_names(verb))}"']
+    if verb.takes_name:
+        assignments.append("names=yes")
+    choices = [choice for option in verb.options if not option.names for choice in option.choices]
+    if choices:
+        assignments.append(f'arguments="{" ".join(choices)}"')
+    return "; ".join(assignments)
+
+
+def zsh_script(verbs: Sequence[Verb]) -> str:
+    """Return the completion script for zsh."""
+    lines = [
+        "#compdef exthost",
+        "_exthost() {",
+        "  local -a verbs names",
+        "  if (( CURRENT == 2 )); then",
+        "    verbs=(",
+        *(f"      {shlex.quote(f'{verb.name}:{_quotable_text(verb.summary)}')}" for verb in verbs),
+        "    )",
+        "    _describe verb verbs",
+        "    return",
+        "  fi",
+        "  case $words[2] in",
+    ]
+    for verb in verbs:
+        specs = [shlex.quote(spec) for option in verb.options for spec in _zsh_specs(option)]
+        completer = "_exthost_names" if verb.takes_name else "_files"
+        lines.append(f"    {verb.name}) _arguments {' '.join(specs)} '*: :{completer}' ;;")
+    lines += [
+        "  esac",
+        "}",
+        "_exthost_names() {",
+        "  local -a names",
+        f'  names=("${{(@f)$({_LIST_NAMES_COMMAND})}}")',
+        "  _describe extension names",
+        "  _files",
+        "}",
+        '_exthost "$@"',
+    ]
+    return "\n".join(lines)
+
+
+def _zsh_specs(option: Option) -> list[str]:
+    text = _quotable_text(option.help).replace("[", "(").replace("]", ")").replace(":", r"\:")
+    value = ""
+    if option.placeholder:
+        action = f"({' '.join(option.choices)})" if option.choices else "_files"
+        value = f":{_quotable_text(option.placeholder)}:{action}"
+    return [f"{name}[{text}]{value}" for name in option.names]
+
+
+def fish_script(verbs: Sequence[Verb]) -> str:
+    """Return the completion script for fish."""
+    lines = ["# fish completion for exthost", "complete -c exthost -f"]
+    lines += [
+        f"complete -c exthost -n __fish_use_subcommand -a {verb.name} "
+        f"-d {_fish_quoted(_quotable_text(verb.summary))}"
+        for verb in verbs
+    ]
+    names_command = _LIST_NAMES_COMMAND.replace("'", '"')
+    for verb in verbs:
+        condition = f"-n '__fish_seen_subcommand_from {verb.name}'"
+        if verb.takes_name:
+            lines.append(f"complete -c exthost {condition} -F -a '({names_command})'")
+        for option in verb.options:
+            flags = " ".join(
+                f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
+                for name in option.names
+            )
+            choices_flag = f" -a {_fish_quoted(' '.join(option.choices))}" if option.choices else ""
+            takes_file = option.placeholder and option.names and not choices_flag
+            value = " -r -F" if takes_file else choices_flag
+            if flags or choices_flag:
+                about = _fish_quoted(_quotable_text(option.help))
+                lines.append(f"complete -c exthost {condition} {flags}{value} -d {about}")
+    return "\n".join(lines)
+
+
+def _option_names(verb: Verb) -> list[str]:
+    return [name for option in verb.options for name in option.names]
+
+
+def _quotable_text(text: str) -> str:
+    """Return a text as one line without quotation marks, which would need quoting in each shell."""
+    return " ".join(text.replace("`", "").replace("'", "").replace('"', "").split())
+
+
+def _fish_quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -1,0 +1,257 @@
+"""Work on an extension: run it and print its messages and its stderr as they arrive. Each time a
+source file is saved, the extension is restarted and the last call is repeated.
+
+  exthost dev TARGET                         a folder, a manifest, or a name in the config
+  exthost dev --dialect D -- COMMAND …       a bare command
+
+Keys: c calls a tool (NAME k=v …), Enter repeats the last call, r restarts, t lists the tools,
+q or Ctrl-C ends. --call makes a first call: --call shout, or --call 'shout {"text": "hi"}'.
+If the program fails, it is started again when a file is saved.
+"""
+
+import argparse
+import asyncio
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from exthost.config import Config
+from exthost.errors import ExthostError, UsageError
+from exthost.faces.cli.call import read_arguments
+from exthost.faces.cli.check import parse_call
+from exthost.faces.cli.common import (
+    Args,
+    add_config_option,
+    add_dialect_option,
+    add_launch_options,
+    add_sandbox_options,
+    add_start_timeout_option,
+    json_text,
+    print_error,
+    remember_shown_line,
+    say,
+    show_text,
+)
+from exthost.faces.cli.key_reader import KeyReader
+from exthost.faces.cli.source_watch import changed_files, read_stamps, watched_paths
+from exthost.faces.cli.started_extension import detect_dialect, with_start_limit
+from exthost.faces.cli.target_specs import find_spec
+from exthost.faces.cli.traffic_lines import traffic_line
+from exthost.faces.cli.verb_loop import run_async
+from exthost.host.control.call_requests import own_tool_name
+from exthost.host.host import Host
+from exthost.model.spec import Spec
+from exthost.session.trace.record import TraceRecord
+
+# The time between two checks for changed files. A change is reported only when the next check finds
+# no more, so that an editor that saves several files causes one restart.
+POLL_SECONDS = 0.25
+
+
+class DevArgs(Args):
+    """The parsed arguments of this verb (a subcommand of exthost).
+
+    call   the first call, as `NAME` or `NAME JSON`; None for none
+    watch  additional files and folders to watch
+    """
+
+    call: str | None
+    watch: list[str]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="a name, a folder, a manifest")
+    parser.add_argument("--call", metavar="TOOL", help="call this tool after each start")
+    parser.add_argument(
+        "--watch",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="a file or folder to watch as well; may be repeated",
+    )
+    add_start_timeout_option(parser)
+    add_launch_options(parser)
+    add_config_option(parser)
+    add_dialect_option(parser)
+    add_sandbox_options(parser)
+
+
+def run(args: DevArgs) -> int:
+    spec = find_spec(args, args.target)
+    if spec is None:
+        raise UsageError("X1316", "which extension?", help="exthost dev TARGET, or -- COMMAND …")
+    first_call = None if args.call is None else parse_call(args.call)
+    return run_async(_develop(args, spec, first_call))
+
+
+async def _develop(args: DevArgs, spec: Spec, first_call: tuple[str, Any] | None) -> int:
+    if args.command and args.dialect is None:
+        spec = await detect_dialect(args, spec)
+    host = Host(Config())
+    host.traffic.subscribe(_show_record)
+    async with host:
+        loop = DevLoop(args, host, with_start_limit(args, spec), first_call)
+        with KeyReader() as keys:
+            await loop.run(keys)
+    return 0
+
+
+def _show_record(record: TraceRecord) -> None:
+    if record.kind == "stderr":
+        remember_shown_line(record.text)
+    say(traffic_line(record))
+
+
+class DevLoop:
+    """Runs one extension, restarts it when a file changes, and handles keys.
+
+    `last_call` is the call that is repeated after each start: the name of the tool and its
+    arguments. None if there is no such call yet.
+    """
+
+    def __init__(
+        self, args: DevArgs, host: Host, spec: Spec, last_call: tuple[str, Any] | None
+    ) -> None:
+        self._args = args
+        self._host = host
+        self._spec = spec
+        self._last_call = last_call
+        folder = None if args.command else _source_folder(spec)
+        self._paths = [*watched_paths(folder, spec.argv), *map(Path, args.watch)]
+        self._stamps = read_stamps(self._paths)
+        self._is_loaded = False
+
+    async def run(self, keys: KeyReader) -> None:
+        """Run until the user presses q or Ctrl-D."""
+        watched = ", ".join(map(str, self._paths)) or "nothing: name it with --watch"
+        say(f"watching {watched}; c call, Enter again, r restart, t tools, q end")
+        await self._restart()
+        key = asyncio.ensure_future(keys.read_key())
+        change_task = asyncio.ensure_future(self._wait_for_change())
+        try:
+            while True:
+                await asyncio.wait([key, change_task], return_when=asyncio.FIRST_COMPLETED)
+                if change_task.done():
+                    say(f"saved: {_file_names(change_task.result())}")
+                    await self._restart()
+                    change_task = asyncio.ensure_future(self._wait_for_change())
+                if key.done():
+                    if not await self._handle_key(key.result(), keys):
+                        return
+                    key = asyncio.ensure_future(keys.read_key())
+        finally:
+            key.cancel()
+            change_task.cancel()
+
+    async def _handle_key(self, key: str, keys: KeyReader) -> bool:
+        """Handle a key. Return False for a key that ends the loop."""
+        if key in ("q", "\x04"):
+            return False
+        if key == "r":
+            await self._restart()
+        elif key == "t":
+            self._list_tools()
+        elif key == "c":
+            await self._prompt_and_call(keys)
+        elif key in ("\n", "\r", " "):
+            await self._repeat()
+        return True
+
+    async def _wait_for_change(self) -> list[str]:
+        """Wait for changed files. Return their paths as soon as a check finds no further change."""
+        changed: list[str] = []
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            now = await asyncio.to_thread(read_stamps, self._paths)
+            new_changes, self._stamps = changed_files(self._stamps, now), now
+            if changed and not new_changes:
+                return changed
+            changed += new_changes
+
+    async def _restart(self) -> None:
+        start_time = time.perf_counter()
+        try:
+            await self._start()
+        except ExthostError as error:
+            print_error(error, wants_json=False)
+            say("waiting for a change")
+            return
+        duration_ms = (time.perf_counter() - start_time) * 1000
+        say(f"{self._spec.id} is ready, after {duration_ms:.0f} ms")
+        await self._repeat()
+
+    async def _start(self) -> None:
+        """Start or restart the extension. Its manifest or config entry is read again first."""
+        spec = self._spec
+        if not self._args.command:
+            target_spec = find_spec(self._args, self._args.target)
+            assert target_spec is not None
+            spec = with_start_limit(self._args, target_spec)
+        if not self._is_loaded:
+            await self._host.load(replace(spec, start="lazy"))
+            self._is_loaded = True
+            await self._host[spec.id].start()
+        elif spec == self._spec:
+            await self._host[spec.id].restart()
+        else:  # its manifest or config entry has changed
+            await self._host.replace(spec, before=self._spec.id)
+        self._spec = spec
+
+    def _list_tools(self) -> None:
+        for name, tool in self._host[self._spec.id].tools.items() if self._is_loaded else ():
+            say(f"  {name}  {tool.description}")
+
+    async def _prompt_and_call(self, keys: KeyReader) -> None:
+        line = await keys.read_line("call: ")
+        try:
+            name, *pairs = shlex.split(line) or [""]
+            if not name:
+                return
+            self._last_call = name, read_arguments(_check_pairs(pairs), None)
+        except (ValueError, ExthostError) as error:
+            say(f"error: {error}")
+            return
+        await self._repeat()
+
+    async def _repeat(self) -> None:
+        """Make the last call again, if there was one."""
+        if self._last_call is None or not self._is_loaded:
+            return
+        name, arguments = self._last_call
+        extension = self._host[self._spec.id]
+        try:
+            tool_name = own_tool_name(extension, name)
+            result = await extension.call_tool(tool_name, arguments, check=False)
+        except ExthostError as error:
+            print_error(error, wants_json=False)
+            return
+        failed = " (an error)" if result.is_error else ""
+        show_text(f"{name} {json_text(arguments)} ->{failed} {result.text}")
+
+
+def _check_pairs(pairs: Sequence[str]) -> list[str]:
+    """Return the k=v pairs. Raises ValueError for an argument without "="."""
+    invalid = [pair for pair in pairs if "=" not in pair]
+    if invalid:
+        raise ValueError(f"{invalid[0]!r} is no argument: write k=v")
+    return list(pairs)
+
+
+def _source_folder(spec: Spec) -> str | None:
+    """Return the folder of an extension's sources: the folder of its manifest or config. A manifest
+    in a hidden folder, such as `.synaps-plugin`, belongs to the folder above."""
+    path = spec.manifest_file or spec.origin
+    if not path:
+        return spec.cwd
+    folder = Path(path).parent
+    return str(folder.parent if folder.name.startswith(".") else folder)
+
+
+def _file_names(paths: Sequence[str]) -> str:
+    """Return the names of the first three files, and the number of the others, as text."""
+    names = [Path(path).name for path in paths]
+    rest_text = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + rest_text

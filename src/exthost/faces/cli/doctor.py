@@ -1,0 +1,423 @@
+"""Find what keeps extensions from running: problems of the config, manifests, requirements,
+programs and environment variables, each with a fix. --runtime also starts each extension, and
+reports its timings and differences from its manifest. The exit code is that of the first error."""
+
+import argparse
+import asyncio
+import os
+import shlex
+import sys
+from collections import Counter
+from typing import Any, NamedTuple
+
+from exthost.cluster.ray_nodes import missing_ray_error
+from exthost.config import DiscoverySettings
+from exthost.config.discovery.configfile import ConfiguredExtensions
+from exthost.config.discovery.search import discover
+from exthost.dialects import find
+from exthost.errors import CallFailed, ExthostError, ManifestError
+from exthost.extension.extension import Extension
+from exthost.faces.cli.colour import paint
+from exthost.faces.cli.common import (
+    Args,
+    add_config_option,
+    escape_message,
+    plural,
+    refuse_command,
+    say,
+    show_json,
+    show_result,
+)
+from exthost.faces.cli.diagnostic_lines import add_all_option, select_diagnostics
+from exthost.faces.cli.extension_summary import (
+    describe_sandbox,
+    describe_secrets,
+    fetch_running_states,
+    format_closed_paths,
+    format_paths,
+    missing_sandbox_warning,
+)
+from exthost.faces.cli.info import describe_environment
+from exthost.faces.cli.target_specs import find_spec, has_config, read_extensions
+from exthost.host.api.host_api import read_stored_settings
+from exthost.host.connection import Connection
+from exthost.launch import sandbox_probe
+from exthost.launch.plan import admit, prepare
+from exthost.launch.prerequisites import find_name_conflict
+from exthost.launch.variables import grant_line, withheld_variables
+from exthost.model.probe_result import ProbeResult
+from exthost.model.spec import Spec
+from exthost.process import cgroups
+from exthost.process.spawn_errors import find_spawn_error
+
+# How many extensions are started at the same time. More would distort each other's timings.
+_MAX_CONCURRENT_STARTS = 4
+
+# Kind of dropped input (messages that the host discarded) → what the extension's author can do.
+_FIXES_FOR_DROPPED = {
+    "stray lines on stdout": "nothing but messages belongs on stdout; logs belong on stderr",
+    "late or repeated replies": "answer each request once, under its own id",
+    "replies to no question": "answer each request once, under its own id",
+    "errors that name no request": "name the id of the request in each error; the log has the text",
+    "messages over the size limit": "send less at a time, or raise limits.max_message",
+}
+
+# How many closed paths a finding names. `--all` lists the others.
+_MAX_CLOSED_PATHS = 4
+
+_LEVELS = ("error", "warning", "info")
+
+
+class Finding(NamedTuple):
+    """One finding. `level` is one of `_LEVELS`, `extension` an id or "", `path` the file, `details`
+    lines that --all prints, and `exit` the exit code of an error, 0 for any other level."""
+
+    level: str
+    extension: str
+    path: str
+    message: str
+    fix: str = ""
+    code: str = ""
+    exit: int = 0
+    details: tuple[str, ...] = ()
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
+    parser.add_argument("--runtime", action="store_true", help="start each, and report timings")
+    add_config_option(parser)
+    add_all_option(parser)
+
+
+def run(args: Args) -> int:
+    refuse_command(args)
+    if args.target is not None:
+        spec = find_spec(args, args.target)
+        assert spec is not None
+        configured = read_extensions(args) if has_config(args) else None
+        specs, findings = [spec], []
+    else:
+        configured = read_extensions(args)
+        specs = list(configured.specs)
+        findings = _diagnostic_findings(configured, args.all) + _unsearched_findings(configured)
+        if not specs and (searched := configured.report.searched):
+            message = (
+                f"the config names no extensions, and none were found in {', '.join(searched)}"
+            )
+            fix = "[discovery] search_paths (extensions.yaml: search_paths) names other folders"
+            findings.append(Finding("info", "", configured.config.origin, message, fix))
+    findings += _machine_findings()
+    startable: list[Spec] = []
+    for spec in specs:
+        findings += (spec_findings := _admission_findings(configured, spec, startable))
+        is_startable = spec.enabled and not spec.unrunnable
+        if is_startable and not any(finding.exit for finding in spec_findings):
+            startable.append(spec)
+    findings += _running_host_findings(args, specs)
+    runtime: list[dict[str, Any]] = []
+    if args.runtime:
+        refused = {finding.extension for finding in findings if finding.exit}
+        ready = [
+            spec
+            for spec in specs
+            if spec.enabled and spec.id not in refused and not spec.unrunnable
+        ]
+        runtime, start_findings = asyncio.run(_start_all(ready))
+        findings += start_findings
+    _show(args, specs, findings, runtime)
+    return next((finding.exit for finding in findings if finding.exit), 0)
+
+
+# -- without starting anything ---------------------------------------------------------------
+
+
+def _diagnostic_findings(configured: ConfiguredExtensions, include_all: bool) -> list[Finding]:
+    return [
+        Finding(
+            diagnostic.level,
+            diagnostic.extension,
+            f"{diagnostic.path}:{diagnostic.line}" if diagnostic.line else diagnostic.path,
+            diagnostic.message,
+            diagnostic.help,
+            diagnostic.code,
+            ManifestError.exit_code if diagnostic.level == "error" else 0,
+        )
+        for diagnostic in select_diagnostics(configured.diagnostics, include_all=include_all)
+    ]
+
+
+def _unsearched_findings(configured: ConfiguredExtensions) -> list[Finding]:
+    """Return a finding for each dialect that has installed extensions in its usual folders, if the
+    config does not search those folders."""
+    config, findings = configured.config, []
+    search_paths = config.discovery.search_paths if config.discovery is not None else ()
+    known_paths = {spec.origin for spec in configured.specs}
+    formats = find.load_manifest_formats()
+    for format in formats:
+        search_path = f"${format.dialect.upper()}"
+        if not format.homes or search_path in search_paths:
+            continue
+        settings = DiscoverySettings(search_paths=(search_path,))
+        candidates = discover(settings, formats, base=config.folder or ".").candidates
+        if ids := [candidate.id for candidate in candidates if candidate.path not in known_paths]:
+            message = f"{format.dialect} has extensions that are not looked for: {', '.join(ids)}"
+            fix = f'[discovery] search_paths = ["{search_path}"] finds them, if you want them here'
+            findings.append(Finding("info", "", config.origin, message, fix))
+    return findings
+
+
+def probe_machine() -> dict[str, Any]:
+    """Return which sandboxes and limits work on this machine, by trying each of them."""
+    support = sandbox_probe.find_sandbox_support()
+    tree, _ = sandbox_probe.probe_pid_namespace(support)
+    strict = sandbox_probe.probe_strict(support)
+    base = cgroups.find_base()
+    return {
+        "bwrap": support.bwrap,
+        "tree": _probe_as_dict(tree),
+        "strict": _probe_as_dict(strict),
+        "cgroup": {
+            **_probe_as_dict(base.result),
+            "path": base.folder,
+            "controllers": sorted(base.controllers),
+        },
+    }
+
+
+def _probe_as_dict(result: ProbeResult) -> dict[str, Any]:
+    return {"works": result.works, "why": result.reason, "fix": result.fix}
+
+
+def _machine_findings() -> list[Finding]:
+    probes = probe_machine()
+    findings = []
+    if not probes["tree"]["works"]:
+        message = f"processes can outlive a killed host: {probes['tree']['why']}"
+        findings.append(Finding("warning", "", "", message, probes["tree"]["fix"]))
+    if not probes["strict"]["works"]:
+        message = f"no permissions can be enforced here: {probes['strict']['why']}"
+        findings.append(Finding("warning", "", "", message, probes["strict"]["fix"]))
+    return findings
+
+
+def _admission_findings(
+    configured: ConfiguredExtensions | None, spec: Spec, earlier_specs: list[Spec]
+) -> list[Finding]:
+    if not spec.enabled:
+        return [Finding("info", spec.id, spec.origin, "it is switched off", "enabled = true")]
+    if spec.unrunnable:  # not a mistake: this host cannot run it
+        fix = "nothing is to be done: it is listed, and never started from here"
+        return [Finding("info", spec.id, spec.origin, spec.unrunnable, fix)]
+    try:
+        dialect = find.find_dialect_of(spec)
+        complete = read_stored_settings(spec, os.environ)
+        admission = admit(complete, dialect, os.environ)
+        if (conflict := find_name_conflict(complete, earlier_specs)) is not None:
+            raise conflict
+        plan = prepare(complete, dialect, os.environ, admission=admission).plan
+        if (failed := find_spawn_error(plan, spec.id)) is not None:
+            raise failed
+        if spec.pool.engine == "ray" and (missing := missing_ray_error()) is not None:
+            raise missing
+    except ExthostError as error:
+        return [_error_finding(error, spec)]
+    findings = []
+    sandbox = describe_sandbox(spec)
+    if sandbox.get("memory") == "watchdog" or sandbox.get("processes") == "watchdog+rlimit":
+        result = cgroups.find_base().result
+        why = result.reason or "its group lacks a controller"
+        message = f"a watchdog sums up what it takes, since no cgroup can hold it: {why}"
+        findings.append(Finding("info", spec.id, spec.origin, message, result.fix))
+    if lines := format_paths(sandbox):
+        message = f"its sandbox shows it {plural(len(lines), 'path')}"
+        fix = "nothing is to be done, unless one of them should not be there; --all lists them"
+        findings.append(Finding("info", spec.id, spec.origin, message, fix, details=tuple(lines)))
+    if closed := format_closed_paths(sandbox):
+        first = ", ".join(closed[:_MAX_CLOSED_PATHS])
+        others = len(closed) - _MAX_CLOSED_PATHS
+        message = f"closed in what it may write: {first}"
+        message += f", and {plural(others, 'other path')}" if others > 0 else ""
+        fix = "nothing is to be done: code is never writable; --all lists every path"
+        findings.append(Finding("info", spec.id, spec.origin, message, fix, details=tuple(closed)))
+    if warning := missing_sandbox_warning(sandbox):
+        fix = 'sandbox = "strict" refuses it where its permissions cannot be enforced'
+        findings.append(Finding("warning", spec.id, spec.origin, warning, fix))
+    # An extension that is not in the config was named by its path on the command line. The user
+    # chose it, and needs no warning about it.
+    is_configured = configured is not None and any(
+        configured_spec.id == spec.id and configured_spec == spec
+        for configured_spec in configured.specs
+    )
+    secrets = configured.asks_for_secrets(spec) if configured is not None and is_configured else ()
+    if secrets:
+        message = describe_secrets(secrets)
+        fix = "if you trust it, put its id in the allowlist; else in `disabled`"
+        findings.append(Finding("warning", spec.id, spec.origin, message, fix))
+    if names := withheld_variables(spec, os.environ):
+        message = f"asks for variables that its permissions do not give it: {', '.join(names)}"
+        fix = f"if you trust it: {grant_line(spec, names)}"
+        findings.append(Finding("warning", spec.id, spec.origin, message, fix))
+    held_back = describe_environment(spec)["held_back"]
+    if held_back:
+        message = f"{plural(len(held_back), 'variable')} held back from its environment"
+        fix = (
+            "a variable that it needs belongs in requires.env of its manifest, or in `env`; --all "
+            "lists them"
+        )
+        findings.append(
+            Finding("info", spec.id, spec.origin, message, fix, details=tuple(held_back))
+        )
+    return findings
+
+
+def _running_host_findings(args: Args, specs: list[Spec]) -> list[Finding]:
+    """Return a warning for each extension that the running host could not start, or does not
+    restart any more."""
+    states = fetch_running_states(args)
+    return [
+        Finding(
+            "warning",
+            spec.id,
+            spec.origin,
+            f"the running host has it as {state['state']}: {state['reason']}",
+            f"exthost logs {name} has details, exthost restart {name} tries it again",
+        )
+        for spec in specs
+        for name in [shlex.quote(spec.id)]
+        if (state := states.get(spec.id)) is not None and state["reason"]
+    ]
+
+
+def _error_finding(error: ExthostError, spec: Spec) -> Finding:
+    return Finding(
+        "error", spec.id, spec.origin, error.message, error.help, error.code, error.exit_code
+    )
+
+
+# -- with a real start ------------------------------------------------------------------------
+
+
+async def _start_all(specs: list[Spec]) -> tuple[list[dict[str, Any]], list[Finding]]:
+    start_slots = asyncio.Semaphore(_MAX_CONCURRENT_STARTS)
+
+    async def start_limited(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
+        async with start_slots:
+            return await _start(spec)
+
+    outcomes = await asyncio.gather(*(start_limited(spec) for spec in specs))
+    return [row for row, _ in outcomes], [
+        finding for _, findings in outcomes for finding in findings
+    ]
+
+
+async def _start(spec: Spec) -> tuple[dict[str, Any], list[Finding]]:
+    """Start an extension, compare its offer (the tools and hooks that it announced) with its
+    manifest, and stop it. Return its timings as a row of the output, and the findings."""
+    try:
+        async with Connection(spec, environ=dict(os.environ)) as extension:
+            findings = [
+                Finding("warning", spec.id, spec.origin, text) for text in extension.offer.warnings
+            ]
+            findings += await _compare_offer(extension)
+            stats = extension.stats
+            for kind, times in stats.dropped.items():
+                message = f"{times} {kind}"
+                fix = _FIXES_FOR_DROPPED.get(kind, "see its log: exthost logs")
+                findings.append(Finding("warning", spec.id, spec.origin, message, fix))
+            timings = {key: round(value, 1) for key, value in stats.timings_ms.items()}
+            return {"id": spec.id, "ready": True, "timings_ms": timings}, findings
+    except ExthostError as error:
+        return {"id": spec.id, "ready": False, "timings_ms": {}}, [_error_finding(error, spec)]
+
+
+async def _compare_offer(extension: Extension) -> list[Finding]:
+    """Return findings for the differences between manifest, handshake and list of tools."""
+    spec, offer = extension.spec, extension.offer
+    findings: list[Finding] = []
+    offered_tools = {tool.name for tool in offer.tools}
+    format = find.find_manifest_format(spec.dialect)
+    lists_tools = format is None or format.lists_tools
+    if (spec.tools or spec.manifest is not None) and lists_tools:
+        declared = {tool.name for tool in spec.tools}
+        findings += _difference_findings(
+            spec, "tools", declared, offered_tools, "its manifest", "its handshake"
+        )
+        hooks, offered_hooks = set(getattr(spec.manifest, "hooks", ())), set(offer.hooks)
+        findings += _difference_findings(
+            spec, "hooks", hooks, offered_hooks, "its manifest", "its handshake"
+        )
+    if "list_tools" in extension.dialect.operations:
+        findings += await _compare_tools_list(extension, offered_tools)
+    return findings
+
+
+async def _compare_tools_list(extension: Extension, offered_tools: set[str]) -> list[Finding]:
+    try:
+        listed_tools = {tool.name for tool in await extension.list_tools()}
+    except CallFailed:  # the method is optional
+        return []
+    except ExthostError as error:
+        return [_error_finding(error, extension.spec)._replace(level="warning", exit=0)]
+    return _difference_findings(
+        extension.spec, "tools", offered_tools, listed_tools, "its handshake", "tools/list"
+    )
+
+
+def _difference_findings(
+    spec: Spec, kind: str, declared: set[str], actual: set[str], declared_in: str, actual_in: str
+) -> list[Finding]:
+    findings = []
+    fix = "make the two agree; what the handshake says is what can be called"
+    for names, present_in, missing_in in (
+        (declared - actual, declared_in, actual_in),
+        (actual - declared, actual_in, declared_in),
+    ):
+        if names:
+            message = f"{kind} in {present_in} and not in {missing_in}: {', '.join(sorted(names))}"
+            findings.append(Finding("warning", spec.id, spec.origin, message, fix))
+    return findings
+
+
+# -- output -----------------------------------------------------------------------------------
+
+
+def _show(
+    args: Args, specs: list[Spec], findings: list[Finding], runtime: list[dict[str, Any]]
+) -> None:
+    healthy = not any(finding.exit for finding in findings)
+    if args.json:
+        rows = [
+            {key: value for key, value in finding._asdict().items() if key != "exit"}
+            for finding in findings
+        ]
+        output = {"ok": healthy, "extensions": [spec.id for spec in specs], "findings": rows}
+        output["sandbox"] = probe_machine()
+        sandboxes = {spec.id: describe_sandbox(spec) for spec in specs}
+        for name in ("paths", "closed"):
+            output[name] = {id: sandbox.get(name, []) for id, sandbox in sandboxes.items()}
+        show_json(output | ({"runtime": runtime} if args.runtime else {}))
+        return
+    for finding in findings:
+        about = f"{finding.extension}: " if finding.extension else ""
+        label = paint(f"{finding.level}:", finding.level, sys.stdout)
+        print(f"{label} {escape_message(about + finding.message)}")
+        for detail in finding.details if args.all else ():
+            show_result(f"  {detail}")
+        if finding.path:
+            show_result(f"  in:  {finding.path}")
+        if finding.fix:
+            show_result(f"  fix: {finding.fix}")
+    _show_timings(runtime)
+    counts = Counter(finding.level for finding in findings)
+    summary = ", ".join(plural(counts[level], level) for level in _LEVELS if counts[level])
+    outcome = "nothing in the way" if healthy else "see above"
+    say(f"{plural(len(specs), 'extension')}: {summary or 'no findings'}; {outcome}")
+
+
+def _show_timings(runtime: list[dict[str, Any]]) -> None:
+    for row in runtime:
+        if row["ready"]:
+            timings = row["timings_ms"]
+            show_result(
+                f"{row['id']}: spawned in {timings['spawn']} ms, ready in {timings['handshake']} ms"
+            )

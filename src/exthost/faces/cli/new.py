@@ -1,0 +1,58 @@
+"""Make a new extension in a folder of its name: program, manifest or config, test and README."""
+
+import argparse
+import shlex
+
+from exthost.authoring.sdk.dialects import DIALECT_NAMES
+from exthost.authoring.sdk.errors import UsageError as SdkUsageError
+from exthost.authoring.sdk.languages import LANGUAGES
+from exthost.authoring.sdk.scaffold import TEMPLATES, create
+from exthost.errors import UsageError
+from exthost.faces.cli.common import Args, refuse_command, say, show_json, write_help
+
+
+class NewArgs(Args):
+    """The parsed arguments of this verb."""
+
+    template: str | None
+    lang: str
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "example: exthost new weather --dialect mcp"
+    parser.add_argument("name", metavar="NAME", help="of the extension, and of its folder")
+    parser.add_argument("--dialect", required=True, choices=DIALECT_NAMES, help="what it speaks")
+    parser.add_argument(
+        "--template",
+        choices=list(TEMPLATES),
+        help="what it shows how to write; default: tool, in cigen generator",
+    )
+    parser.add_argument(
+        "--lang",
+        choices=["python", *LANGUAGES],
+        default="python",
+        help="what it is written in; other languages than python have the default template",
+    )
+
+
+def run(args: NewArgs) -> int:
+    refuse_command(args)
+    assert args.dialect is not None
+    try:
+        paths = create(args.name, args.dialect, args.template, args.lang)
+    except SdkUsageError as error:
+        raise UsageError("X1329", str(error), help="see `exthost new --help`") from None
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and error.filename is None:
+            # the working folder has been deleted
+            raise
+        raise UsageError(
+            "X1329", f"{args.name} cannot be created: {error.strerror}", help=write_help(error)
+        ) from None
+    if args.json:
+        show_json({"created": paths})
+        return 0
+    for path in paths:
+        print(path)
+    say(f"try it: exthost inspect {shlex.quote(args.name)}; its README explains the rest")
+    return 0

@@ -1,0 +1,87 @@
+"""Connects a verb (a subcommand of `exthost`) to the running host of its config, if there is one.
+
+`call`, `tools` and `inspect` use the running host if they can. They start a new process if there is
+a command after `--`, or an option that only a new process can apply: `--standalone`, `--trace`,
+`--dialect`, `--option`, `--sandbox`, `--lifetime`, `-e` or `--cwd`.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from exthost.errors import NotFound
+from exthost.faces.cli.common import Args, config_path, say, show_line
+from exthost.host.control.client import HELLO_SECONDS, NO_HOST, HostClient
+
+# The error codes of "there is no extension …" and "has no socket …".
+_NO_EXTENSION = "X1205"
+_NO_SOCKET = "X1277"
+
+
+def add_standalone_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--standalone",
+        action="store_true",
+        help="start new processes, even if a host of this config is running",
+    )
+
+
+@contextmanager
+def running_host(args: Args) -> Iterator[HostClient | None]:
+    """Yield a connection to the running host of this config. Yield None if no host is running, if
+    the host is ending, or if the options require a new process."""
+    client = None if _needs_new_process(args) else _connect(args)
+    if client is None:
+        yield None
+        return
+    with client:
+        if client.host["ending"]:
+            yield None
+            return
+        say(f"through the running host, pid {client.host['pid']}")
+        yield client
+
+
+def _connect(args: Args) -> HostClient | None:
+    timeout = getattr(args, "timeout", None) or args.start_seconds  # a verb has one of them at most
+    try:
+        return HostClient(config_path(args), timeout=timeout or HELLO_SECONDS)
+    except NotFound as error:
+        if error.code not in (NO_HOST, _NO_SOCKET):
+            raise
+        if error.code == _NO_SOCKET:
+            say(f"{error.message}; a new process is started")
+        return None
+
+
+def _needs_new_process(args: Args) -> bool:
+    new_process_options = (
+        args.command,
+        args.dialect,
+        args.sandbox,
+        args.lifetime,
+        args.env,
+        args.cwd,
+        args.trace,
+        getattr(args, "option", None),  # only `call` and `inspect` have it
+    )
+    return args.standalone or any(new_process_options)
+
+
+def is_path_unknown_to_host(error: NotFound, target: str | None) -> bool:
+    """Return whether the host has no extension of this name, but the target is a path that exists:
+    a folder or a manifest. The verb then starts that extension itself."""
+    return error.code == _NO_EXTENSION and target is not None and os.path.exists(target)  # noqa: PTH110
+
+
+def show_event(event: Mapping[str, Any]) -> None:
+    """Print a log line or the progress of a call to stderr, in the same form as for an extension
+    that the verb has started itself."""
+    if event["kind"] == "log":
+        show_line(event["extension"], event["text"])
+    elif event["kind"] == "progress":
+        total = f" of {event['total']:g}" if event["total"] is not None else ""
+        text = f"{event['method']}: {event['progress']:g}{total} {event['message']}".rstrip()
+        say(f"[{event['extension']}] {text}")

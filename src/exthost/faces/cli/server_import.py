@@ -1,0 +1,243 @@
+"""Decides for each MCP server of another program whether and how it is imported. Does no I/O.
+
+Secrets are not copied. A variable that looks like a secret, by its name or its value, is written as
+a reference to an environment variable of the host. A server with a secret in its arguments is not
+imported. With `with_secrets`, secrets in variables and in arguments are copied. Text for the user
+never has the value of a secret.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from exthost.config import config_from_mapping
+from exthost.errors import ConfigError
+from exthost.faces.cli.server_files import ForeignServer
+from exthost.model.spec import Spec
+from exthost.session.trace.secrets import HIDDEN, is_secret_name
+
+_PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
+
+# Values that are secrets under any name: keys of well-known services, bearer tokens.
+_SECRET_VALUE = re.compile(
+    r"\b(?:sk-|ghp_|gho_|ghs_|github_pat_|glpat-|xox[abpr]-|AKIA|AIza|hf_|npm_|eyJ)[\w-]{8,}"
+    r"|\b[Bb]earer +\S+|(?<=\b[Aa]uthorization)\s*[:=].*"
+)
+_PASSWORD_IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]+(?=@)")
+_ASSIGNMENT = re.compile(
+    r"(?:^|(?<=[?&;\s]))-{0,2}([A-Za-z][\w.-]*)[=:](?!//) ?(\"[^\"]*\"|'[^']*'|[^&;?\s]+)"
+)
+
+
+# A longer part of the path of a URL may be a key.
+_MAX_SHOWN_PATH_PART = 16
+
+
+class State(StrEnum):
+    """The decision about a server. Only a new server is imported."""
+
+    NEW = "new"
+    PRESENT = "present"  # the config has it already
+    DUPLICATE = "duplicate"  # another program has the same server
+    DISABLED = "disabled"
+    REMOTE = "remote"  # it is reached by a URL
+    ITSELF = "itself"  # it is exthost
+    SECRET = "secret"  # a secret is among its arguments
+    UNUSABLE = "unusable"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision about a server. `name` is the name of the server in the config of exthost,
+    `state` is the decision, and `server` is the server. `detail` is the command line of a new
+    server, or the reason why a server is not imported. For a new server, `table` is the table that
+    is written to the config, and `variables` are the environment variables that the host must
+    have for the server."""
+
+    name: str
+    state: State
+    server: ForeignServer
+    detail: str
+    table: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    variables: tuple[str, ...] = ()
+
+
+def plan_import(
+    servers: Iterable[ForeignServer],
+    config_specs: Iterable[Spec],
+    folder: Path,
+    *,
+    with_secrets: bool = False,
+) -> list[Verdict]:
+    """Return the verdict for each server. `config_specs` are the extensions that the config has
+    already, and `folder` is the folder of the config."""
+    config_index = _ServerIndex()
+    for spec in config_specs:
+        config_index.add(spec.id, spec.argv, (_comparable_env(spec.env), spec.cwd))
+    import_index = _ServerIndex()
+    verdicts = []
+    for server in servers:
+        verdict = _decide(server, folder, with_secrets)
+        if verdict.state is State.NEW:
+            argv = (verdict.table["command"], *verdict.table.get("args", ()))
+            table = verdict.table
+            environment = (_comparable_env(table.get("env", {})), table.get("cwd", str(folder)))
+            if same_name := config_index.find(server.name, argv, environment):
+                detail = f"the same as {same_name}, which the config has"
+                verdict = Verdict(server.name, State.PRESENT, server, detail)
+            elif same_name := import_index.find(server.name, argv, environment):
+                verdict = Verdict(server.name, State.DUPLICATE, server, f"the same as {same_name}")
+            else:
+                name = _free_name(server, config_index.names | import_index.names)
+                import_index.add(name, argv, environment)
+                verdict = replace(verdict, name=name)
+        verdicts.append(verdict)
+    return verdicts
+
+
+class _ServerIndex:
+    """Servers by name, and by command line with environment. `environment` is any hashable value
+    that has the variables and the working folder."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, tuple[str, ...]] = {}
+        self._by_program: dict[Any, str] = {}
+
+    @property
+    def names(self) -> set[str]:
+        return set(self._by_name)
+
+    def add(self, name: str, argv: Iterable[str], environment: Any) -> None:
+        self._by_name[name] = command = tuple(argv)
+        self._by_program.setdefault((command, environment), name)
+
+    def find(self, name: str, argv: tuple[str, ...], environment: Any) -> str | None:
+        """Return the name of a server with the same command line that has the same name or the same
+        environment, or None."""
+        if self._by_name.get(name) == argv:
+            return name
+        return self._by_program.get((argv, environment))
+
+
+def _comparable_env(env: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    """Return variables in a form that can be compared. A reference is represented by the name of
+    the variable that it refers to."""
+    return frozenset(
+        (name, str(value["from"] if isinstance(value, dict) else value))
+        for name, value in env.items()
+    )
+
+
+def _decide(server: ForeignServer, folder: Path, with_secrets: bool) -> Verdict:
+    """Return the verdict for a server, without comparing it with other servers."""
+    foreign_table = dict(server.table)
+
+    def verdict(state: State, detail: str) -> Verdict:
+        return Verdict(server.name, state, server, detail)
+
+    if foreign_table.get("disabled") is True or foreign_table.get("enabled") is False:
+        return verdict(State.DISABLED, f"switched off in {server.program}")
+    if "command" not in foreign_table and isinstance(foreign_table.get("url"), str):
+        return verdict(
+            State.REMOTE, f"reached by a URL, not over stdio: {_masked_url(foreign_table['url'])}"
+        )
+    keys = ("command", "args", "env", "cwd", "limits")
+    table: dict[str, Any] = {key: foreign_table[key] for key in keys if key in foreign_table}
+    try:
+        config_from_mapping({"mcp_servers": {server.name: table}})
+    except ConfigError as error:
+        return verdict(State.UNUSABLE, error.message)
+    argv = [table["command"], *table.get("args", ())]
+    if Path(table["command"]).name == "exthost":
+        return verdict(State.ITSELF, "it is exthost, which would start itself")
+    if any(_PLACEHOLDER.search(argument) for argument in (*argv, table.get("cwd", ""))):
+        # A placeholder that was not filled in has no value. The message names the first placeholder
+        # in the command line; if the command line has none, the placeholder is in the cwd.
+        unfilled = [match[0] for argument in argv if (match := _PLACEHOLDER.search(argument))]
+        return verdict(State.UNUSABLE, f"{(unfilled or ['its cwd'])[0]} has no value here")
+    masked_argv = _mask_secrets(argv)
+    if masked_argv != argv and not with_secrets:
+        return verdict(
+            State.SECRET,
+            f"{' '.join(masked_argv)}: a secret is among its arguments; --with-secrets copies it",
+        )
+    table, variables = _with_references(table, with_secrets)
+    working_folder = _working_folder(table.get("cwd"), server, folder)
+    if working_folder is not None:
+        table["cwd"] = working_folder
+    return Verdict(server.name, State.NEW, server, " ".join(masked_argv), table, variables)
+
+
+def _with_references(
+    table: dict[str, Any], with_secrets: bool
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the table with references in place of secrets, and the names of the variables of the
+    host that they refer to."""
+    env: dict[str, Any] = {}
+    for name, value in table.get("env", {}).items():
+        is_secret = isinstance(value, str) and (
+            is_secret_name(name) or _mask_secrets([value]) != [value]
+        )
+        has_placeholder = isinstance(value, str) and _PLACEHOLDER.search(value)
+        needs_reference = has_placeholder or (is_secret and not with_secrets)
+        env[name] = {"from": name} if needs_reference else value
+    references = [value["from"] for value in env.values() if isinstance(value, dict)]
+    return ({**table, "env": env} if env else table), tuple(map(str, references))
+
+
+def _working_folder(cwd: str | None, server: ForeignServer, folder: Path) -> str | None:
+    """Return the working folder of the server, or None if it is the folder of the config, which is
+    the default."""
+    base = server.folder or server.file.parent
+    if cwd is not None:
+        return str(base / cwd)
+    return None if server.folder in (None, folder) else str(server.folder)
+
+
+def _free_name(server: ForeignServer, taken_names: Collection[str]) -> str:
+    """Return the name of a server; if it is taken, with the name of the program appended."""
+    if server.name not in taken_names:
+        return server.name
+    base = f"{server.name}-{'-'.join(server.program.lower().split())}"
+    names = (base, *(f"{base}-{number}" for number in range(2, 1000)))
+    return next(name for name in names if name not in taken_names)
+
+
+def _mask_secrets(argv: Iterable[str]) -> list[str]:
+    """Return the arguments of a command line with the values of secrets masked."""
+    masked_arguments: list[str] = []
+    flag = ""
+    for argument in argv:
+        # The value of an option such as `--api-key VALUE`.
+        if is_secret_name(flag) and not argument.startswith("-"):
+            argument = HIDDEN
+        flag = argument.lstrip("-") if argument.startswith("-") else ""
+        argument = _SECRET_VALUE.sub(HIDDEN, argument)
+        argument = _PASSWORD_IN_URL.sub(HIDDEN, argument)
+        masked_arguments.append(_ASSIGNMENT.sub(_mask_assignment, argument))
+    return masked_arguments
+
+
+def _mask_assignment(match: "re.Match[str]") -> str:
+    if not is_secret_name(match[1]):
+        return match[0]
+    return match[0].removesuffix(match[2]) + HIDDEN
+
+
+def _masked_url(url: str) -> str:
+    """Return a URL without what may be a key: user, query, fragment, and long parts of the path."""
+    try:
+        url_parts = urlsplit(url)
+        host, port = url_parts.hostname, url_parts.port
+    except ValueError:
+        return "no URL"
+    if not host:
+        return "no URL"
+    path = "/".join(
+        part if len(part) <= _MAX_SHOWN_PATH_PART else HIDDEN for part in url_parts.path.split("/")
+    )
+    return f"{url_parts.scheme}://{host}{f':{port}' if port else ''}{path}"

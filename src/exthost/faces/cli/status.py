@@ -1,0 +1,98 @@
+"""Show the state, health, processes, calls and last error of each extension of a running host."""
+
+import argparse
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from exthost.faces.cli.common import (
+    Args,
+    add_config_option,
+    add_timeout_option,
+    config_path,
+    escape_controls,
+    refuse_command,
+    say,
+    show_json,
+    show_table,
+)
+from exthost.host.control.client import ask
+from exthost.host.control.protocol import Request
+
+# The default time limit of the request.
+WAIT_SECONDS = 10.0
+
+HEADER = ("ID", "DIALECT", "STATE", "HEALTH", "PID", "UP", "RESTARTS", "CALLS", "LAST ERROR")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="only this extension")
+    add_timeout_option(parser)
+    add_config_option(parser)
+
+
+def run(args: Args) -> int:
+    refuse_command(args)
+    timeout = WAIT_SECONDS if args.timeout is None else args.timeout
+    status = ask(config_path(args), Request("status", args.name), timeout=timeout)
+    if args.json:
+        show_json(status)
+        return 0
+    show_table([row_cells(row, time.time()) for row in status["extensions"]], HEADER)
+    host = status["host"]
+    ending_text = ", ending" if host["ending"] else ""
+    say(f"host: process {host['pid']}, up {format_duration(host['uptime'])}{ending_text}")
+    return 0
+
+
+def _format_processes(row: Mapping[str, Any]) -> str:
+    """Return the pids of an extension's processes, each with `@` and its node if it runs on another
+    machine."""
+    processes = row.get("processes")
+    if processes is None:  # a host of an earlier version
+        return ",".join(map(str, row["pids"]))
+    locations = [(process["pid"], process["node"]) for process in processes]
+    return ",".join(f"{pid}@{node}" if node else str(pid) for pid, node in locations)
+
+
+def row_cells(row: Mapping[str, Any], now: float) -> tuple[str, ...]:
+    """Return the cells of one extension's row. `row` is the host's report on the extension, and
+    `now` is the time in seconds since the epoch."""
+    error = row["last_error"]
+    return (
+        row["id"],
+        row["dialect"],
+        row["state"],
+        row["health"],
+        _format_processes(row) or "-",
+        format_duration(row["uptime"]) if row["uptime"] else "-",
+        str(row["restarts"]),
+        _format_calls(row),
+        _one_line(f"{error['message']} ({format_duration(now - error['time'])} ago)")
+        if error
+        else "-",
+    )
+
+
+def _format_calls(row: Mapping[str, Any]) -> str:
+    failed = row.get("failed")  # missing in the status of a host of an earlier version
+    return f"{row['calls']}, {failed} failed" if failed else str(row["calls"])
+
+
+def _one_line(text: str) -> str:
+    return escape_controls(" ".join(text.split()))
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration in its two largest units, such as 2h5m."""
+    total_seconds = max(0, int(seconds))
+    days, hours, minutes = (
+        total_seconds // 86400,
+        total_seconds // 3600 % 24,
+        total_seconds // 60 % 60,
+    )
+    if days:
+        return f"{days}d{hours}h"
+    if hours:
+        return f"{hours}h{minutes}m"
+    return f"{minutes}m{total_seconds % 60}s" if minutes else f"{total_seconds}s"

@@ -1,0 +1,122 @@
+"""List the tools of a config's extensions. Starts nothing: shows the tools that manifests declare,
+and names the extensions whose tools are known only after a start; --start starts them.
+
+If a host of this config is running, these are the tools that can be called there.
+--format prints the `tools` field of a request to a model, as JSON.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from exthost.config import Config
+from exthost.errors import NotFound, Refused
+from exthost.faces.cli.common import (
+    Args,
+    add_config_option,
+    add_dialect_option,
+    print_error,
+    say,
+    say_no_extensions,
+    show_json,
+    show_table,
+)
+from exthost.faces.cli.diagnostic_lines import print_diagnostics
+from exthost.faces.cli.running_host import (
+    add_standalone_option,
+    is_path_unknown_to_host,
+    running_host,
+)
+from exthost.faces.cli.started_extension import detect_dialect
+from exthost.faces.cli.target_specs import find_spec, read_extensions, refuse_dialect
+from exthost.faces.cli.verb_loop import run_once
+from exthost.host.control.description import describe_tools
+from exthost.host.control.protocol import Request, read_error
+from exthost.host.host import Host
+from exthost.host.model_api.model_tools import FORMS, Form, model_tool
+from exthost.model.spec import Spec
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="only this extension")
+    parser.add_argument("--start", action="store_true", help="start the extensions and ask them")
+    parser.add_argument(
+        "--format", choices=FORMS, help="print them in the form of this API; --start includes all"
+    )
+    add_config_option(parser)
+    add_dialect_option(parser)
+    add_standalone_option(parser)
+
+
+def run(args: Args) -> int:
+    with running_host(args) as host:
+        if host is not None:
+            request = Request("tools", args.target or "", {"start": args.start})
+            try:
+                return _print_report(args, host.ask(request))
+            except NotFound as error:
+                if not is_path_unknown_to_host(error, args.target):
+                    raise
+    spec = find_spec(args, args.target)
+    searched: Sequence[str] = ()
+    if spec is not None:
+        specs: tuple[Spec, ...] = (spec,)
+    else:
+        refuse_dialect(args)
+        configured = read_extensions(args)
+        specs, searched = configured.specs, configured.report.searched
+        print_diagnostics(configured.diagnostics)
+    return run_once(_list_tools(args, [spec for spec in specs if spec.enabled], searched))
+
+
+async def _list_tools(args: Args, specs: list[Spec], searched: Sequence[str]) -> int:
+    if args.command and args.dialect is None and args.start:
+        specs = [await detect_dialect(args, specs[0])]
+    start = "eager" if args.start else "lazy"
+    config = Config(specs=tuple(replace(spec, start=start) for spec in specs))
+    async with Host(config) as host:
+        report = describe_tools(host)
+    code = _print_report(args, report)
+    if not specs and not args.json and args.format is None:
+        say_no_extensions(args, searched)
+    return code
+
+
+def _print_report(args: Args, report: dict[str, Any]) -> int:
+    errors = [read_error(fields) for fields in report["failed"]]
+    for error in errors:
+        print_error(error, wants_json=False)
+    # A refused extension is reported, but it does not make the verb fail, unless the user named it:
+    # the config itself keeps it from starting.
+    names_one_extension = bool(args.target or args.command)
+    codes = [error.exit_code for error in errors]
+    relevant_codes = [code for code in codes if names_one_extension or code != Refused.exit_code]
+    code = relevant_codes[0] if relevant_codes and (args.start or names_one_extension) else 0
+    if args.format is not None:
+        _print_for_model(args.format, report["tools"])
+    elif args.json:
+        show_json(report)
+        return code
+    else:
+        _print_table(report["tools"])
+    not_asked = report["not_asked"]
+    if not_asked:
+        say(f"not asked, since that means starting them (--start): {', '.join(not_asked)}")
+    return code
+
+
+def _print_for_model(form: Form, tools: list[dict[str, Any]]) -> None:
+    model_tools = [
+        model_tool(form, tool["name"], tool["description"] or tool["tool"], tool["input_schema"])
+        for tool in tools
+    ]
+    show_json([tool.data for tool in model_tools], pretty=True)
+    for tool in model_tools:
+        for change in tool.changes:
+            say(f"warning: {change}")
+
+
+def _print_table(tools: list[dict[str, Any]]) -> None:
+    rows = [(tool["name"], tool["extension"], tool["description"]) for tool in tools]
+    show_table(rows, ("NAME", "EXTENSION", "DESCRIPTION"))

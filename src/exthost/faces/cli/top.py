@@ -1,0 +1,183 @@
+"""Show the extensions of a running host, live: calls a second, durations, resources, failures.
+
+Failed extensions come first. Keys: ↑ ↓ (or k, j) and PgUp, PgDn select · r restarts · s stops ·
+l shows its log, t its messages (Ctrl-C comes back) · / filters by id, state or dialect, Enter ends
+the filter, Esc clears it · q leaves. Ctrl-C leaves, too, with the exit code 130.
+
+P50 and P99 are durations of the last calls, measured while somebody watches; ERR counts calls that
+failed, FLY those in flight and waiting; CPU and memory are those of the whole process tree. Without
+a terminal, or with --json, one sample is printed.
+"""
+
+import argparse
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+from exthost.errors import ExthostError, escape_controls
+from exthost.faces.cli.common import (
+    Args,
+    add_config_option,
+    config_path,
+    refuse_command,
+    say,
+    show_json,
+)
+from exthost.faces.cli.python_command import PYTHON_COMMAND
+from exthost.faces.cli.table_selection import TableSelection
+from exthost.faces.cli.terminal import Terminal
+from exthost.faces.cli.top_layout import arrange, order_rows, table_lines
+from exthost.faces.cli.top_rates import Rates
+from exthost.host.control.client import HostClient, ask
+from exthost.host.control.protocol import Request
+
+# The time limit of a request that a running host answers at once.
+ANSWER_SECONDS = 10.0
+
+# The time between two samples. A sample is cheap even for a host with hundreds of extensions.
+SAMPLE_SECONDS = 1.0
+
+# The time limit of a restart or a stop. The host completes it even after the limit.
+VERB_SECONDS = 120.0
+
+SAMPLE_REQUEST = Request("status", params={"measure": True})
+KEYS = "↑↓ select · r restart · s stop · l log · t traffic · / filter · q quit"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    add_config_option(parser)
+
+
+def run(args: Args) -> int:
+    refuse_command(args)
+    with HostClient(config_path(args), timeout=ANSWER_SECONDS) as client:
+        if args.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            return _print_once(args, client)
+        with Terminal() as terminal:
+            _LiveTop(args, client, terminal).run()
+    return 0
+
+
+def _print_once(args: Args, client: HostClient) -> int:
+    rates = Rates()
+    # Rates are computed from two samples.
+    rates.add(client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)["extensions"], time.monotonic())
+    time.sleep(SAMPLE_SECONDS)
+    reply = client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)
+    rows = order_rows(rates.add(reply["extensions"], time.monotonic()))
+    if args.json:
+        show_json({"host": reply["host"], "extensions": rows})
+        return 0
+    width = shutil.get_terminal_size((120, 24)).columns
+    for line in table_lines(rows, width):
+        print(line)
+    say(f"{len(rows)} extensions of process {reply['host']['pid']}")
+    return 0
+
+
+class _LiveTop:
+    """The live display: samples the host once a second, draws the table, and handles keys."""
+
+    def __init__(self, args: Args, client: HostClient, terminal: Terminal) -> None:
+        self._args = args
+        self._client = client
+        self._terminal = terminal
+        self._rates = Rates()
+        self._rows: list[Any] = []
+        self._host: dict[str, Any] = {}
+        self._selection = TableSelection()
+        self._note = ""
+
+    def run(self) -> None:
+        """Show the table and handle keys until the user leaves."""
+        next_sample = 0.0
+        while True:
+            now = time.monotonic()
+            if now >= next_sample:
+                self._take_sample(now)
+                next_sample = now + SAMPLE_SECONDS
+            self._draw()
+            for key in self._terminal.read_keys(max(0.0, next_sample - time.monotonic())):
+                if not self._handle_key(key):
+                    return
+
+    def _take_sample(self, now: float) -> None:
+        reply = self._client.ask(SAMPLE_REQUEST, timeout=ANSWER_SECONDS)
+        self._host = reply["host"]
+        self._rows = self._rates.add(reply["extensions"], now)
+
+    # -- drawing -----------------------------------------------------------------------------
+
+    def _draw(self) -> None:
+        width, height = self._terminal.size()
+        selection = self._selection
+        rows = selection.filter_rows(self._rows)
+        index = selection.find_index(rows)
+        counts = f"{len(rows)} of {len(self._rows)}" if selection.pattern else str(len(self._rows))
+        trouble_count = sum(
+            row["state"] in ("failed", "refused", "open", "backoff") for row in rows
+        )
+        headline = f"exthost top · process {self._host['pid']} · {counts} extensions"
+        headline += f" · {trouble_count} in trouble" if trouble_count else ""
+        # Three lines are not part of the table: the headline, the detail and the keys.
+        table = arrange(rows, width, max(2, height - 3), index)
+        lines = [headline[:width], *table.lines]
+        error = rows[index].get("last_error") if rows else None
+        detail = self._note or (f"{selection.id}: {error['message']}" if error else "")
+        if selection.is_typing or selection.pattern:
+            detail = f"/{selection.pattern}"
+        lines += [""] * max(0, height - 2 - len(lines))
+        lines += [escape_controls(" ".join(detail.split()))[:width], KEYS[:width]]
+        # The headline is one line above the table.
+        self._terminal.draw(lines[:height], table.selected + 1 if rows else -1)
+
+    # -- keys --------------------------------------------------------------------------------
+
+    def _handle_key(self, key: str) -> bool:
+        """Handle a key. Return False for a key that ends the display. Raises KeyboardInterrupt for
+        Ctrl-C."""
+        if self._selection.handle_key(key, self._rows):
+            # A note about a restart or stop stays visible while a filter is typed or cleared.
+            if not self._selection.is_typing and key != "escape":
+                self._note = ""
+            return True
+        if key == "ctrl-c":  # the key sends no signal, because the terminal is in raw mode
+            raise KeyboardInterrupt
+        if key in ("q", ""):
+            return False
+        selected = self._selection.id
+        if selected and key in ("r", "s"):
+            self._send_verb("restart" if key == "r" else "stop", selected)
+        elif selected and key in ("l", "t"):
+            self._run_verb(["logs", "-f"] if key == "l" else ["trace"], selected)
+        return True
+
+    def _send_verb(self, verb: str, name: str) -> None:
+        """Restart or stop an extension. A thread waits for it, so that the display continues."""
+        self._note = f"{name}: {verb} …"
+
+        def send() -> None:
+            try:
+                row = ask(config_path(self._args), Request(verb, name), timeout=VERB_SECONDS)
+                self._note = f"{name}: {verb}: {row['state']}"
+            except ExthostError as error:
+                self._note = f"{name}: {verb}: {error.message} [{error.code}]"
+
+        threading.Thread(target=send, daemon=True).start()
+
+    def _run_verb(self, verb: list[str], name: str) -> None:
+        """Run another verb in the terminal until Ctrl-C."""
+        command = [*PYTHON_COMMAND, *verb, name, "--config", config_path(self._args)]
+        # Ctrl-C is to end the other program only. A handler that does nothing is not inherited by
+        # it, as SIG_IGN would be.
+        previous_handler = signal.signal(signal.SIGINT, lambda *_: None)
+        try:
+            with self._terminal.suspended():
+                print(f"{' '.join(verb)} {name}: Ctrl-C comes back", flush=True)
+                subprocess.run(command, check=False)
+        finally:
+            signal.signal(signal.SIGINT, previous_handler)

@@ -1,0 +1,150 @@
+"""Formats the table of `exthost top` and `exthost run` as lines that fit a terminal. Does no I/O.
+
+Failed extensions come first. No line is wider than the terminal. The last column, the last error,
+is cut at the right margin; `top` shows the whole error of the selected extension below the table.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from exthost.errors import escape_controls
+from exthost.faces.cli.text_width import pad, text_width, truncate
+
+__all__ = ["HEADER", "ArrangedTable", "arrange", "order_rows", "table_lines"]
+
+# The title of a column, its width, and whether it is a number.
+COLUMNS = (
+    ("STATE", 9, False),
+    ("CALLS/S", 7, True),
+    ("P50", 6, True),
+    ("P99", 6, True),
+    ("ERR", 4, True),
+    ("FLY", 3, True),
+    ("RST", 3, True),
+    ("BRK", 4, False),
+    ("CPU%", 4, True),
+    ("MEM", 5, True),
+)
+HEADER = ("ID", *(title for title, _, _ in COLUMNS), "LAST ERROR")
+
+_MIN_ID_WIDTH, _MAX_ID_WIDTH = 8, 32
+_MIN_ERROR_WIDTH = 10
+
+# The order of the rows by state: those that an operator must see first. Other states come last.
+_STATE_ORDER = {"failed": 0, "refused": 1, "open": 2, "backoff": 3, "starting": 4, "draining": 5}
+
+
+class ArrangedTable(NamedTuple):
+    """A table that fits a terminal. `lines` are its lines, `selected` is the index of the selected
+    line, and `rows` are the rows that are visible."""
+
+    lines: list[str]
+    selected: int
+    rows: tuple[Mapping[str, Any], ...]
+
+
+def order_rows(rows: Sequence[Mapping[str, Any]], pattern: str = "") -> list[Mapping[str, Any]]:
+    """Return the rows whose id, state or dialect contains the pattern, failed extensions first."""
+    needle = pattern.lower()
+    matching_rows = [
+        row
+        for row in rows
+        if not needle or any(needle in str(row[key]).lower() for key in ("id", "state", "dialect"))
+    ]
+    return sorted(matching_rows, key=lambda row: _STATE_ORDER.get(row["state"], 9))
+
+
+def arrange(
+    rows: Sequence[Mapping[str, Any]], width: int, height: int, selected: int = 0
+) -> ArrangedTable:
+    """Return a table that fits the width and height: the header, and a range of rows that includes
+    the selected row. If rows are left out, the last line says how many."""
+    header, *body = table_lines(rows, width)
+    row_count = max(1, height - 1)  # the header takes one line
+    if len(body) <= row_count:
+        return ArrangedTable([header, *body], selected + 1, tuple(rows))
+    row_count = max(1, row_count - 1)  # the line about hidden rows takes another one
+    # The selected row is in the middle, except near the beginning and the end of the table.
+    first_row = max(0, min(selected - row_count // 2, len(body) - row_count))
+    count_below = len(body) - first_row - row_count
+    hidden_rows_line = truncate(f"… {first_row} above, {count_below} below", width)
+    lines = [header, *body[first_row : first_row + row_count], hidden_rows_line]
+    return ArrangedTable(
+        lines, selected - first_row + 1, tuple(rows[first_row : first_row + row_count])
+    )
+
+
+def table_lines(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """Return the header and one line for each row."""
+    fixed_width = sum(column_width + 1 for _, column_width, _ in COLUMNS)
+    longest_id = max((text_width(str(row["id"])) for row in rows), default=_MIN_ID_WIDTH)
+    id_width = max(
+        _MIN_ID_WIDTH, min(longest_id, _MAX_ID_WIDTH, width - fixed_width - _MIN_ERROR_WIDTH - 1)
+    )
+    lines = [_format_line(HEADER, id_width, width)]
+    return lines + [_format_line(row_cells(row), id_width, width) for row in rows]
+
+
+def _format_line(cells: Sequence[str], id_width: int, width: int) -> str:
+    id, *middle, error = cells
+    columns = [pad(truncate(id, id_width), id_width)]
+    for text, (_, column_width, is_number) in zip(middle, COLUMNS, strict=True):
+        cell = truncate(text, column_width)
+        columns.append(cell.rjust(column_width) if is_number else cell.ljust(column_width))
+    return truncate(" ".join([*columns, error]).rstrip(), width)
+
+
+def row_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the cells of one extension's row."""
+    error = row.get("last_error")
+    breaker = str(row.get("breaker") or "")
+    return (
+        escape_controls(str(row["id"])),
+        str(row["state"]),
+        _format_number(row.get("rate"), 1),
+        _format_milliseconds(row.get("p50_ms")),
+        _format_milliseconds(row.get("p99_ms")),
+        _format_count(row.get("failed")),
+        str(row["in_flight"] + row["waiting"]),
+        str(row["restarts"]),
+        {"open": "open", "half-open": "half"}.get(breaker, "-"),
+        _format_number(row.get("cpu_percent"), 0),
+        _format_bytes(row.get("memory_bytes")),
+        escape_controls(" ".join(error["message"].split())) if error else "-",
+    )
+
+
+def _format_count(number: int | None) -> str:
+    if number is None:
+        return "-"
+    if number < 10_000:
+        return str(number)
+    return f"{number // 1000}k" if number < 1_000_000 else f"{number // 1_000_000}M"
+
+
+def _format_number(value: float | None, digits: int) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.{digits}f}"
+
+
+def _format_milliseconds(value: float | None) -> str:
+    """Return a duration in at most six characters."""
+    if value is None:
+        return "-"
+    if value >= 100_000:
+        return f"{value / 1000:.0f}s"
+    if value >= 1000:
+        return f"{value / 1000:.1f}s"
+    return f"{value:.0f}ms" if value >= 10 else f"{value:.1f}ms"
+
+
+def _format_bytes(value: int | None) -> str:
+    """Return a size in at most five characters. None and 0 mean that the size is unknown."""
+    if not value:
+        return "-"
+    for unit in ("K", "M", "G"):
+        value_in_unit = value / {"K": 2**10, "M": 2**20, "G": 2**30}[unit]
+        if value_in_unit < 1000:
+            return f"{value_in_unit:.0f}{unit}"
+    return f"{value / 2**40:.0f}T"

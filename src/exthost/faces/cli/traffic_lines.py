@@ -1,0 +1,52 @@
+"""Formats the records of a trace as lines of text."""
+
+import time
+from typing import Any
+
+from exthost.faces.cli.common import escape_controls
+from exthost.session.trace.record import TraceRecord
+from exthost.session.trace.trace_file import DROPPED_RECORDS
+from exthost.wire import jsontext
+
+# A longer line is cut. `exthost trace --json` prints whole messages.
+_MAX_CHARS = 400
+
+_ARROWS = {"sent": "→", "received": "←"}
+
+
+def traffic_line(record: TraceRecord) -> str:
+    """Return a record as one line."""
+    time_text = time.strftime("%H:%M:%S", time.localtime(record.time))
+    millis = int(record.time % 1 * 1000)
+    head = f"{time_text}.{millis:03d} {record.extension} {_ARROWS.get(record.direction, '·')}"
+    return escape_controls(_truncate(f"{head} {_record_text(record)}"))
+
+
+def _record_text(record: TraceRecord) -> str:
+    if not record.is_message:
+        data: Any = record.data if isinstance(record.data, dict) else {}
+        match record.kind:
+            case "state":
+                why = f" ({record.text})" if record.text else ""
+                return f"{data.get('before')} → {data.get('after')}{why}"
+            case "spawned":
+                return f"process {record.pid} started"
+            case "exited":
+                return f"process {record.pid} {record.text}"
+            case "dropped":
+                if record.text == DROPPED_RECORDS:
+                    return f"dropped: {data.get('times'):,} {record.text}"
+                return f"dropped: {record.text} ({data.get('times')} so far)"
+            # Output that is not a message: a frame with other text, or bytes that are no frame.
+            case "noise" | "skipped":
+                return f"no message ({record.data}): {record.text}"
+        return f"stderr: {record.text}"
+    number = f" #{record.call}" if record.call is not None else ""
+    prefixes = {"reply": "reply to ", "failure": "error from ", "notification": "note "}
+    subject = f"{prefixes.get(record.kind, '')}{record.method}{number}"
+    return f"{subject} {jsontext.display_text(record.data)} ({record.size:,} B)"
+
+
+def _truncate(text: str) -> str:
+    line = text.replace("\n", "⏎")
+    return line if len(line) <= _MAX_CHARS else f"{line[:_MAX_CHARS]}…"

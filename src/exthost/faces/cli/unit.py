@@ -1,0 +1,180 @@
+"""Print a systemd unit that starts a host at boot, waits until it is ready, and can reload it.
+
+  exthost unit --config /etc/exthost.toml > /etc/systemd/system/exthost.service
+  exthost unit --user > ~/.config/systemd/user/exthost.service
+  systemctl daemon-reload && systemctl enable --now exthost
+
+The unit has its own cgroup, so that the kernel can limit the memory and processes of each
+extension. Restrictions of the service (ProtectSystem= and others) apply to every extension. The
+unit has the PATH of this shell, so that it finds the same commands.
+"""
+
+import argparse
+import os
+import pwd
+import shutil
+import sys
+from pathlib import Path
+
+from exthost.errors import UsageError
+from exthost.faces.cli.common import (
+    Args,
+    add_config_option,
+    config_path,
+    refuse_command,
+    say,
+    show_json,
+)
+from exthost.faces.cli.mcp_service import add_http_options, check_http_options, http_arguments
+from exthost.faces.cli.python_command import PYTHON_COMMAND
+from exthost.faces.cli.web_service import add_web_options
+
+# The time that systemd gives the host until all extensions are ready, and until all have drained.
+START_SECONDS = 300
+STOP_SECONDS = 90
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--user", action="store_true", help="a unit for your own service manager, without root"
+    )
+    parser.add_argument(
+        "--run-as", metavar="USER", help="who runs the host (default: you, unless you are root)"
+    )
+    add_http_options(parser)
+    add_web_options(parser)
+    add_config_option(parser)
+
+
+def run(args: Args) -> int:
+    refuse_command(args)
+    check_http_options(args)
+    if args.user and args.run_as is not None:
+        raise UsageError(
+            "X1316", "a unit of --user runs as that user", help="leave --user or --run-as out"
+        )
+    for text in (args.run_as or "", config_path(args)):
+        if not text.isprintable():
+            raise UsageError(
+                "X1316",
+                f"{text!r} has a control character, which a unit cannot have",
+                help="choose another name",
+            )
+    user = "" if args.user else args.run_as or _own_name()
+    if user == "root" and args.run_as is None:
+        say("warning: this unit runs as root: name another user with --run-as")
+    if args.run_as is not None and not _user_exists(args.run_as):
+        say(f"warning: there is no user {args.run_as} here: the unit starts where there is one")
+    path = search_path(os.environ.get("PATH", ""))
+    config = _absolute_path(config_path(args))
+    if not Path(config).exists():
+        say(f"warning: there is no {config} yet: the unit fails without it")
+    text = unit_text(run_command(args), config=config, user=user, path=path)
+    if args.json:
+        show_json({"unit": text})
+    else:
+        print(text, end="")
+    return 0
+
+
+def run_command(args: Args) -> list[str]:
+    """Return the command line that the unit executes."""
+    command = [*_program(), "run", "--quiet", "--config", _absolute_path(config_path(args))]
+    command += http_arguments(args)
+    if args.web is not None:
+        command += ["--web", str(args.web)]
+    return command
+
+
+def search_path(path: str) -> str:
+    """Return a PATH with only its absolute folders, because the unit has another working
+    directory."""
+    return ":".join(part for part in path.split(":") if part.startswith("/") and part.isprintable())
+
+
+def unit_text(command: list[str], *, config: str, user: str, path: str) -> str:
+    """Return the text of the unit. With an empty `user` it is a unit for a user's own service
+    manager. `path` is the environment variable PATH of the host."""
+    lines = [
+        "[Unit]",
+        f"Description=exthost: extensions of {_escape_specifiers(config)}",
+        "Documentation=man:exthost(1)",
+        *(["After=network.target"] if user else []),
+        "",
+        "[Service]",
+        "Type=notify",
+        *([f"User={user}"] if user and user != "root" else []),
+        f"WorkingDirectory={_escape_specifiers(str(Path(config).parent))}",
+        *([f"Environment={_quote_assignment('PATH', path)}"] if path else []),
+        f"ExecStart={' '.join(map(_quote_argument, command))}",
+        "ExecReload=kill -HUP $MAINPID",
+        "# The host ends its extensions itself; what is left after that is killed.",
+        "KillMode=mixed",
+        f"TimeoutStartSec={START_SECONDS}",
+        f"TimeoutStopSec={STOP_SECONDS}",
+        "Restart=on-failure",
+        "RestartSec=2",
+        "# The kernel caps the memory and the processes of each extension.",
+        "Delegate=yes",
+        "OOMPolicy=continue",
+        "UMask=0077",
+        "",
+        "[Install]",
+        f"WantedBy={'multi-user.target' if user else 'default.target'}",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _program() -> list[str]:
+    program_path = Path(sys.argv[0])
+    if (
+        program_path.name == "exthost"
+        and program_path.is_absolute()
+        and os.access(program_path, os.X_OK)
+    ):
+        return [str(program_path)]
+    program = shutil.which("exthost")
+    return [program] if program is not None else [*PYTHON_COMMAND]
+
+
+def _absolute_path(path: str) -> str:
+    return str(Path(path).absolute())
+
+
+def _own_name() -> str:
+    """Return the name of this process's user, or the number of a user without a name, which a unit
+    may have as well."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _user_exists(user: str) -> bool:
+    """Return whether this machine has the user. A number is accepted as a user id."""
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return user.isdecimal()
+    return True
+
+
+def _quote_assignment(name: str, value: str) -> str:
+    """Return a quoted assignment for `Environment=`, where `$` is not special."""
+    escaped = _escape_specifiers(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{name}={escaped}"'
+
+
+def _escape_specifiers(text: str) -> str:
+    """Return the text with `%` doubled, which systemd would expand as a specifier."""
+    return text.replace("%", "%%")
+
+
+def _quote_argument(argument: str) -> str:
+    """Return an argument of `ExecStart=`, quoted for systemd."""
+    escaped = (
+        _escape_specifiers(argument).replace("\\", "\\\\").replace("$", "$$").replace('"', '\\"')
+    )
+    is_plain = all(char.isalnum() or char in "/._-:=@+,[]" for char in argument)
+    return escaped if is_plain and argument else f'"{escaped}"'

@@ -1,0 +1,150 @@
+"""Start a host, as `exthost run` does; with -d in the background.
+
+With -d it returns when each extension is ready or has failed. The messages of the host itself are
+written to a file beside the logs of its extensions; `exthost status`, `logs` and `down` work on it.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from exthost.config.discovery.configfile import read_config
+from exthost.errors import ExthostError, NotFound, Refused, UsageError
+from exthost.faces.cli import run as run_module
+from exthost.faces.cli.common import Args, refuse_command, require_config_path, say, show_json
+from exthost.faces.cli.mcp_service import http_arguments
+from exthost.faces.cli.python_command import PYTHON_COMMAND
+from exthost.host.control.address import config_key, make_private_folder
+from exthost.host.control.client import HELLO_SECONDS, ask
+from exthost.host.control.host_lock import lock_holder
+from exthost.host.control.protocol import Request
+from exthost.process.state_dirs import log_file
+
+# How often to check whether the host has started.
+_POLL_SECONDS = 0.05
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-d", "--detach", action="store_true", help="in the background")
+    run_module.add_options(parser)
+
+
+def run(args: Args) -> int:
+    if not args.detach:
+        return run_module.run(args)
+    refuse_command(args)
+    if args.mcp_stdio:
+        raise UsageError(
+            "X1316", "a host in the background has no stdin to serve", help="leave -d out"
+        )
+    path = require_config_path(args)
+    read_config(path)  # so that its mistakes are reported here, and not in the log of the host
+    _require_no_host(path)
+    output = _output_file(path)
+    # Another host of this config may start at the same moment, or run and not be found. The name
+    # `host.out` is that of the host that runs, so this one gets it only if it does.
+    new_output = output.with_name(f"host.out.{os.getpid()}")
+    # Readable by its owner alone, because the token of the page is in it.
+    with os.fdopen(os.open(new_output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        process = subprocess.Popen(
+            [*PYTHON_COMMAND, "run", "--quiet", *_run_arguments(args, path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=file,
+            start_new_session=True,
+        )
+    try:
+        host = _wait_until_open(path, process)
+    except BaseException as error:
+        new_output.replace(output)
+        if not isinstance(error, KeyboardInterrupt):
+            raise
+        say(f"the host still starts in the background, process {process.pid}; exthost down ends it")
+        process.returncode = 0
+        raise
+    sys.stderr.write(new_output.read_text("utf-8", "replace"))
+    if host is None:
+        where = ""
+        if _is_served(path):  # by the host of another process
+            new_output.unlink()
+        else:
+            new_output.replace(output)
+            where = f"; its output is in {output}"
+        say(f"the host ended with exit code {process.returncode}{where}")
+        return process.returncode or 1
+    new_output.replace(output)
+    say(f"its output is in {output}")
+    process.returncode = 0  # suppresses the warning that the process still runs
+    if args.json:
+        show_json(host)
+    else:
+        print(f"host: process {host['pid']}")
+    return 0
+
+
+def _is_served(path: str) -> bool:
+    """Return whether a host of this config runs."""
+    try:
+        ask(path, Request("hello"), timeout=HELLO_SECONDS)
+    except NotFound:
+        return lock_holder(path) is not None
+    except ExthostError:  # a host that is hung, or is ending
+        pass
+    return True
+
+
+def _require_no_host(path: str) -> None:
+    """Raise UsageError if a host of this config runs. Called before its output file would be
+    overwritten."""
+    try:
+        host = ask(path, Request("hello"), timeout=HELLO_SECONDS)
+    except NotFound:
+        return
+    raise UsageError(
+        "X1375",
+        f"a host runs for {path} already: process {host['pid']}",
+        help="exthost status shows it, exthost down ends it, exthost reload has it read its config",
+    )
+
+
+def _run_arguments(args: Args, path: str) -> list[str]:
+    arguments = ["--config", str(Path(path).absolute()), *http_arguments(args)]
+    if args.web is not None:
+        arguments += ["--web", str(args.web)]
+    if args.otel:
+        arguments.append("--otel")
+    return arguments
+
+
+def _output_file(path: str) -> Path:
+    extension_log = Path(log_file(os.environ, config_key(path), "host"))
+    try:
+        make_private_folder(extension_log.parent)
+    except Refused as error:
+        error.help = "set EXTHOST_HOME to a folder of your own"  # logs have no other place
+        raise
+    return extension_log.with_name("host.out")
+
+
+def _wait_until_open(path: str, process: "subprocess.Popen[bytes]") -> dict[str, Any] | None:
+    """Wait until each extension of the host is ready or has failed, and return the host's reply to
+    `hello`. Return None if the host ended before that."""
+    while process.poll() is None:
+        try:
+            host: dict[str, Any] = ask(path, Request("hello"), timeout=HELLO_SECONDS)
+        except NotFound:
+            pass
+        except ExthostError:
+            # A host that is ending may close the connection; then the loop ends, too.
+            if process.poll() is None:
+                raise
+        else:
+            # Another process of the same config may have started its host first.
+            if host["pid"] == process.pid and host["opened"]:
+                return host
+        time.sleep(_POLL_SECONDS)
+    return None

@@ -1,0 +1,292 @@
+"""The stdio transport: serves MCP on stdin and stdout of this process.
+
+Meanwhile file descriptor 1 refers to stderr, so that a stray print of a library cannot corrupt the
+protocol. Neither pipe is made non-blocking, because that would affect every process that shares it,
+such as the shell on a terminal. No thread waits in a read that cannot be interrupted: the event
+loop reads and writes when the system reports that it will not block.
+
+A line that is not a message gets a JSON-RPC error. A line with a batch of messages, which the
+revision 2025-03-26 allows, gets a reply line for each request. At the end of stdin the requests in
+flight are still answered, each within the time limit of its call, unless the client has closed
+stdout as well; then the server ends.
+"""
+
+import asyncio
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+from typing import Any, NamedTuple, Self
+
+import anyio
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from exthost.faces.gateway.call_messages import check_request_id, find_leading_id
+from exthost.faces.gateway.line_writer import LineWriter
+from exthost.faces.gateway.server import McpServer
+from exthost.faces.gateway.stdio_calls import CURRENT_CALLS, StdioCalls
+from exthost.wire import jsontext
+from exthost.wire.framing import READ_BYTES, Broken, Skipped
+from exthost.wire.lines import Lines
+
+# The same limit as for the lines of extensions.
+MAX_LINE_BYTES = 64 * 2**20
+
+# The time limit for writing the last answers after the server has ended.
+FLUSH_SECONDS = 2.0
+
+# The time limit for answering the requests in flight after stdin has ended. A client that wants the
+# gateway to end sooner sends SIGTERM or closes its end of stdout.
+ANSWER_SECONDS = 600.0
+
+# Reading pauses while this many lines wait for the package (back-pressure).
+MAX_UNHANDLED_LINES = 64
+
+# A request that is answered only at the end of the session, so the end must not wait for its reply.
+_ENDLESS_METHOD = "subscriptions/listen"
+
+
+class ClaimedStdio(NamedTuple):
+    """Duplicates of the file descriptors of stdin and stdout, which no other code uses."""
+
+    read_fd: int
+    write_fd: int
+
+
+@contextmanager
+def claim_stdio() -> Iterator[ClaimedStdio]:
+    """Reserve stdin and stdout for the protocol. Within the block, file descriptor 0 refers to
+    /dev/null and file descriptor 1 to stderr."""
+    wire = ClaimedStdio(fcntl(0, F_DUPFD_CLOEXEC, 3), fcntl(1, F_DUPFD_CLOEXEC, 3))
+    dev_null = os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(dev_null, 0)
+        os.dup2(2, 1)
+        yield wire
+    finally:
+        os.dup2(wire.read_fd, 0)
+        os.dup2(wire.write_fd, 1)
+        for fd in (dev_null, *wire):
+            os.close(fd)
+
+
+class _PendingRequests:
+    """The ids of the requests that the package has not answered yet."""
+
+    def __init__(self) -> None:
+        # With the type, because 1 and True are equal in Python.
+        self._ids: set[tuple[type, Any]] = set()
+        self._all_answered = asyncio.Event()
+        self._all_answered.set()
+
+    def add(self, message: types.JSONRPCMessage) -> None:
+        if isinstance(message, types.JSONRPCRequest) and message.method != _ENDLESS_METHOD:
+            self._ids.add((type(message.id), message.id))
+            self._all_answered.clear()
+        elif (
+            isinstance(message, types.JSONRPCNotification)
+            and message.method == "notifications/cancelled"  # a cancelled request gets no answer
+        ):
+            self._discard((message.params or {}).get("requestId"))
+
+    def remove(self, message: types.JSONRPCMessage) -> None:
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            self._discard(message.id)
+
+    def _discard(self, id: Any) -> None:
+        if isinstance(id, int | str):
+            self._ids.discard((type(id), id))
+        if not self._ids:
+            self._all_answered.set()
+
+    async def wait_until_answered(self) -> None:
+        """Wait until each request is answered."""
+        await self._all_answered.wait()
+
+
+class _OutgoingStream:
+    """The stream that the package sends its messages to. It implements the part of anyio's
+    `ObjectSendStream` that the package uses."""
+
+    def __init__(self, writer: LineWriter, pending_requests: _PendingRequests) -> None:
+        self._writer = writer
+        self._pending_requests = pending_requests
+
+    async def send(self, item: SessionMessage, /) -> None:
+        await self._writer.wait_for_room()
+        if self._writer.is_broken:
+            raise anyio.BrokenResourceError
+        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        self._writer.write(text.encode() + b"\n")
+        self._pending_requests.remove(item.message)
+
+    async def aclose(self) -> None:
+        pass
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+class _LineReader:
+    """Reads lines from a file descriptor, when the system reports that a read will not block.
+
+    Each line is passed to `handle_line` at once. If that returns False, the line is queued for
+    `next`.
+    """
+
+    def __init__(self, fd: int, handle_line: Callable[[bytes], bool]) -> None:
+        self._fd = fd
+        self._handle_line = handle_line
+        self._loop = asyncio.get_running_loop()
+        self._framing = Lines(MAX_LINE_BYTES)
+        self._unhandled: deque[bytes | Skipped | Broken] = deque()
+        self._change = asyncio.Event()
+        self._is_reading = False
+        self._has_ended = False
+
+    async def next(self) -> bytes | Skipped | Broken | None:
+        """Return the next line that `handle_line` did not handle, or None at the end of input. Of a
+        line that is too long, only the beginning is returned, as Skipped."""
+        while not self._unhandled:
+            if self._has_ended:
+                return None
+            self._change.clear()
+            self._resume()
+            await self._change.wait()
+        return self._unhandled.popleft()
+
+    def _resume(self) -> None:
+        if self._is_reading:
+            return
+        try:
+            self._loop.add_reader(self._fd, self._read)
+            self._is_reading = True
+        except PermissionError:  # a regular file is always ready, and cannot be watched
+            self._loop.call_soon(self._read)
+
+    def pause(self) -> None:
+        """Stop reading until `next` needs a line."""
+        if self._is_reading:
+            self._is_reading = False
+            self._loop.remove_reader(self._fd)
+
+    def _read(self) -> None:
+        data = os.read(self._fd, READ_BYTES)
+        if not data:
+            self._has_ended = True
+            self.pause()
+        for item in self._framing.feed(data) if data else ():
+            line = item if isinstance(item, Skipped | Broken) else bytes(item)
+            if not isinstance(line, bytes) or not self._handle_line(line):
+                self._unhandled.append(line)
+        if len(self._unhandled) >= MAX_UNHANDLED_LINES:
+            self.pause()
+        if self._unhandled or self._has_ended or not self._is_reading:
+            self._change.set()
+
+
+async def serve(server: McpServer, wire: ClaimedStdio) -> None:
+    """Serve the client at the other end of the pipes, until it closes stdin or its end of
+    stdout."""
+    to_package, package_input = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    pending_requests = _PendingRequests()
+    writer = LineWriter(wire.write_fd, lambda: read_task.cancel())  # on a broken pipe
+    calls = StdioCalls(server.gateway.answer_call, writer)
+    lines = _LineReader(wire.read_fd, calls.handle_line)
+    package_output = _OutgoingStream(writer, pending_requests)
+
+    async def read() -> None:
+        with to_package:
+            try:
+                while (line := await lines.next()) is not None:
+                    if not isinstance(line, bytes):
+                        reason = f"this line is longer than {MAX_LINE_BYTES:,} bytes"
+                        writer.write(_encode_parse_error(line.head, reason))
+                        continue
+                    for message in _split_batch(line):
+                        await _pass_to_package(message, to_package, writer, pending_requests)
+            finally:
+                lines.pause()
+            writer.watch_client()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await calls.wait_until_answered()
+                    await pending_requests.wait_until_answered()
+                    await writer.flush()
+
+    read_task = asyncio.get_running_loop().create_task(read())
+    CURRENT_CALLS.set(calls)
+    try:
+        await server.run(package_input, package_output, server.create_initialization_options())
+    finally:
+        read_task.cancel()
+        await asyncio.wait([read_task])
+        await calls.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await writer.flush()
+        writer.close()
+        to_package.close()
+
+
+async def _pass_to_package(
+    line: bytes,
+    to_package: "MemoryObjectSendStream[SessionMessage | Exception]",
+    writer: LineWriter,
+    pending_requests: _PendingRequests,
+) -> None:
+    line, refusal = check_request_id(line)
+    if refusal is not None:
+        writer.write(refusal + b"\n")
+        return
+    try:
+        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError:
+        writer.write(_encode_line_error(line))
+    else:
+        pending_requests.add(message)
+        await to_package.send(SessionMessage(message))
+
+
+def _split_batch(line: bytes) -> list[bytes]:
+    """Return the messages in a line: the items of a JSON array, or else the line itself."""
+    if line[:1] == b"[":
+        try:
+            batch = json.loads(line)
+            # An empty array is not a valid batch. It is kept as it is, and gets an error.
+            return [json.dumps(message).encode() for message in batch] or [line]
+        except (ValueError, RecursionError):
+            pass
+    return [line]
+
+
+def _encode_line_error(line: bytes) -> bytes:
+    """Return the JSON-RPC error for a line that is not a message."""
+    try:
+        value = jsontext.decode(line)
+    except jsontext.NotJson as reason:
+        return _encode_parse_error(line, f"this line is {reason}")
+    raw_id = value.get("id") if isinstance(value, dict) else None
+    id = raw_id if type(raw_id) in (int, str) else None
+    return _encode_error(id, types.INVALID_REQUEST, "this line is no JSON-RPC message")
+
+
+def _encode_parse_error(head: bytes, reason: str) -> bytes:
+    """Return the JSON-RPC error for a line that cannot be read. `head` is its beginning, from which
+    the id is taken if possible, so that the client finds the request to which the error belongs."""
+    return _encode_error(find_leading_id(head), types.PARSE_ERROR, reason)
+
+
+def _encode_error(id: types.RequestId | None, code: int, reason: str) -> bytes:
+    error = types.JSONRPCError(
+        jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=reason)
+    )
+    return error.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"

@@ -1,0 +1,172 @@
+"""Handles tool calls on stdio, from the line of the request to the line of the reply.
+
+The session layer of the `mcp` package costs several times as much as a call. Therefore, once the
+package has opened the connection, this module handles `tools/call` and its cancellation with the
+host's own JSON codec. Every other message, and each of these two in an unusual form, is left to the
+package. In both cases the same request handlers answer, and all output goes through one
+`LineWriter`, so that a notification that is sent before a result also arrives before it.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+import mcp_types as types
+from mcp.server.session import ServerSession
+from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
+
+from exthost.faces.gateway.call_messages import (
+    CALL_MARK,
+    CANCELLED_MARK,
+    ENVELOPE_KEYS,
+    decode_message,
+    encode_error,
+    encode_result,
+    make_stateless_caller,
+    parse_cancelled_id,
+    parse_request_id,
+    to_error_data,
+)
+from exthost.faces.gateway.call_session import Caller, make_context
+from exthost.faces.gateway.exchanges import Context
+from exthost.faces.gateway.line_writer import LineWriter
+from exthost.faces.gateway.meta import is_stateless
+
+__all__ = ["CURRENT_CALLS", "StdioCalls"]
+
+AnswerCall = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
+
+
+class _Call:
+    """One call in progress. `id` is the id of its request, `stateless` is whether its client is one
+    of the stateless era, and `task` computes its result. `is_cancelled` is set if the client has
+    cancelled the call."""
+
+    __slots__ = ("id", "is_cancelled", "stateless", "task")
+
+    def __init__(self, id: types.RequestId, stateless: bool, task: "asyncio.Task[dict[str, Any]]"):
+        self.id = id
+        self.stateless = stateless
+        self.task = task
+        self.is_cancelled = False
+
+    def encode_reply(self) -> bytes:
+        """Return the reply. The task must be done."""
+        try:
+            return encode_result(self.id, self.task.result())
+        except asyncio.CancelledError:  # by `close`; a call that its client cancels gets no reply
+            closed_error = types.ErrorData(
+                code=types.CONNECTION_CLOSED, message="Connection closed"
+            )
+            return encode_error(self.id, closed_error)
+        except Exception as error:
+            return encode_error(self.id, to_error_data(error, stateless=self.stateless))
+
+
+class StdioCalls:
+    """The tool calls of one connection. `answer_call` is called with the context of a call and
+    returns its result. `writer` writes the replies."""
+
+    def __init__(self, answer_call: AnswerCall, writer: LineWriter) -> None:
+        self._answer_call = answer_call
+        self._writer = writer
+        self._session: ServerSession | None = None
+        # The client that the handshake described, or else the latest stateless call.
+        self._caller: Caller | None = None
+        # The fields of `_meta` from which the caller of the latest stateless call was made.
+        self._client_fields: Mapping[str, Any] = {}
+        self._calls: dict[asyncio.Task[dict[str, Any]], _Call] = {}
+        self._by_id: dict[types.RequestId, _Call] = {}
+
+    def open(self, session: ServerSession) -> None:
+        """Begin to handle the calls of this connection, which the package has opened."""
+        if self._session is None:
+            self._session = session
+            if not is_stateless(session.protocol_version):
+                self._caller = Caller(
+                    session.protocol_version, session.client_params, session.client_capabilities
+                )
+
+    def handle_line(self, line: bytes) -> bool:
+        """Handle a line. Return False if the line must be left to the package."""
+        if self._session is None:
+            return False
+        if CALL_MARK in line:
+            return self._start_call(line, self._session)
+        return bool(self._calls) and CANCELLED_MARK in line and self._cancel_call(line)
+
+    def _start_call(self, line: bytes, session: ServerSession) -> bool:
+        message = decode_message(line)
+        if message is None or message.get("method") != "tools/call":
+            return False
+        id, params = parse_request_id(message.get("id")), message.get("params")
+        if id is None or not isinstance(params, dict):
+            return False
+        caller = self._find_caller(params, session)
+        if caller is None:
+            return False
+        ctx = make_context(
+            id, params, caller, session.send_notification, connection_session=session
+        )
+        task = asyncio.get_running_loop().create_task(self._answer_call(ctx))
+        call = _Call(id, is_stateless(caller.version), task)
+        self._calls[task] = self._by_id[coerce_request_id(id)] = call
+        task.add_done_callback(self._on_call_done)
+        return True
+
+    def _find_caller(self, params: dict[str, Any], session: ServerSession) -> Caller | None:
+        """Return the client of a call, or None if the request must be left to the package."""
+        meta = params.get("_meta")
+        describes_client = isinstance(meta, dict) and types.PROTOCOL_VERSION_META_KEY in meta
+        if not is_stateless(session.protocol_version):
+            return None if describes_client else self._caller
+        if not isinstance(meta, dict) or not describes_client:
+            return None
+        client_fields = {key: meta[key] for key in ENVELOPE_KEYS if key in meta}
+        if client_fields != self._client_fields or self._caller is None:
+            route = classify_inbound_request({"method": "tools/call", "params": params})
+            if isinstance(route, InboundLadderRejection):
+                return None
+            self._client_fields, self._caller = client_fields, make_stateless_caller(route)
+        return self._caller
+
+    def _cancel_call(self, line: bytes) -> bool:
+        message = decode_message(line)
+        id = parse_cancelled_id(message) if message is not None else None
+        call = self._by_id.get(coerce_request_id(id)) if id is not None else None
+        if call is None:
+            return False
+        call.is_cancelled = True
+        call.task.cancel()
+        return True
+
+    def _on_call_done(self, task: "asyncio.Task[dict[str, Any]]") -> None:
+        call = self._calls.pop(task)
+        key = coerce_request_id(call.id)
+        # The client may have used the same id for another call meanwhile.
+        if self._by_id.get(key) is call:
+            del self._by_id[key]
+        if not call.is_cancelled:
+            self._writer.write(call.encode_reply() + b"\n")
+        elif not task.cancelled():
+            # Retrieved, so that asyncio does not log the error of a failed cleanup: the client has
+            # cancelled the call, and nobody waits for its outcome.
+            task.exception()
+
+    async def wait_until_answered(self) -> None:
+        """Wait until each call is answered."""
+        if self._calls:
+            await asyncio.wait(self._calls)
+
+    async def close(self) -> None:
+        """Cancel each call. Its reply is the error "Connection closed"."""
+        tasks = list(self._calls)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+CURRENT_CALLS: ContextVar[StdioCalls | None] = ContextVar("CURRENT_CALLS", default=None)
+"""The calls of the stdio connection whose message the package is handling; None on HTTP."""

@@ -1,0 +1,253 @@
+"""The list of tools that clients see, while the host is still starting and afterwards.
+
+Clients can connect before the host has started its extensions. The first list is answered when each
+extension is ready or has failed, and at the latest when the time of `[gateway] first_list` is over;
+clients are notified when the tools of slower extensions arrive. An extension with `start = "lazy"`
+is started anyway if its tools are unknown, because a client cannot call a tool that is not listed.
+A call waits only for the extension that it calls. A request for a resource or prompt that is
+unknown yet waits, too, because the extension that has it may be starting.
+
+A tool that can only be called as an MCP task is not listed, because the gateway does not support
+tasks.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+from exthost.errors import ExthostError, NotFound
+from exthost.events import StateChanged, ToolsChanged
+from exthost.extension.extension import Extension
+from exthost.faces.gateway import mcp_values
+from exthost.faces.gateway.catalog import is_mcp_server
+from exthost.host.host import Host
+from exthost.model.offer import RegisteredTool
+
+__all__ = ["ToolList"]
+
+_log = logging.getLogger("exthost.faces.gateway")
+
+# The maximum time until the handshake of the first client is answered: it contains the instructions
+# of the servers that are ready by then. Some clients give up after 10 s.
+HANDSHAKE_SECONDS = 2.0
+
+# The maximum time that a request with an unknown name or URI waits while extensions are starting.
+UNKNOWN_NAME_SECONDS = 60.0
+
+T = TypeVar("T")
+
+
+class ToolList:
+    """The tools of a host. With `plain_names`, a tool whose name only one extension uses is listed
+    under that name, without the prefix of its extension. A tool whose own name can mean another
+    tool, because it looks like a registered name, keeps its registered name."""
+
+    def __init__(self, host: Host, *, plain_names: bool = False) -> None:
+        self._host = host
+        self._plain_names = plain_names
+        self._by_version: dict[str, list[dict[str, Any]]] = {}
+        self._opening: asyncio.Task[None] | None = None
+        self._first_list: asyncio.Task[None] | None = None
+        self._handshake: asyncio.Task[None] | None = None
+        self._start_tasks: set[asyncio.Task[None]] = set()
+        self._warned_tools: set[str] = set()
+        self._change: asyncio.Future[None] | None = None
+        self._unsubscribes = (
+            host.events.subscribe(ToolsChanged, self._on_tools_changed),
+            host.events.subscribe(StateChanged, self._on_change),
+        )
+
+    # -- opening -----------------------------------------------------------------------------
+
+    def open(self, before: Coroutine[Any, Any, None] | None = None) -> "asyncio.Task[None]":
+        """Open the host, after `before` has ended. The returned task is done when each extension
+        that is started has become ready or has failed."""
+        loop = asyncio.get_running_loop()
+        self._opening = loop.create_task(self._open(before))
+        seconds = self._host.config.gateway.first_list
+        self._first_list = loop.create_task(self._wait_for_opening(seconds))
+        self._first_list.add_done_callback(self._report_slow_extensions)
+        self._handshake = loop.create_task(self._wait_for_opening(min(seconds, HANDSHAKE_SECONDS)))
+        return self._opening
+
+    async def _open(self, before: Coroutine[Any, Any, None] | None) -> None:
+        if before is not None:
+            await before
+        await self._host.__aenter__()
+        self.start_unlisted()
+        await asyncio.gather(*self._start_tasks)
+
+    async def _wait_for_opening(self, seconds: float) -> None:
+        assert self._opening is not None
+        await asyncio.wait([self._opening], timeout=seconds)
+
+    def _report_slow_extensions(self, first_list: "asyncio.Task[None]") -> None:
+        if first_list.cancelled():
+            return
+        seconds = self._host.config.gateway.first_list
+        for extension in self._host.extensions:
+            if extension.state == "starting":
+                _log.warning(
+                    "%s is not in the first list of tools: it was not ready within %g s; raise "
+                    "first_list in [gateway] if clients miss its tools",
+                    extension.id,
+                    seconds,
+                )
+
+    async def wait_for_first_list(self) -> None:
+        """Wait until a list can be answered: until the host is open, or until the time of
+        `[gateway] first_list` is over, which begins with `open`."""
+        await _wait(self._first_list)
+
+    async def wait_for_handshake(self) -> None:
+        """The same for the handshake, for at most HANDSHAKE_SECONDS after `open`."""
+        await _wait(self._handshake)
+
+    def start_unlisted(self) -> None:
+        """Start each lazily started extension whose tools are unknown until its handshake."""
+        loop = asyncio.get_running_loop()
+        for extension in self._host.extensions:
+            has_unknown_tools = extension.state == "admitted" and extension.is_offer_unknown
+            if has_unknown_tools and not extension.starts_eagerly:
+                task = loop.create_task(_start(extension))
+                self._start_tasks.add(task)
+                task.add_done_callback(self._start_tasks.discard)
+
+    async def close(self) -> None:
+        for unsubscribe in self._unsubscribes:
+            unsubscribe()
+        waits = (self._opening, self._first_list, self._handshake)
+        tasks = [task for task in waits if task is not None]
+        tasks += self._start_tasks
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- the list ----------------------------------------------------------------------------
+
+    def list_for_version(self, version: str) -> list[dict[str, Any]]:
+        """Return the tools in the form of this protocol version."""
+        if version not in self._by_version:
+            tools = [tool for tool in self._host.tools.values() if not self._needs_task(tool)]
+            self._by_version[version] = [self._make_value(tool, version) for tool in tools]
+        return self._by_version[version]
+
+    def _make_value(self, tool: RegisteredTool, version: str) -> dict[str, Any]:
+        """Return a tool as clients see it. Warn once if they do not get to see its outputSchema."""
+        from_mcp_server = is_mcp_server(self._host[tool.extension])
+        value = mcp_values.tool_value(
+            tool,
+            from_mcp_server=from_mcp_server,
+            version=version,
+            plain_name=self._plain_names and self._is_found_by_own_name(tool),
+        )
+        lacks_schema = tool.output_schema is not None and "outputSchema" not in value
+        if from_mcp_server and lacks_schema and tool.name not in self._warned_tools:
+            self._warned_tools.add(tool.name)
+            _log.warning(
+                "%s: the tool %s is offered without its outputSchema, which clients may fail to "
+                "read: it is not valid, or refers to itself in a circle or to something outside",
+                tool.extension,
+                tool.tool,
+            )
+        return value
+
+    def _is_found_by_own_name(self, tool: RegisteredTool) -> bool:
+        return self._host.registry.get_candidates(tool.tool) == [tool]
+
+    def _needs_task(self, tool: RegisteredTool) -> bool:
+        """Return whether a tool can only be called as an MCP task. Warn once for each such tool."""
+        execution = tool.extra.get("execution")
+        if not isinstance(execution, Mapping) or execution.get("taskSupport") != "required":
+            return False
+        if tool.name not in self._warned_tools:
+            self._warned_tools.add(tool.name)
+            _log.warning(
+                "%s: the tool %s is not offered: it can only be called as a task, which the "
+                "gateway does not support",
+                tool.extension,
+                tool.tool,
+            )
+        return True
+
+    def input_schema(self, name: str) -> Mapping[str, Any] | None:
+        """Return the schema of a tool's arguments, or None. Used to check the HTTP headers in which
+        a client repeats some of the arguments."""
+        try:
+            schema = self._host.registry.find(name).input_schema
+        except NotFound:
+            return None
+        return schema if isinstance(schema, Mapping) else None
+
+    # -- one tool ----------------------------------------------------------------------------
+
+    async def find(self, name: str) -> RegisteredTool:
+        """Return the tool of this name, waiting until its extension is ready. Raises NotFound, or
+        the error because of which the extension did not start."""
+        tool = self._host.registry.get(name)
+        if tool is not None:
+            return tool
+        deadline = asyncio.get_running_loop().time() + UNKNOWN_NAME_SECONDS
+        while True:
+            change = self._next_change()
+            if self._host.extensions or self._is_open:
+                try:
+                    return await self._host.find_tool(name)
+                except NotFound:
+                    # A plain name does not say which extension to wait for, so the search goes on
+                    # while the host opens.
+                    if self._is_open or not self._plain_names:
+                        raise
+            seconds = deadline - asyncio.get_running_loop().time()
+            if seconds <= 0:
+                return await self._host.find_tool(name)
+            assert self._opening is not None
+            await asyncio.wait(
+                [self._opening, change], timeout=seconds, return_when="FIRST_COMPLETED"
+            )
+
+    async def search(self, search_once: Callable[[], Awaitable[T | None]]) -> T | None:
+        """Return what `search_once` returns. While that is None and the host is opening, call it
+        again after each change of an extension, for at most UNKNOWN_NAME_SECONDS."""
+        assert self._opening is not None, "the gateway is open"
+        deadline = asyncio.get_running_loop().time() + UNKNOWN_NAME_SECONDS
+        while True:
+            change, is_open = self._next_change(), self._is_open
+            result = await search_once()
+            seconds = deadline - asyncio.get_running_loop().time()
+            if result is not None or is_open or seconds <= 0:
+                return result
+            await asyncio.wait(
+                [self._opening, change], timeout=seconds, return_when="FIRST_COMPLETED"
+            )
+
+    @property
+    def _is_open(self) -> bool:
+        return self._opening is not None and self._opening.done()
+
+    def _next_change(self) -> "asyncio.Future[None]":
+        if self._change is None or self._change.done():
+            self._change = asyncio.get_running_loop().create_future()
+        return self._change
+
+    def _on_tools_changed(self, event: ToolsChanged) -> None:
+        self._by_version.clear()
+        self._on_change(event)
+
+    def _on_change(self, _: ToolsChanged | StateChanged) -> None:
+        if self._change is not None and not self._change.done():
+            self._change.set_result(None)
+
+
+async def _wait(task: "asyncio.Task[None] | None") -> None:
+    assert task is not None, "the gateway is open"
+    if not task.done():
+        await asyncio.shield(task)
+
+
+async def _start(extension: Extension) -> None:
+    try:
+        await extension.start()
+    except ExthostError as error:  # calls of the extension report it, too
+        _log.warning("%s", error)

@@ -1,0 +1,168 @@
+"""Runs uvicorn for the HTTP services, with limits that it lacks, and without its signal handlers.
+
+A client without a token must not be able to exhaust the file descriptors of the host, nor to keep
+out clients that have one. So the number of connections is limited, and most of the places are
+reserved for connections that have sent a request with the token (`connection_limit`). A client has
+to send the head of a request (the request line and the headers) before a deadline, and its body
+before another.
+"""
+
+import asyncio
+import contextlib
+import resource
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from exthost.faces.http_server.access import Access
+from exthost.faces.http_server.probes import decode_headers
+from exthost.faces.http_server.repeated_headers import refuse_repeated_headers
+from exthost.model.connection_limit import ConnectionLimit, peer_of
+
+# How long open responses may continue after the server was stopped.
+GRACE_SECONDS = 1
+
+# A client that takes longer to send the head of a request is disconnected.
+HEADER_SECONDS = 10.0
+
+# A client that takes longer to send the body of a request is disconnected. 16 MiB take that long at
+# about 2 Mbit/s.
+BODY_SECONDS = 60.0
+
+# A connection without a request is closed after this.
+IDLE_SECONDS = 30
+
+# The maximum number of open connections. If the process may open few file descriptors, the maximum
+# is half of them: the other half is reserved for extensions.
+MAX_CONNECTIONS = 2048
+
+# The part of the connections that may be without a token, and the part of these for one peer.
+_STRANGERS_PART = 4
+_PEER_PART = 2
+
+# How many connections are accepted in one iteration of the event loop, before the limit applies.
+_ACCEPTED_AT_ONCE = 64
+
+
+class ServerWithoutSignals(uvicorn.Server):
+    """A server without signal handlers: the command line handles signals."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        # asyncio has one number for the connections that wait in the kernel and for those that are
+        # accepted at once. Few are accepted at once, and many may wait.
+        for listener in sockets or ():
+            listener.listen(MAX_CONNECTIONS)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class LimitedProtocol(H11Protocol):
+    """The HTTP protocol of uvicorn, with deadlines for the head and the body of a request and a
+    limit of connections. `serve_app` derives a class for each service, with its own limit and its
+    own tokens."""
+
+    limit: "ConnectionLimit[LimitedProtocol]"
+    has_token: Callable[[Mapping[str, str]], bool]
+
+    _is_authenticated = False
+    _timer: asyncio.TimerHandle | None = None
+    _timed_state: Any = None  # the state of h11 in which the client has to send something
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        closed = self.limit.admit(self, peer_of(transport.get_extra_info("peername")))
+        if closed is not None:
+            closed.transport.abort()
+        if closed is not self:
+            self._start_timer(h11.IDLE, HEADER_SECONDS)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._is_authenticated:
+            self.limit.heard(self)
+        super().data_received(data)
+        if not self._is_authenticated and self.scope is not None:
+            self._is_authenticated = self.has_token(decode_headers(dict(self.scope)))
+            if self._is_authenticated:
+                self.limit.authenticate(self)
+        if self.conn.their_state is h11.IDLE:  # a request has begun, and its head is not complete
+            self._start_timer(h11.IDLE, HEADER_SECONDS)
+        elif self.conn.their_state is not h11.SEND_BODY:  # the request is complete
+            self._stop_timer()
+        else:
+            self._start_timer(h11.SEND_BODY, BODY_SECONDS)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        # The next request may have come together with the last one.
+        if self.conn.their_state is h11.SEND_BODY:
+            self._start_timer(h11.SEND_BODY, BODY_SECONDS)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        self.limit.remove(self)
+        super().connection_lost(exc)
+
+    def _start_timer(self, state: Any, seconds: float) -> None:
+        """Disconnect the client unless it leaves this state in time. If the timer of this state
+        runs already, it goes on."""
+        if self._timed_state is not state:
+            self._stop_timer()
+            self._timed_state = state
+            self._timer = self.loop.call_later(seconds, self.transport.abort)
+
+    def _stop_timer(self) -> None:
+        self._timed_state = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _max_connections() -> int:
+    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft_limit < 0:  # RLIM_INFINITY
+        return MAX_CONNECTIONS
+    return max(8, min(MAX_CONNECTIONS, soft_limit // 2))
+
+
+def _make_limit() -> ConnectionLimit[LimitedProtocol]:
+    most = _max_connections()
+    strangers = max(2, most // _STRANGERS_PART)
+    return ConnectionLimit(most, strangers, max(1, strangers // _PEER_PART))
+
+
+async def serve_app(
+    app: Any, listener: socket.socket, access: Access, *, has_lifespan: bool = False
+) -> None:
+    """Serve an ASGI application on this listener, until the task is cancelled.
+
+    `access` decides which requests have the token; the application itself must refuse the others.
+    `has_lifespan`: the application has startup and shutdown code, as ASGI lifespan events.
+    """
+    members = {"limit": _make_limit(), "has_token": staticmethod(access.has_token)}
+    config = uvicorn.Config(
+        refuse_repeated_headers(app),
+        log_config=None,
+        access_log=False,
+        lifespan="on" if has_lifespan else "off",
+        ws="none",
+        http=type("Protocol", (LimitedProtocol,), members),
+        backlog=_ACCEPTED_AT_ONCE,
+        server_header=False,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    server = ServerWithoutSignals(config)
+    serving = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await asyncio.wait([serving])
+        raise

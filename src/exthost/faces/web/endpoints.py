@@ -1,0 +1,220 @@
+"""The API of the page: answers each request with JSON, or with a stream of events.
+
+Each method answers one path. Starting, stopping, reloading and calling are requests of the control
+socket (`control.requests`). `application` has checked the token before.
+"""
+
+import math
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from exthost.errors import ExthostError, NotFound, UsageError
+from exthost.faces.http_server.trace_context import trace_context
+from exthost.faces.web.call_events import call_events
+from exthost.faces.web.event_stream import EventStreamResponse, OpenStreams
+from exthost.faces.web.extension_details import describe, describe_lifecycle
+from exthost.faces.web.history import History
+from exthost.faces.web.log_tail import read_tail
+from exthost.faces.web.page_traffic import Recorder, follow_traffic, records_of_call, whole_record
+from exthost.faces.web.page_values import error_as_data, to_json
+from exthost.faces.web.row_sampler import RowSampler
+from exthost.host.control import protocol
+from exthost.host.control.address import config_key
+from exthost.host.control.requests import RequestPerformer
+from exthost.host.control.status_report import StatusReport
+from exthost.host.host import Host
+from exthost.process.state_dirs import log_file
+from exthost.wire import jsontext
+
+Endpoint: TypeAlias = Callable[[HttpRequest], Awaitable[Response]]
+
+MAX_BODY_BYTES = 16 * 2**20
+
+_CONTROL_VERBS = frozenset({"start", "stop", "restart"})
+
+
+class Endpoints:
+    """The API of one host. `paths` has the HTTP method and the endpoint of each path."""
+
+    def __init__(
+        self, host: Host, report: StatusReport, requests: RequestPerformer, config: str
+    ) -> None:
+        self._host = host
+        self._report = report
+        self._requests = requests
+        self._config_key = config_key(config)
+        self.history = History(host)
+        self.sampler = RowSampler(host, report, self.history)
+        self.recorder = Recorder(host)
+        self.streams = OpenStreams()
+        self.paths: Mapping[str, tuple[str, Endpoint]] = {
+            "/api/host": ("GET", self._describe_host),
+            "/api/events": ("GET", self._stream_rows),
+            "/api/extension": ("GET", self._describe_extension),
+            "/api/log": ("GET", self._read_log),
+            "/api/watch": ("GET", self._record_messages),
+            "/api/traffic": ("GET", self._stream_traffic),
+            "/api/frame": ("GET", self._read_record),
+            "/api/frames": ("GET", self._list_call_records),
+            "/api/call": ("POST", self._stream_call),
+            "/api/steer": ("POST", self._control),
+            "/api/reload": ("POST", self._reload_config),
+        }
+
+    def close(self) -> None:
+        """End every stream, and the subscriptions to the event bus."""
+        self.streams.close()
+        self.recorder.close()
+        self.history.close()
+
+    async def answer(self, endpoint: Endpoint, request: HttpRequest) -> Response:
+        """Return the response of an endpoint, or the response for its error. The status is 404 if
+        the error is NotFound, 400 for a mistake in the request, and 409 for any other error."""
+        try:
+            return await endpoint(request)
+        except ExthostError as error:
+            if isinstance(error, NotFound):
+                status = 404
+            else:
+                status = 400 if isinstance(error, UsageError) else 409
+            return _respond_json({"error": error_as_data(error)}, status)
+
+    # -- reading -----------------------------------------------------------------------------
+
+    async def _describe_host(self, _: HttpRequest) -> Response:
+        host = await self._requests.perform(protocol.Request("hello"), _NoEvents())
+        return _respond_json({"host": host, "lifecycle": describe_lifecycle()})
+
+    async def _stream_rows(self, _: HttpRequest) -> Response:
+        return EventStreamResponse(self.sampler.follow(), self.streams)
+
+    async def _describe_extension(self, request: HttpRequest) -> Response:
+        extension = self._host[request.query_params.get("name", "")]
+        self.recorder.watch(extension.id)
+        return _respond_json(describe(extension, self._report, self.history))
+
+    async def _read_log(self, request: HttpRequest) -> Response:
+        extension = self._host[request.query_params.get("name", "")]
+        return _respond_json(
+            {"lines": read_tail(log_file(os.environ, self._config_key, extension.id))}
+        )
+
+    # -- traffic -----------------------------------------------------------------------------
+
+    async def _record_messages(self, request: HttpRequest) -> Response:
+        """Record the messages of an extension for some time, because a page displays them."""
+        self.recorder.watch(self._host[request.query_params.get("name", "")].id)
+        return _respond_json({})
+
+    async def _stream_traffic(self, request: HttpRequest) -> Response:
+        name = request.query_params.get("name", "")
+        if name:
+            name = self._host[name].id
+        search = request.query_params.get("search", "")
+        return EventStreamResponse(follow_traffic(self.recorder, name, search), self.streams)
+
+    async def _read_record(self, request: HttpRequest) -> Response:
+        name = request.query_params.get("name", "")
+        number = int(_read_number(request, "number"))
+        record = whole_record(self.recorder.find(name), number)
+        if record is None:
+            raise _invalid_request_error("this frame is not kept any more")
+        return _respond_json(record)
+
+    async def _list_call_records(self, request: HttpRequest) -> Response:
+        name = self._host[request.query_params.get("name", "")].id
+        is_answered = request.query_params.get("outcome") in ("result", "error")
+        records = records_of_call(
+            self.recorder.find(name),
+            _read_number(request, "from"),
+            _read_number(request, "to"),
+            is_answered=is_answered,
+        )
+        # The same form as a batch of `/api/traffic`, so that the page displays both alike.
+        return _respond_json({"records": records, "dropped": 0})
+
+    # -- control and calls -------------------------------------------------------------------
+
+    async def _control(self, request: HttpRequest) -> Response:
+        body = await _read_body(request)
+        verb = str(body.get("verb"))
+        if verb not in _CONTROL_VERBS:
+            raise _invalid_request_error("verb is one of start, stop and restart")
+        command = protocol.Request(verb, str(body.get("name", "")))
+        return _respond_json(await self._requests.perform(command, _NoEvents()))
+
+    async def _reload_config(self, request: HttpRequest) -> Response:
+        await _read_body(request)  # raises unless the body is JSON, which no HTML form can send
+        return _respond_json(await self._requests.perform(protocol.Request("reload"), _NoEvents()))
+
+    async def _stream_call(self, request: HttpRequest) -> Response:
+        body = await _read_body(request)
+        name = str(body.get("extension", ""))
+        self._host[name]  # raises NotFound if there is no such extension
+        timeout = body.get("timeout")
+        if timeout is not None and not (isinstance(timeout, int | float) and timeout > 0):
+            raise _invalid_request_error("timeout is a number of seconds")
+        params: dict[str, Any] = {"arguments": body.get("arguments"), "timeout": timeout}
+        if body.get("method") is not None:
+            # "if_any": the events are streamed if the method has a stream.
+            params |= {"method": str(body["method"]), "stream": "if_any", "log": True}
+        else:
+            params |= {"tool": str(body.get("tool", "")), "progress": True, "log": True}
+            params["context"] = trace_context(request.headers)
+        command = protocol.Request("call", name, params)
+        return EventStreamResponse(call_events(self._host, self._requests, command), self.streams)
+
+
+class _NoEvents:
+    """An `EventSender` that drops events, for requests that send no events."""
+
+    def send_or_drop(self, event: Mapping[str, Any]) -> None:
+        pass
+
+    async def send(self, event: Mapping[str, Any]) -> None:
+        pass
+
+
+def _respond_json(value: Any, status: int = 200) -> Response:
+    return Response(to_json(value), status, media_type="application/json")
+
+
+def _read_number(request: HttpRequest, name: str) -> float:
+    try:
+        number = float(request.query_params.get(name, ""))
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise _invalid_request_error(f"{name} is a number")
+    return number
+
+
+async def _read_body(request: HttpRequest) -> dict[str, Any]:
+    """Return the JSON object in the body of a request. Raises UsageError."""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip()
+    if content_type != "application/json":
+        raise _invalid_request_error("the body must be application/json")
+    body = b""
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BODY_BYTES:
+                raise _invalid_request_error(f"the body is over {MAX_BODY_BYTES} bytes")
+    except ClientDisconnect:
+        raise _invalid_request_error("the body was cut off") from None
+    try:
+        value = jsontext.decode(body)
+    except ValueError:
+        raise _invalid_request_error("the body is no JSON") from None
+    if not isinstance(value, dict):
+        raise _invalid_request_error("the body must be an object")
+    return value
+
+
+def _invalid_request_error(reason: str) -> UsageError:
+    return UsageError("X1395", f"the host does not understand this request: {reason}")

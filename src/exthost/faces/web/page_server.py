@@ -1,0 +1,46 @@
+"""Serves the web page of a host until the task is cancelled."""
+
+import asyncio
+import socket
+
+from exthost.faces.http_server.access import Access
+from exthost.faces.http_server.probes import Probes
+from exthost.faces.http_server.server import serve_app
+from exthost.faces.http_server.token import Tokens
+from exthost.faces.web.application import build_application
+from exthost.faces.web.endpoints import Endpoints
+from exthost.faces.web.login import Login
+from exthost.host.control.requests import RequestPerformer
+from exthost.host.control.status_report import StatusReport
+from exthost.host.host import Host
+
+
+async def serve(
+    host: Host,
+    report: StatusReport,
+    requests: RequestPerformer,
+    probes: Probes,
+    *,
+    config: str,
+    listener: socket.socket,
+    address: str,
+    tokens: Tokens,
+) -> None:
+    """Serve the page of this host, with `/healthz` and `/metrics`, until the task is cancelled.
+
+    `config` is the path of the config. `address` is the host name or address that the listener is
+    bound to.
+    """
+    access = Access(address, tokens)
+    endpoints = Endpoints(host, report, requests, config)
+    login = Login(access, tokens, listener.getsockname()[1])
+    app = probes.wrap(build_application(endpoints, access, login), access)
+    serve_task = asyncio.get_running_loop().create_task(serve_app(app, listener, access))
+    try:
+        await asyncio.shield(serve_task)
+    finally:
+        endpoints.close()
+        serve_task.cancel()
+        await asyncio.wait([serve_task])
+        # Closed last, because the open streams of pages use the sampler until the server has ended.
+        await endpoints.sampler.close()

@@ -1,0 +1,322 @@
+"""Lets a program use a host that runs in another process: `exthost.attach()`.
+
+    async with exthost.attach("exthost.toml") as host:
+        await host.call_tool("ext_weather_forecast", {"city": "Lima"})
+
+Its methods have the names, parameters, results and errors of those of `Host`. Not available are
+`events`, `load`, `unload`, `complete` and `configure`. The attribute `tools`, and the state and
+health of an extension, have the values of the last `refresh`; entering the block refreshes them.
+Leaving the block cancels the calls in flight of this program. The host and its processes keep
+running.
+"""
+
+import asyncio
+import os
+from collections.abc import Coroutine, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from exthost.dialects.find import find_dialect
+from exthost.dialects.meanings import OnProgress, Progress
+from exthost.errors import CallFailed, NotFound, UsageError
+from exthost.events import check_callback
+from exthost.extension.misuse import check_context, check_name, require_asyncio
+from exthost.host.control.async_client import AsyncHostClient, OnEvent
+from exthost.host.control.attached_extension import AttachedExtension, finite_timeout
+from exthost.host.control.client import HELLO_SECONDS, connect_to_host, unresponsive_error
+from exthost.host.control.peer_credentials import peer_pid
+from exthost.host.control.protocol import read_error, read_tool_error, read_tool_result
+from exthost.host.control.served_host import ReloadOutcome
+from exthost.host.model_api.model_calls import run_model_calls
+from exthost.host.model_api.registered_tools import RegisteredTools
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.names import nearest
+from exthost.model.offer import RegisteredTool
+from exthost.tool_result import ResultReader, ToolResult
+
+__all__ = ["AttachedHost", "attach"]
+
+
+def attach(
+    config: str | os.PathLike[str] = "exthost.toml", *, environ: Mapping[str, str] | None = None
+) -> "AttachedHost":
+    """Return the running host of this config, for an `async with` block. Entering the block raises
+    NotFound if no host of this config is running. `environ` replaces `os.environ`, which determines
+    the path of the socket."""
+    return AttachedHost(config, os.environ if environ is None else environ)
+
+
+class AttachedHost:
+    """The host of a config that runs in another process. Use it with `async with`."""
+
+    def __init__(self, config: str | os.PathLike[str], environ: Mapping[str, str]) -> None:
+        self._config = str(Path(config))
+        self._environ = environ
+        self._client: AsyncHostClient | None = None
+        self._tools: Mapping[str, RegisteredTool] = {}
+        self._logged_warnings: set[str] = set()  # of the lists that `tools` makes
+        self._rows: dict[str, Mapping[str, Any]] = {}  # the state of each extension, by its id
+        self._readers: dict[str, ResultReader] = {}  # by the name of the dialect
+        self.pid = 0
+
+    def __repr__(self) -> str:
+        return f"<AttachedHost of process {self.pid}, {len(self._rows)} extensions>"
+
+    async def __aenter__(self) -> Self:
+        if self._client is not None:
+            raise UsageError("X1311", "this host is open already")
+        require_asyncio()
+        try:
+            await self._connect()
+            await self.refresh()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def _connect(self) -> None:
+        """Connect, and wait for the reply to `hello`. Raises CallTimeout if the host is hung."""
+        pid: int | None = None
+        try:
+            connected = connect_to_host(self._config, self._environ, HELLO_SECONDS)
+            pid = peer_pid(connected)
+            self._client = AsyncHostClient(connected)
+            async with asyncio.timeout(HELLO_SECONDS):
+                # With `stay`, the host does not disconnect this client while it is idle.
+                self.pid = (await self.ask("hello", params={"stay": True}))["pid"]
+        except TimeoutError:
+            raise unresponsive_error(HELLO_SECONDS, pid) from None
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection. The host keeps running. Closing twice is allowed."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.abort()
+
+    def ask(
+        self,
+        verb: str,
+        name: str = "",
+        params: Mapping[str, Any] = EMPTY_MAPPING,
+        on_event: OnEvent | None = None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Send a request over the control socket, and return the value of its reply."""
+        return self._connected().ask(verb, name, params, on_event)
+
+    def _connected(self) -> AsyncHostClient:
+        if self._client is None:
+            raise UsageError("X1315", "this host is not open", help="use it with `async with`")
+        return self._client
+
+    # -- extensions --------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> AttachedExtension:
+        check_name(name, "an extension")
+        if name in self._rows:
+            return AttachedExtension(self, name)
+        nearest_id = nearest(name, self._rows)
+        advice = f"the extensions here are: {', '.join(self._rows) or 'none'}"
+        raise NotFound(
+            "X1205",
+            f"there is no extension {name!r}",
+            help=f"did you mean {nearest_id!r}?" if nearest_id else advice,
+        )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._rows))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def extensions(self) -> tuple[AttachedExtension, ...]:
+        """Every extension, in the order of the host."""
+        return tuple(AttachedExtension(self, name) for name in self._rows)
+
+    async def refresh(self) -> None:
+        """Read the extensions, their states and their tools again."""
+        await self.status()
+        reply = await self.ask("tools")
+        self._tools = {tool["name"]: _read_tool(tool) for tool in reply["tools"]}
+
+    async def status(self) -> list[Mapping[str, Any]]:
+        """Return the state of each extension, as `exthost status --json` prints it."""
+        rows = (await self.ask("status"))["extensions"]
+        self._rows = {row["id"]: row for row in rows}
+        return list(rows)
+
+    async def reload(self) -> ReloadOutcome:
+        """Let the host read its config again, and apply what has changed. No call is lost."""
+        reply = await self.ask("reload")
+        await self.refresh()
+        return ReloadOutcome(
+            added=tuple(reply["added"]),
+            changed=tuple(reply["changed"]),
+            removed=tuple(reply["removed"]),
+            failed=tuple(read_error(error) for error in reply["failed"]),
+        )
+
+    async def run_verb(self, verb: str, name: str) -> None:
+        """Start, stop or restart an extension, and wait until that is done. `verb` is one of
+        "start", "stop" and "restart"."""
+        row = await self.ask(verb, name)
+        await self.refresh()
+        # The row in the reply lists only the new processes; see `RequestPerformer`.
+        self._rows[name] = row
+
+    def result_reader(self, dialect: str) -> ResultReader:
+        """Return the result reader of this dialect (the protocol that an extension speaks)."""
+        reader = self._readers.get(dialect)
+        if reader is None:
+            reader = self._readers[dialect] = find_dialect(dialect).result_reader
+        return reader
+
+    def row(self, name: str) -> Mapping[str, Any]:
+        """Return the state of an extension at the last refresh. Raises NotFound if the host did not
+        have it then."""
+        self[name]
+        return self._rows[name]
+
+    # -- tools -------------------------------------------------------------------------------
+
+    @property
+    def tools(self) -> RegisteredTools:
+        """The tools that could be called at the last refresh, by their registered names."""
+        return RegisteredTools(self._tools, self._logged_warnings)
+
+    async def find_tool(
+        self, name: str, *, capability: str = "", ask_all: bool = False
+    ) -> RegisteredTool:
+        """Return the tool of this name, as `Host.find_tool` does."""
+        extension, tool_name = await self._locate(name, capability, ask_all=ask_all)
+        for is_second_try in (False, True):
+            for tool in self._tools.values():
+                if (tool.extension, tool.tool) == (extension, tool_name):
+                    return tool
+            if not is_second_try:
+                await self.refresh()
+        raise NotFound("X1201", f"there is no tool {name!r}", help="it was there a moment ago")
+
+    async def _locate(
+        self, name: str, capability: str = "", *, ask_all: bool = False
+    ) -> tuple[str, str]:
+        """Return the id of a tool's extension, and the tool's own name. The host starts extensions
+        if that is needed to find the tool."""
+        check_name(name)
+        tool = self._tools.get(name)
+        if tool is not None and not capability:
+            return tool.extension, tool.tool
+        params = {"tool": name, "capability": capability, "ask_all": ask_all}
+        reply = await self.ask("find", params=params)
+        return reply["extension"], reply["tool"]
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
+        wait: bool = True,
+        on_progress: OnProgress | None = None,
+        check: bool = True,
+        hooks: bool = True,
+    ) -> Coroutine[Any, Any, ToolResult]:
+        """Call a tool by its registered name, by `extension:tool`, or by its own name if only one
+        extension has such a tool. The parameters are those of `Host.call_tool`."""
+        try:
+            tool = self._tools.get(name)
+        except TypeError:  # it has no hash, so it is no string: `_find_and_call` raises the error
+            tool = None
+        if tool is None:
+            return self._find_and_call(
+                name, arguments, timeout, context, wait, on_progress, check, hooks
+            )
+        return self.call_own_tool(
+            tool.extension, tool.tool, arguments, timeout, context, wait, on_progress, check, hooks
+        )
+
+    async def _find_and_call(self, name: str, *arguments: Any) -> ToolResult:
+        extension, tool = await self._locate(name)
+        return await self.call_own_tool(extension, tool, *arguments)
+
+    async def run_calls(
+        self, response: Any, *, context: Mapping[str, Any] = EMPTY_MAPPING
+    ) -> list[dict[str, Any]]:
+        """Run the tool calls in a model's response, and return the messages that answer them, as
+        `Host.run_calls` does."""
+        return await run_model_calls(self.call_tool, response, context)
+
+    async def call_own_tool(
+        self,
+        extension: str,
+        name: str,
+        arguments: Any,
+        timeout: float | None,
+        context: Mapping[str, Any],
+        wait: bool,
+        on_progress: OnProgress | None,
+        check: bool,
+        hooks: bool,
+    ) -> ToolResult:
+        """Call a tool of an extension by the tool's own name."""
+        if type(name) is not str:
+            check_name(name)
+        params = {"tool": name, "arguments": arguments}
+        if timeout is not None:
+            params["timeout"] = finite_timeout(timeout)
+        if context:
+            params["context"] = dict(check_context(context))
+        if not wait:
+            params["wait"] = False
+        if not hooks:
+            params["hooks"] = False
+        forward = None
+        if on_progress is not None:
+            params["progress"] = True
+            forward = partial(_forward_progress, check_callback(on_progress, "on_progress"))
+        client = self._client or self._connected()
+        pending = client.send("call", extension, params, forward)
+        await pending
+        reply = pending.value
+        if "error_reply" in reply:
+            error = read_error(reply["error_reply"])
+            if check or not isinstance(error, CallFailed):
+                raise error
+            return _with_warnings(ToolResult.from_error_reply(error), reply)
+        reader = self._readers.get(reply["dialect"]) or self.result_reader(reply["dialect"])
+        result = read_tool_result(reply, reader)
+        if check and result.is_error:
+            raise read_tool_error(reply, result, name, extension)
+        return _with_warnings(result, reply) if "warnings" in reply else result
+
+
+def _with_warnings(result: ToolResult, reply: Mapping[str, Any]) -> ToolResult:
+    """Return the result with the warnings in the reply: hooks that failed."""
+    return result.with_warnings(tuple(reply.get("warnings", ())))
+
+
+def _forward_progress(on_progress: OnProgress, event: Mapping[str, Any]) -> None:
+    if event["kind"] == "progress":
+        on_progress(Progress(None, event["progress"], event["total"], event["message"]))
+
+
+def _read_tool(tool: Mapping[str, Any]) -> RegisteredTool:
+    return RegisteredTool(
+        name=tool["name"],
+        description=tool["description"],
+        input_schema=tool["input_schema"],
+        output_schema=tool.get("output_schema"),
+        tool=tool["tool"],
+        extension=tool["extension"],
+        provider=tool.get("provider", ""),
+        capabilities=tuple(tool.get("capabilities", ())),
+        extra=tool.get("extra", EMPTY_MAPPING),
+    )

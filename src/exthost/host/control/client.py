@@ -1,0 +1,203 @@
+"""The blocking client of the control socket, for the command line.
+
+It works without asyncio, because a command that sends one request does not need an event loop.
+"""
+
+import contextlib
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from exthost.errors import CallTimeout, Evidence, ExtensionGone, NotFound
+from exthost.host.control import protocol
+from exthost.host.control.address import is_own_folder, socket_paths
+from exthost.host.control.host_lock import lock_holder
+from exthost.host.control.peer_credentials import is_same_user, is_sandboxed, peer_pid
+from exthost.host.control.protocol import REPLY_BYTES, Request
+from exthost.wire.framing import Broken, Skipped
+from exthost.wire.lines import Lines
+
+# Memory of twice this size would be requested from the system for each read, which takes longer
+# than the read.
+_READ_BYTES = 64 * 1024
+
+# The time limit of `hello`. A host that is neither stopped nor hung answers it at once.
+HELLO_SECONDS = 10.0
+
+# The error code of "no host is running".
+NO_HOST = "X1275"
+
+# The requests that a host answers at once. The other ones may take as long as an extension does.
+_PROMPT_VERBS = ("hello", "status")
+
+
+def ask(
+    config: str, request: Request, *, timeout: float, environ: Mapping[str, str] = os.environ
+) -> Any:
+    """Send a request to the host of this config, and return the value of the reply. Raises the
+    error in the reply, or NotFound if no host is running. `timeout` is in seconds."""
+    deadline = time.monotonic() + timeout
+    with HostClient(config, timeout=timeout, environ=environ) as client:
+        if request.verb == "hello":
+            return client.host
+        # Not 0: the host has answered, so it gets the request.
+        return client.ask(request, timeout=max(0.001, deadline - time.monotonic()))
+
+
+class HostClient:
+    """One connection to the host of a config, for one request at a time.
+
+    `host` is the host's reply to `hello`, with its pid. A connection exists only after that reply,
+    so a request is sent only to a host that answers.
+    """
+
+    def __init__(
+        self, config: str, *, timeout: float, environ: Mapping[str, str] = os.environ
+    ) -> None:
+        """Connect, and wait for the reply to `hello`. Raises NotFound if no host is running, and
+        CallTimeout if the host does not reply within `timeout` or HELLO_SECONDS, whichever is
+        shorter."""
+        timeout = min(timeout, HELLO_SECONDS)
+        try:
+            self._socket = connect_to_host(config, environ, timeout)
+        except TimeoutError:
+            raise unresponsive_error(timeout, None) from None
+        self._framing = Lines(REPLY_BYTES)
+        self._lines: deque[bytes] = deque()
+        try:
+            self.host: dict[str, Any] = self.ask(Request("hello"), timeout=timeout)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def ask(
+        self,
+        request: Request,
+        *,
+        timeout: float | None = None,
+        on_event: Callable[[Mapping[str, Any]], None] | None = None,
+    ) -> Any:
+        """Send a request, and return the value of the reply or raise the error in it. `on_event` is
+        called with each event that comes before the reply. `timeout` is in seconds; None waits
+        until the host replies or ends."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        try:
+            # A host with too many clients sends an error and closes the connection before it reads
+            # a request. The error can be read even though the request cannot be written.
+            with contextlib.suppress(BrokenPipeError):
+                self._socket.sendall(protocol.encode_request(request))
+            while True:
+                line = protocol.read_line(self._receive_line(deadline))
+                if line.event is None:
+                    break
+                if on_event is not None:
+                    on_event(line.event)
+        except TimeoutError:
+            assert timeout is not None  # without a timeout, no TimeoutError is raised
+            if request.verb in _PROMPT_VERBS:
+                raise unresponsive_error(timeout, peer_pid(self._socket)) from None
+            raise _timeout_error(timeout, self.host["pid"]) from None
+        except OSError:
+            raise host_gone_error() from None
+        if line.error is not None:
+            raise line.error
+        return line.value
+
+    def _receive_line(self, deadline: float | None) -> bytes:
+        while not self._lines:
+            # Not 0, which would make the socket non-blocking.
+            seconds_left = None if deadline is None else max(0.001, deadline - time.monotonic())
+            self._socket.settimeout(seconds_left)
+            data = self._socket.recv(_READ_BYTES)
+            if not data:
+                raise host_gone_error()
+            for item in self._framing.feed(data):
+                self._lines.append(item.head if isinstance(item, Skipped | Broken) else bytes(item))
+        return self._lines.popleft()
+
+
+def _timeout_error(timeout: float, pid: int) -> CallTimeout:
+    """Return the error for a host that has taken up a request and has not completed it in time."""
+    return CallTimeout(
+        "X0875",
+        f"the host, process {pid}, did not complete the request within {timeout:g} s",
+        help="it goes on with what was asked; see exthost status, or give a longer --timeout",
+    )
+
+
+def unresponsive_error(timeout: float, pid: int | None) -> CallTimeout:
+    """Return the error for a host that does not answer what it would answer at once."""
+    help = "it may be stopped or hung, and has taken up nothing"
+    if pid is not None:
+        help += f": kill -CONT {pid} continues it, kill -KILL {pid} ends it and its extensions"
+    who = "the host" if pid is None else f"the host, process {pid},"
+    return CallTimeout("X0875", f"{who} did not answer within {timeout:g} s", help=help)
+
+
+def connect_to_host(config: str, environ: Mapping[str, str], timeout: float) -> socket.socket:
+    """Return a socket that is connected to the host of this config. Raises NotFound."""
+    for path in socket_paths(config, environ):
+        if not is_own_folder(path.parent):
+            continue
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(timeout)
+            connection.connect(str(path))
+            # A sandboxed extension that may write to the folder could pretend to be the host.
+            if is_same_user(connection) and not is_sandboxed(connection):
+                return connection
+        except TimeoutError:
+            connection.close()
+            raise
+        except OSError:
+            pass  # there is no socket, or it is left over from a host that crashed
+        connection.close()
+    raise _no_host_error(config)
+
+
+def _no_host_error(config: str) -> NotFound:
+    """Return the error for a config without a socket that answers."""
+    evidence = Evidence(path=os.path.realpath(config))
+    pid = lock_holder(config)
+    if pid is None:
+        return NotFound(
+            "X1275",
+            f"no host is running for {config}",
+            help="start one with exthost run, or name its config with --config",
+            evidence=evidence,
+        )
+    return NotFound(
+        "X1277",
+        f"the host of {config}, process {pid}, has no socket where this command looks for it",
+        help="if it starts just now, try again; otherwise it was started with another "
+        "XDG_RUNTIME_DIR or EXTHOST_HOME: set the same here; or its socket was deleted: "
+        f"kill -TERM {pid} ends it, then start it again",
+        evidence=evidence,
+    )
+
+
+def host_gone_error() -> ExtensionGone:
+    """Return the error for a host that ended before it replied."""
+    return ExtensionGone(
+        "X1075",
+        "the host ended before it answered",
+        help="run it again: exthost run; its last words are in exthost logs NAME",
+    )
+
+
+def host_ended_error() -> ExtensionGone:
+    """Return the error for a request on a connection whose host has ended."""
+    return ExtensionGone(
+        "X1075",
+        "the host has ended, and nothing was sent",
+        help="when it runs again (exthost run), attach to it again: exthost.attach(…)",
+    )

@@ -1,0 +1,126 @@
+"""Describes extensions and their tools as data, for `exthost inspect` and `exthost tools`.
+
+A running host sends the data over the control socket. If no host is running, the command starts the
+extension in its own process, and describes it in the same way.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from exthost.extension.extension import Extension
+from exthost.extension.policy import effective_restart_policy
+from exthost.host.control.as_data import as_data
+from exthost.host.control.served_host import ServedHost
+from exthost.launch.limits import resolve_limits
+from exthost.model.names import prefixed_description
+from exthost.model.spec import Limits, Restart, Spec
+
+
+def describe_extension(
+    extension: Extension, digests: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Return everything that is known about a started extension.
+
+    `digests` are the SHA-256 digests of the extension, if the caller has already computed them. If
+    they are None, this function computes them, which reads every file of the package.
+    """
+    # The offer is the tools, hooks and capabilities that the extension announced.
+    offer, environment = extension.offer, extension.environment
+    return {
+        "id": extension.id,
+        "dialect": extension.dialect.name,
+        "version": offer.version,
+        "name": offer.name,
+        "capabilities": list(offer.capabilities),
+        "state": str(extension.state),
+        "tools": [
+            {
+                "name": extension.registered_name(tool.name),
+                "tool": tool.name,
+                "description": prefixed_description(extension.id, tool.description),
+                "input_schema": tool.input_schema,
+            }
+            for tool in offer.tools
+        ],
+        "hooks": list(offer.hooks),
+        "extra": dict(offer.extra),
+        "warnings": list(offer.warnings),
+        "timings_ms": dict(extension.stats.timings_ms),
+        "environment": {
+            "passed": list(environment.passed),
+            "held_back": list(environment.held_back),
+            "configured": list(environment.configured),
+        },
+        "sandbox": dict(extension.enforced),
+        "sha256": extension.digests if digests is None else digests,
+        "argv": list(extension.argv),
+        "noise": dict(extension.stats.dropped),  # output that could not be used, by reason
+    }
+
+
+# The settings of an extension that change in a running host only when it reloads its config.
+_RELOADED_SETTINGS = (
+    "argv", "cwd", "env", "config", "options", "limits", "restart", "breaker", "pool",
+    "permissions", "sandbox", "retry", "start", "lifetime", "dialect",
+)  # fmt: skip
+
+
+def settings_digests(spec: Spec) -> dict[str, str]:
+    """Return a digest of each setting, so that two processes can compare their settings without
+    sending the values, which may be secrets."""
+    return {
+        name: hashlib.sha256(repr(_comparable(getattr(spec, name))).encode()).hexdigest()[:16]
+        for name in _RELOADED_SETTINGS
+    }
+
+
+def _comparable(value: Any) -> Any:
+    """Return a value whose `repr` does not depend on the order of a mapping's keys."""
+    return sorted(value.items(), key=str) if isinstance(value, Mapping) else value
+
+
+def describe_settings(extension: Extension) -> dict[str, Any]:
+    """Return the settings that an extension runs with: some as values, and all as digests."""
+    spec, dialect = extension.spec, extension.dialect
+    return {
+        "argv": list(spec.argv),
+        "limits": _without_none(resolve_limits(spec, dialect)),
+        "restart": _without_none(effective_restart_policy(spec, dialect)),
+        "digests": settings_digests(spec),
+    }
+
+
+def _without_none(settings: Limits | Restart) -> dict[str, Any]:
+    return {name: value for name, value in asdict(settings).items() if value is not None}
+
+
+def describe_tools(host: ServedHost, name: str = "") -> dict[str, Any]:
+    """Return the tools of the extension `name`, or of all extensions if it is "".
+
+    `not_asked` in the result lists the extensions whose tools are unknown, because they were not
+    started yet. `failed` lists the errors of the extensions that are not ready because of an error.
+    """
+    extensions = [host[name]] if name else host.extensions
+    return {
+        "tools": [
+            {
+                "name": tool.name,
+                "tool": tool.tool,
+                "extension": tool.extension,
+                "description": tool.description,
+                "input_schema": tool.input_schema,
+                "output_schema": tool.output_schema,
+                "provider": tool.provider,
+                "capabilities": list(tool.capabilities),
+                "extra": as_data(tool.extra),
+            }
+            for tool in host.tools.values()
+            if not name or tool.extension == name
+        ],
+        "not_asked": [extension.id for extension in extensions if extension.is_offer_unknown],
+        "failed": [
+            extension.cause.as_dict() for extension in extensions if extension.cause is not None
+        ],
+    }

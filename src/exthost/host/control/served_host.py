@@ -1,0 +1,52 @@
+"""The interface of the host that the control server needs.
+
+`exthost.host.Host` implements it. The server uses this interface, and does not import `Host`,
+because `Host` imports the server to open its own socket.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from exthost.errors import ExthostError
+from exthost.events import Bus
+from exthost.extension.extension import Extension
+from exthost.model.offer import RegisteredTool
+from exthost.session.trace.traffic import Traffic
+
+__all__ = ["ReloadOutcome", "ServedHost"]
+
+
+class ReloadOutcome(NamedTuple):
+    """The ids that a reload added, changed and removed, and the errors of the extensions that did
+    not get ready (`failed`)."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    failed: tuple[ExthostError, ...] = ()
+
+
+class ServedHost(Protocol):
+    """A host that clients reach by the control socket."""
+
+    @property
+    def events(self) -> Bus: ...
+
+    @property
+    def traffic(self) -> Traffic: ...
+
+    @property
+    def extensions(self) -> tuple[Extension, ...]: ...
+
+    @property
+    def tools(self) -> Mapping[str, RegisteredTool]: ...
+
+    def __getitem__(self, name: str, /) -> Extension: ...
+
+    def __contains__(self, name: object, /) -> bool: ...
+
+    async def find_tool(
+        self, name: str, *, capability: str = "", ask_all: bool = False
+    ) -> RegisteredTool: ...
+
+    async def reload(self) -> ReloadOutcome: ...

@@ -1,0 +1,111 @@
+"""Reports the state of each extension of a running host as a row (a dict with one key per column).
+
+`exthost status`, the live table and the web page show these rows. The report subscribes to the
+event bus, to remember two facts that the host does not keep: the processes of each extension, and
+the last error of each extension. `Extension.cause` is None again after a restart, but users still
+need to know why the extension had failed.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from exthost.errors import ExthostError
+from exthost.events import Exited, Spawned, StateChanged
+from exthost.extension.extension import Extension
+from exthost.host.control.served_host import ServedHost
+
+# When an extension enters one of these states, the reason of the change is an error. "open" is the
+# state of an open circuit breaker.
+_ERROR_STATES = frozenset({"backoff", "failed", "open", "refused"})
+
+
+class StatusReport:
+    """The rows of one host. Create it before the host starts extensions, so that it misses no
+    event."""
+
+    def __init__(self, host: ServedHost) -> None:
+        self._host = host
+        self._last_errors: dict[str, dict[str, Any]] = {}
+        # By extension: an ordered set of (pid, node), in the order of their starts. The node is ""
+        # for a process on this machine.
+        self._processes: dict[str, dict[tuple[int, str], None]] = {}
+        host.events.subscribe(StateChanged, self._on_state_changed)
+        host.events.subscribe(Spawned, self._on_spawned)
+        host.events.subscribe(Exited, self._on_exited)
+
+    def _on_spawned(self, spawned: Spawned) -> None:
+        self._processes.setdefault(spawned.extension, {})[spawned.pid, spawned.node] = None
+
+    def _on_exited(self, exited: Exited) -> None:
+        processes = self._processes.get(exited.extension, {})
+        processes.pop((exited.pid, exited.node), None)
+        if not processes:
+            self._processes.pop(exited.extension, None)
+
+    def _on_state_changed(self, change: StateChanged) -> None:
+        # An extension that starts at first use returns to the state `admitted` after a crash. Only
+        # then does the change to `admitted` have a reason.
+        is_error = change.after in _ERROR_STATES or (change.after == "admitted" and change.reason)
+        if not is_error:
+            return
+        now = time.time()
+        last_error: dict[str, Any] = {"message": change.reason, "time": now}
+        if change.extension in self._host:
+            cause = self._host[change.extension].cause
+            if cause is not None:
+                last_error = _error_cells(cause, now)
+        self._last_errors[change.extension] = last_error
+
+    def _last_error(self, extension: Extension) -> dict[str, Any] | None:
+        """Return the last error of an extension. A pool that loses one of its processes stays
+        ready, so that there is no change of state."""
+        last_error = self._last_errors.get(extension.id)
+        if extension.lost_process is not None:
+            error, when = extension.lost_process
+            if last_error is None or last_error["time"] < when:
+                return _error_cells(error, when)
+        return last_error
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each extension, in the order in which the host has them."""
+        return [self.row(extension) for extension in self._host.extensions]
+
+    def row(self, extension: Extension) -> dict[str, Any]:
+        """Return the row of one extension."""
+        stats = extension.stats
+        processes = self._processes.get(extension.id, ())
+        return {
+            "id": extension.id,
+            "dialect": extension.spec.dialect,
+            "state": str(extension.state),
+            "health": str(extension.health),
+            "pids": [pid for pid, _ in processes],
+            "processes": [{"pid": pid, "node": node} for pid, node in processes],
+            "nodes": dict(stats.nodes),
+            "uptime": round(stats.uptime, 3),
+            "restarts": stats.restarts,
+            "crashes": stats.crashes,
+            "calls": stats.calls,
+            "failed": stats.error + stats.timeout + stats.gone,
+            "in_flight": stats.in_flight,
+            "waiting": stats.waiting,
+            "breaker": stats.breaker,
+            "tools": len(extension.tools),
+            "last_error": self._last_error(extension),
+        }
+
+
+def _error_cells(error: ExthostError, when: float) -> dict[str, Any]:
+    return {
+        "message": error.message,
+        "time": when,
+        "code": error.code,
+        "help": error.help,
+        "exit": error.evidence.exit,
+    }
+
+
+def local_pids(row: Mapping[str, Any]) -> list[int]:
+    """Return the pids of an extension's processes on this machine, from its row."""
+    return [process["pid"] for process in row["processes"] if not process["node"]]

@@ -1,0 +1,290 @@
+"""The host, for programs without an event loop. Thread-safe.
+
+    with exthost.SyncHost.from_config("exthost.toml") as host:
+        host.call_tool("ext_weather_forecast", {"city": "Lima"})
+
+`SyncHost` has the methods and parameters of `Host`. Its event loop runs in a separate thread.
+Subscribers of `events`, handlers and `on_progress` are called on that thread.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, Unpack
+
+from exthost.config import Config
+from exthost.config.discovery.configfile import read_config
+from exthost.config.discovery.report import Diagnostic
+from exthost.dialects.blocking_methods import forward, forward_plain
+from exthost.dialects.meanings import OnProgress
+from exthost.events import Bus
+from exthost.extension.extension import Extension
+from exthost.extension.misuse import already_open_error
+from exthost.extension.timeouts import require_time_left
+from exthost.host.hooks import Confirm, Hooks
+from exthost.host.host import Host
+from exthost.host.host_settings import HostSettings, check_config
+from exthost.host.model_api.registered_tools import RegisteredTools
+from exthost.host.registry import Registry
+from exthost.host.sync.blocking_call import call_tool
+from exthost.host.sync.loop_thread import LoopThread, not_open_error
+from exthost.host.sync.sync_extension import SyncExtension
+from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.spec import Spec
+from exthost.session.inbound import Handler
+from exthost.session.trace.buffer import TraceBuffer
+from exthost.session.trace.traffic import Traffic
+from exthost.tool_result import ToolResult
+
+__all__ = ["SyncHooks", "SyncHost"]
+
+
+class SyncHooks:
+    """The hooks of a host, with blocking methods; see `Hooks`."""
+
+    def __init__(self, target: Hooks, loop_thread: LoopThread) -> None:
+        self.target = target
+        self.loop_thread = loop_thread
+
+    run = forward(Hooks.run)
+    close = forward(Hooks.close)
+    may_be_called = forward_plain(Hooks.may_be_called)
+
+    def extensions_with(self, name: str) -> list[SyncExtension]:
+        """Return the extensions that offer the hook `name`, in the order of their calls."""
+        extensions = self.loop_thread.run_plain(lambda: self.target.extensions_with(name))
+        return [
+            SyncExtension(extension, self.loop_thread)
+            for extension in extensions
+            if isinstance(extension, Extension)
+        ]
+
+    @property
+    def confirm(self) -> Confirm | None:
+        """The function that asks a person, or None."""
+        return self.target.confirm
+
+
+class SyncHost:
+    """The host, with blocking methods. Use it with `with`."""
+
+    def __init__(self, config: Config | None = None, **settings: Unpack[HostSettings]) -> None:
+        """`settings` are the keyword arguments of `Host`."""
+        self._config = check_config(config)
+        self._settings = settings
+        self._loop_thread: LoopThread | None = None
+        self._host: Host | None = None
+        self._wrapped: dict[str, SyncExtension] = {}
+        self._handlers_for: Callable[[Spec], Mapping[str, Handler]] | None = None
+        self._change_spec: Callable[[Spec], Spec] | None = None
+
+    @classmethod
+    def from_config(
+        cls, source: str | Path | Mapping[str, Any], **settings: Unpack[HostSettings]
+    ) -> Self:
+        """Return a host for this config: the path of a file, or its contents as a dict."""
+        return cls(read_config(source), **settings)
+
+    def add_handlers(self, handlers_for: Callable[[Spec], Mapping[str, Handler]]) -> None:
+        """Answer additional requests of extensions; see `Host.add_handlers`. Call this before the
+        host opens."""
+        self._handlers_for = handlers_for
+
+    def change_specs(self, change: Callable[[Spec], Spec]) -> None:
+        """Change the extensions of the config; see `Host.change_specs`. Call this before the host
+        opens."""
+        self._change_spec = change
+
+    # -- life --------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        if self._loop_thread is not None:
+            raise already_open_error()
+        loop_thread = LoopThread()
+
+        async def enter() -> Host:
+            host = Host(self._config, shared=True, **self._settings)
+            if self._handlers_for is not None:
+                host.add_handlers(self._handlers_for)
+            if self._change_spec is not None:
+                host.change_specs(self._change_spec)
+            return await host.__aenter__()
+
+        try:
+            host = self._host = loop_thread.run(enter)
+        except BaseException:
+            loop_thread.close()
+            raise
+        loop_thread.before_drop = host.close
+        self._loop_thread = loop_thread
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self, *, drain: bool = False) -> None:
+        """End every extension, and the thread of the event loop. Closing twice is allowed.
+
+        `drain`: calls in flight first get `limits.stop` seconds of their extension to finish.
+        """
+        loop_thread, self._loop_thread = self._loop_thread, None
+        if loop_thread is not None and not loop_thread.is_copy:
+            host = self.target
+            try:
+                loop_thread.run(lambda: host.close(drain=drain))
+            finally:
+                loop_thread.close()
+                self._wrapped.clear()
+
+    kill = forward_plain(Host.kill)
+
+    # -- extensions --------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> SyncExtension:
+        extension = self.target[name]
+        wrapped = self._wrapped.get(name)
+        if wrapped is None or wrapped.target is not extension:
+            wrapped = self._wrapped[name] = SyncExtension(extension, self.loop_thread)
+        return wrapped
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.target
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.target)
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    @property
+    def extensions(self) -> tuple[SyncExtension, ...]:
+        """Every extension, in the order in which they were added."""
+        return tuple(self[name] for name in self.target)
+
+    def load(self, entry: Mapping[str, Any] | Spec) -> SyncExtension:
+        """Add an extension at run time; see `Host.load`."""
+        host = self.target
+        return self[self.loop_thread.run(lambda: host.load(entry)).id]
+
+    unload = forward(Host.unload)
+    replace = forward(Host.replace)
+    reload = forward(Host.reload)
+    configure = forward(Host.configure)
+    emit = forward_plain(Host.emit)
+    flush_events = forward(Host.flush_events)
+
+    # -- tools -------------------------------------------------------------------------------
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
+        wait: bool = True,
+        on_progress: OnProgress | None = None,
+        check: bool = True,
+        hooks: bool = True,
+    ) -> ToolResult:
+        """Call a tool by any of its names; see `Host.call_tool`. `on_progress` is called on the
+        thread of the event loop."""
+        host, loop_thread = self._host, self._loop_thread
+        if host is None or loop_thread is None:
+            raise not_open_error()
+        tool = host.registry.get(name)
+        if tool is None:
+            if timeout is not None:  # before an extension is started to find the tool
+                require_time_left("", name, timeout)
+            tool = loop_thread.run(lambda: host.find_tool(name))
+        return call_tool(
+            host[tool.extension],
+            loop_thread,
+            tool.tool,
+            arguments,
+            timeout,
+            context,
+            wait,
+            on_progress,
+            check,
+            hooks,
+        )
+
+    run_calls = forward(Host.run_calls)
+    find_tool = forward(Host.find_tool)
+
+    def complete(
+        self,
+        model: str,
+        messages: Sequence[Any],
+        *,
+        tools: Sequence[Any] = (),
+        rounds: int = ROUNDS,
+        max_tool_output: int = OUTPUT_BYTES,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
+        **options: Any,
+    ) -> Any:
+        """Return the answer of a model, after running the tools that it requests; see
+        `Host.complete`."""
+        limits = {"rounds": rounds, "max_tool_output": max_tool_output}
+        complete, keywords = self.target.complete, {"tools": tools, **limits, **options}
+        return self.loop_thread.run(lambda: complete(model, messages, context=context, **keywords))
+
+    @property
+    def tools(self) -> RegisteredTools:
+        """The tools that can be called now, by their registered names."""
+        return self.target.tools
+
+    @property
+    def registry(self) -> Registry:
+        """The registry, which finds tools by their names."""
+        return self.target.registry
+
+    @property
+    def hooks(self) -> SyncHooks:
+        """The hooks of its extensions."""
+        return SyncHooks(self.target.hooks, self.loop_thread)
+
+    # -- facts -------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> Config:
+        """The config of the host."""
+        return self.target.config
+
+    @property
+    def events(self) -> Bus:
+        """The event bus. Its subscribers are called on the thread of the event loop."""
+        return self.target.events
+
+    @property
+    def traffic(self) -> Traffic:
+        """The messages of the extensions. Subscribers are called on the thread of the event
+        loop."""
+        return self.target.traffic
+
+    @property
+    def trace(self) -> TraceBuffer | None:
+        """The last messages of the extensions, if the host was created with `trace=True`."""
+        return self.target.trace
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """The problems with extensions when the host was opened."""
+        return self.target.diagnostics
+
+    # -- used by forwarded methods -------------------------------------------------------------
+
+    @property
+    def target(self) -> Host:
+        """The asynchronous host. Only the thread of the event loop may change it."""
+        if self._host is None:
+            raise not_open_error()
+        return self._host
+
+    @property
+    def loop_thread(self) -> LoopThread:
+        """The event loop of the host and its thread."""
+        if self._loop_thread is None:
+            raise not_open_error()
+        return self._loop_thread

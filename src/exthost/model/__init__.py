@@ -1,0 +1,20 @@
+"""Values, and rules about them that need no clock, no file and no process.
+
+In reading order:
+
+    spec              how one extension is configured: command, variables, limits, permissions
+    offer             the tools, hooks and capabilities that an extension announces
+    messages          requests, replies and notifications, the same in every dialect
+    launch_plan       exactly what is executed for one process
+    shutdown_steps    the steps by which a dialect ends a process
+    probe_result      which sandboxes work on this machine
+    names             which names are allowed, and how tool names are made unique
+    schema            checks arguments against the JSON Schema of a tool
+    schema_survey     finds out whether a schema is safe to be given to a validator
+    semver            semantic versions
+    versionreq        Cargo's version requirements
+    connection_limit  which connection is closed when a server has too many
+    error_catalog     what each error code means, read from `errors.toml`
+    empty_mapping     an empty mapping that cannot be changed
+    documents         values from TOML, JSON and YAML documents, with the line of each problem
+"""

@@ -1,0 +1,56 @@
+"""One extension as a config describes it, before defaults and overrides are applied.
+
+Every section of a config that describes extensions, whichever dialect it belongs to, is read into
+entries, so that settings and names are handled in one place.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from exthost.model.documents.problems import WRONG_VALUE, Place
+from exthost.model.documents.readers import read_text
+from exthost.model.documents.settings import Settings
+from exthost.model.spec import Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a config.
+
+    base_spec     the Spec before any setting is applied to it
+    own_settings  the settings that the entry itself has, without `[defaults]` and `[overrides]`
+    place         where the entry is in its file
+    name_key      the key that names the extension, for the error about a duplicate name
+    """
+
+    base_spec: Spec
+    own_settings: Settings
+    place: Place
+    name_key: str = "name"
+
+    def spec(self, outer: Settings, folder: str | None) -> Spec:
+        """Return the extension with all settings applied. `outer` are the settings from outside the
+        entry (`[overrides]` and `[defaults]`); the entry's own settings take precedence over them.
+
+        If no cwd is set, the extension runs in `folder`, the folder of the config.
+        """
+        settings = self.own_settings.over(outer)
+        if settings.cwd is None and self.base_spec.cwd is None:
+            return settings.apply_to(self.base_spec, cwd=folder)
+        return settings.apply_to(self.base_spec, own_cwd=True)
+
+
+def read_name(value: Any, place: Place) -> str | None:
+    """Read the name of an extension: text on one line, without control characters."""
+    name = read_text(value, place)
+    if name is not None and not name.isprintable():
+        place.add_problem(WRONG_VALUE, "must not contain line ends or other control characters")
+        return None
+    return name
+
+
+def remote_server_reason(transport: str) -> str:
+    """Return the reason why this host does not start an extension that is reached by a URL.
+    `transport` is the value of that key in the entry, such as "sse"; "" if it is not set."""
+    how = f" ({transport})" if transport else ""
+    return f"it is reached by a URL{how}, not over stdio: it runs by itself and is only listed"

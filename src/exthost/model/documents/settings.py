@@ -1,0 +1,141 @@
+"""`Settings`: the settings of an extension from one place of a config, and how they are merged.
+
+There are three places, and all of them have the keys of `setting_keys`. An `[[extensions]]` entry
+takes precedence over `[overrides.<id>]`, which takes precedence over `[defaults]`. A setting that
+is in none of them stays None, and the default of the dialect (the protocol that the extension
+speaks) applies. For a discovered extension, overrides and defaults take precedence over its
+manifest, because an extension must not be able to remove the operator's limits.
+
+Groups (limits, restart, breaker, pool), `env`, `hooks` and `options` are merged key by key. Every
+other setting is replaced as a whole. This includes `permissions`: a `permissions` table denies
+everything that it does not grant itself, even if a table of lower precedence grants it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Any
+
+from exthost.model.documents.problems import Place
+from exthost.model.documents.readers import Reader, read_table, read_text
+from exthost.model.documents.setting_keys import SETTING_KEYS
+from exthost.model.empty_mapping import EMPTY_MAPPING
+from exthost.model.spec import Breaker, Limits, Permissions, Pins, Pool, Restart, Spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The settings from one place. None, or an empty mapping, means that a setting is not set.
+
+    The mappings have default factories because Python 3.11 rejects a mapping proxy as a default.
+    """
+
+    limits: Limits = Limits()
+    restart: Restart = Restart()
+    breaker: Breaker = Breaker()
+    pool: Pool = Pool()
+    permissions: Permissions | None = None
+    sandbox: str | None = None
+    env: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
+    env_policy: str | None = None
+    cwd: str | None = None
+    args: tuple[str, ...] | None = None
+    sha256: str | Pins | None = None
+    retry: str | None = None
+    start: str | None = None
+    lifetime: str | None = None
+    on_weaker: str | None = None
+    hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
+    options: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
+
+    def over(self, outer: "Settings") -> "Settings":
+        """Return these settings merged with `outer`, which they take precedence over."""
+        if outer is NO_SETTINGS:
+            return self
+        merged: dict[str, Any] = {}
+        for setting in fields(self):
+            inner, outer_value = getattr(self, setting.name), getattr(outer, setting.name)
+            merged[setting.name] = _merge(inner, outer_value)
+        return Settings(**merged)
+
+    def held_like(self, owner: "Settings", defaults: "Settings") -> "Settings":
+        """Return these settings of an extension, held at least like the main extension of its
+        package, whose settings are `owner`: a package must not leave its sandbox, or the pin of its
+        files, by declaring a further program. What `owner` grants beyond `defaults` is not
+        granted to that program."""
+        holding = Settings(on_weaker=owner.on_weaker)
+        if defaults.permissions is None:
+            holding = replace(holding, permissions=owner.permissions, sandbox=owner.sandbox)
+        pins = owner.sha256
+        if isinstance(pins, Pins) and (pins.package or pins.manifest):
+            shared = Pins(package=pins.package, manifest=pins.manifest)
+            holding = replace(holding, sha256=shared)
+        return self.over(holding)
+
+    def apply_to(self, spec: Spec, **other_fields: Any) -> Spec:
+        """Return the Spec merged with these settings, which take precedence. `other_fields` are
+        further fields of the Spec to replace.
+
+        `args` replaces all arguments of the program. A disabled entry may have no program (see
+        `config.entry`); its `args` are ignored.
+        """
+        changes = other_fields | {
+            name: _merge(value, getattr(spec, name))
+            for name in _SPEC_SETTINGS
+            if (value := getattr(self, name)) is not None and value is not _NOT_SET[name]
+        }
+        if self.args is not None and spec.argv:
+            changes["argv"] = (spec.argv[0], *self.args)
+        return replace(spec, **changes)
+
+
+# The settings that a Spec has under the same name. `args` become part of its argv.
+_SPEC_SETTINGS = tuple(setting.name for setting in fields(Settings) if setting.name != "args")
+
+NO_SETTINGS = Settings()
+
+# The value of each setting that is not set.
+_NOT_SET: Mapping[str, Any] = {name: getattr(NO_SETTINGS, name) for name in _SPEC_SETTINGS}
+
+
+def _merge(inner: Any, outer: Any) -> Any:
+    """Return one setting, merged from two places. `inner` takes precedence over `outer`."""
+    if isinstance(inner, Limits | Restart | Breaker | Pool):
+        return inner.over(outer)
+    if isinstance(inner, Mapping):
+        return MappingProxyType({**outer, **inner}) if inner or outer else EMPTY_MAPPING
+    return outer if inner is None else inner
+
+
+@lru_cache(maxsize=16)  # all entries of a config have the same folder
+def setting_readers(folder: str | None) -> Mapping[str, Reader]:
+    """Return the reader of each key of `setting_keys`. A relative cwd is relative to `folder`."""
+
+    def read_cwd(value: Any, place: Place) -> str | None:
+        path = read_text(value, place)
+        return None if path is None else resolve_path(folder, path)
+
+    return {**SETTING_KEYS, "cwd": read_cwd}
+
+
+def read_settings(value: Any, place: Place, folder: str | None) -> Settings:
+    """Read a table that may have only the keys of `setting_keys`."""
+    return make_settings(read_table(value, place, setting_readers(folder)))
+
+
+def make_settings(read_values: Mapping[str, Any]) -> Settings:
+    """Return the settings with these values, which a reader returned. None means that a value is
+    wrong and its problem is already reported; it is left out."""
+    values = {key: item for key, item in read_values.items() if item is not None}
+    for key in ("env", "hooks", "options"):
+        if key in values:
+            values[key] = MappingProxyType(values[key])
+    return Settings(**values)
+
+
+def resolve_path(folder: str | None, path: str) -> str:
+    """Return the path, joined to `folder` if it is relative. With None, the path is returned
+    unchanged. `..` is kept, because the folder before it may be a symlink."""
+    return path if folder is None else str(PurePosixPath(folder, path))

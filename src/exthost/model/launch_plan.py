@@ -1,0 +1,112 @@
+"""The `LaunchPlan` of an extension: the command to execute, and its sandbox wrapper and limits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from exthost.model.empty_mapping import empty_mapping
+
+
+class ResourceLimit(NamedTuple):
+    """A limit of the kernel for each process (`setrlimit`). `resource` is the number of the limit,
+    which is the same on every supported machine."""
+
+    resource: int
+    soft: int
+    hard: int
+
+
+class Ceiling(NamedTuple):
+    """Limits for all processes of an extension together. None is no limit.
+
+    memory     bytes of memory
+    processes  number of processes
+    cpu        seconds of processor time
+    sockets    number of sockets
+    """
+
+    memory: int | None = None
+    processes: int | None = None
+    cpu: float | None = None
+    sockets: int | None = None
+
+
+NO_CEILING = Ceiling()
+"""No limit. One object for all extensions without limits."""
+
+
+class ExpectedPath(NamedTuple):
+    """A path, and the device and inode numbers that the file or folder there must have."""
+
+    path: str
+    device: int
+    inode: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapper:
+    """The sandbox wrapper that starts a program in a namespace.
+
+    options         the command that creates the namespace and starts `init` in it; () if `init`
+                    creates the namespace itself
+    init            the code of the first process in the namespace, which applies `limits` and
+                    starts the program
+    filter          the seccomp filter, b"" for none
+    private_mounts  paths of in-memory file systems that only the program sees
+    paths           the files that are visible in the sandbox; `init` executes the program only if
+                    each path still leads to the expected file
+    closed          the paths in writable folders that the program cannot write
+    """
+
+    options: tuple[str, ...]
+    init: bytes = field(repr=False)
+    limits: tuple[ResourceLimit, ...] = ()
+    filter: bytes = field(default=b"", repr=False)
+    private_mounts: tuple[str, ...] = ()
+    paths: tuple[ExpectedPath, ...] = ()
+    closed: tuple[str, ...] = ()
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether this is the strict sandbox, and not a PID namespace alone."""
+        return bool(self.filter)  # only the strict sandbox has one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cgroup:
+    """A cgroup to be created below `base` for all processes of a program.
+
+    settings     (file name, value) pairs to be written in the cgroup
+    controllers  the controllers that must be enabled for cgroups below `base`
+    moves_host   whether the host must first move from `base` to a leaf cgroup, because the kernel
+                 enables no controllers below a cgroup that has processes
+    init         the code that enters the cgroup and starts the program, if there is no wrapper
+    """
+
+    base: str
+    settings: tuple[tuple[str, str], ...]
+    controllers: tuple[str, ...] = ()
+    moves_host: bool = False
+    init: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchPlan:
+    """Exactly what is executed for an extension.
+
+    argv     the absolute path of the program, and its arguments
+    cwd      the working folder; None for that of the host
+    env      the environment variables
+    wrapper  the sandbox wrapper, None without a sandbox
+    before   a command that is put before `argv`
+    ceiling  limits that the watchdog enforces, as far as `group` does not
+    group    the cgroup to be created, None for none
+    """
+
+    argv: tuple[str, ...]
+    cwd: str | None = None
+    env: Mapping[str, str] = field(default_factory=empty_mapping)
+    wrapper: Wrapper | None = None
+    before: tuple[str, ...] = ()
+    ceiling: Ceiling = NO_CEILING
+    group: Cgroup | None = None

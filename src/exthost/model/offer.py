@@ -1,0 +1,59 @@
+"""The offer of an extension: the tools, hooks and capabilities that it announced. Frozen values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from exthost.model.empty_mapping import empty_mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that can be called by name. `extra` has the other fields that the extension sent.
+    `seconds` is the time limit that the extension sets for its calls; None if it sets none."""
+
+    name: str
+    description: str = ""
+    input_schema: Any = None
+    output_schema: Any = None
+    extra: Mapping[str, Any] = field(default_factory=empty_mapping, compare=False)
+    seconds: float | None = field(default=None, kw_only=True, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredTool(Tool):
+    """A tool as the host lists it.
+
+    `name` is its name in the host, such as `ext_weather_forecast`, and `tool` its name in the
+    extension, such as `forecast`. `extension` is the id of the extension, and `provider` the name
+    that the extension has for itself. `capabilities` are labels by which a caller can choose it.
+    """
+
+    tool: str = ""
+    extension: str = ""
+    provider: str = ""
+    capabilities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What an extension announced in its handshake, or in its manifest if it has no handshake.
+
+    `name` is the name that the extension has for itself. `capabilities` are labels such as
+    `provider:github` by which a caller can choose the extension, in dialects that have them.
+    `details` are values for the dialect's facets (attributes such as `ext.providers`). `extra` has
+    further values, which `exthost inspect` prints.
+    """
+
+    tools: tuple[Tool, ...] = ()
+    version: str = ""
+    name: str = ""
+    hooks: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=empty_mapping, compare=False)
+    capabilities: tuple[str, ...] = ()
+    details: tuple[Any, ...] = field(default=(), compare=False)
+
+
+# The offer of an extension whose handshake has not happened yet.
+NO_OFFER = Offer()

@@ -1,0 +1,47 @@
+"""`exthost check` of cigen plugins: a plugin that expects no plan is told so."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.authoring.check.findings import Report
+from exthost.authoring.check.run import run_checks
+from exthost.authoring.check.settings import Settings
+from exthost.config import spec_from_mapping
+from tests.faces.cli.running import run_inside
+
+CHILD = Path(__file__).parents[2] / "extensions" / "cigen_child.py"
+
+
+async def check(*flags: str, calls: tuple[Any, ...] = (), **options: Any) -> Report:
+    source = {"type": "process", "command": sys.executable, "args": [str(CHILD), *flags]}
+    entry = {"name": "plugin", "dialect": "cigen", "source": source, "options": options}
+    settings = Settings(seconds=600, reply_seconds=60, calls=calls)
+    return await run_checks(spec_from_mapping(entry), os.environ, settings)
+
+
+@pytest.mark.parametrize("calls", [(), (("generate", {}),)])
+async def test_a_plugin_that_expects_no_plan_is_advised_to_say_so(calls: tuple[Any, ...]) -> None:
+    report = await check("alone", calls=calls)
+    [finding] = report.faults
+    assert finding.rule.name == "result"
+    assert "no PlanResult" in finding.message
+    assert "plan = false" in finding.fix
+
+
+@pytest.mark.parametrize("flags", [(), ("alone",)])
+async def test_a_plugin_that_gets_what_it_expects_has_no_fault(flags: tuple[str, ...]) -> None:
+    options: dict[str, Any] = {"plan": False} if flags else {}
+    report = await check(*flags, **options)
+    assert not report.faults
+    [outcome] = [outcome for outcome in report.outcomes if outcome.rule.name == "result"]
+    assert not outcome.skipped
+
+
+def test_check_takes_options_of_the_dialect() -> None:
+    arguments = ["check", "--dialect", "cigen", "--option", "plan=false"]
+    done = run_inside(*arguments, "--", sys.executable, str(CHILD), "alone")
+    assert done.returncode == 0, done.stdout + done.stderr

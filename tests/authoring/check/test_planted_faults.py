@@ -1,0 +1,391 @@
+"""Every planted fault is found, and named by its rule. One child has all of them."""
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from exthost.authoring.check.findings import Report
+from exthost.authoring.check.ledger import Ledger
+from exthost.authoring.check.offer_audit import audit_declared_tools, audit_emptiness, audit_stderr
+from exthost.authoring.check.run import run_checks
+from exthost.authoring.check.settings import Settings
+from exthost.dialects.conformance import Conformance, Problem
+from exthost.dialects.rules import all_rules
+from exthost.host.connection import connection_spec
+from exthost.model.offer import Offer, Tool
+from exthost.model.spec import Spec
+
+BAD = Path(__file__).parent / "bad_extension.py"
+
+# Short, since a fault that shows as silence takes this long; and so long that the other faults are
+# found on a busy machine. Nothing here says that a rule is *not* broken.
+REPLY_SECONDS = 3.0
+
+
+class Fault(NamedTuple):
+    """A fault of the child, the rule that it breaks, and a part of the message."""
+
+    name: str
+    dialect: str
+    rule: str
+    seen: str = ""
+
+
+FAULTS = [
+    Fault("dies-at-start", "nexo", "handshake", "exited with 1"),
+    Fault("silent", "morphir", "handshake", "was not answered"),
+    Fault("refuses", "morphir", "handshake", "refused to initialize: no"),
+    Fault("no-list", "morphir", "handshake", "it is not a list"),
+    Fault("old-revision", "mcp", "handshake", "1999-01-01"),
+    Fault("prints", "morphir", "stdout-noise", "starting up!"),
+    Fault("prints", "synaps", "stdout-noise", "starting up!"),
+    Fault("python-notation", "nexo", "json", "Python's notation"),
+    Fault("pretty", "mcp", "one-line", "part of a message"),
+    Fault("latin-1", "morphir", "utf8", "E9"),
+    Fault("nan", "nexo", "number", "NaN"),
+    Fault("mark", "morphir", "byte-order-mark", "begins with a byte-order mark, EF BB BF"),
+    Fault("mark-each", "nexo", "json", "a message begins with a byte-order mark"),
+    Fault("utf-16", "mcp", "utf8", "the output is UTF-16, with two bytes for each character"),
+    Fault("utf-16", "synaps", "utf8", "the output is UTF-16"),
+    Fault("wrong-id", "morphir", "reply-id", "id 100, which no request had"),
+    Fault("no-id", "nexo", "reply-id", "has no id"),
+    Fault("text-id", "morphir", "reply-id-type", "and its response '0'"),
+    Fault("twice", "nexo", "reply-once", "answered a second time"),
+    Fault("misspelt", "nexo", "reply-form", "reslt"),
+    Fault("result-and-error", "morphir", "reply-form", "both"),
+    Fault("method-in-reply", "morphir", "message-form", "a response has a method as well"),
+    Fault("method-in-reply", "nexo", "message-form", "a response has a method as well"),
+    Fault("only-null-error", "nexo", "reply-form", "no result, and its error is null"),
+    Fault("only-results", "morphir", "stdout-noise", "is JSON, but no message"),
+    Fault("asks", "morphir", "message-form", "cannot ask the host"),
+    Fault("no-token", "mcp", "notification-form", "progressToken is missing"),
+    Fault("null-id-notification", "nexo", "notification-form", "tools/progress has a member id"),
+    Fault("no-version", "mcp", "version-member", "no jsonrpc"),
+    Fault("error-form", "morphir", "error-form", "an object"),
+    Fault("error-form", "nexo", "error-form", "E_FAIL"),
+    Fault("no-newline", "morphir", "frame", "does not end with a newline"),
+    Fault("headers", "mcp", "frame", "it writes Content-Length headers"),
+    Fault("in-a-list", "nexo", "json", "a response is inside a list"),
+    Fault("length-too-long", "synaps", "frame"),
+    Fault("length-too-short", "synaps", "frame"),
+    Fault("huge-length", "synaps", "message-size", "1,000,000,000"),
+    Fault("one-read-one-message", "morphir", "split-frame", "byte by byte"),
+    Fault("first-of-a-read", "nexo", "joined-frames", "1 of 5"),
+    Fault("ignores-unknown", "nexo", "unknown-method", "not answered"),
+    Fault("dies-of-unknown", "mcp", "unknown-method", "exited with 1"),
+    Fault("knows-everything", "morphir", "unknown-method", "as if it existed"),
+    Fault("any-tool", "nexo", "unknown-tool", "without an error"),
+    Fault("dies-of-arguments", "synaps", "bad-arguments", "exited with 1"),
+    Fault("any-arguments", "mcp", "bad-arguments", "without an error"),
+    Fault("small-buffer", "nexo", "large-message", "1 MiB"),
+    Fault("quits-12", "nexo", "stays-alive", "exited with 0 on its own, during request 13"),
+    Fault("dies-of-cancel", "mcp", "cancel", "exited with 1"),
+    Fault("no-shutdown", "synaps", "shutdown", "not answered"),
+    Fault("ignores-end", "morphir", "end-of-input", "still runs"),
+    Fault("ignores-early-end", "nexo", "early-end", "still runs"),
+    Fault("bad-status", "morphir", "exit-status", "exited with 3"),
+    Fault("ignores-sigterm", "morphir", "signal", "still runs"),
+    Fault("orphan", "morphir", "orphans", "still runs: sleep 30"),
+    Fault("quiet-orphan", "mcp", "orphans", "still runs: sleep 30"),
+    Fault("orphan-of-call", "nexo", "orphans", "after the calls of --call it has exited"),
+    Fault("lock", "morphir", "restart", "exited with 1"),
+    Fault("forgets", "nexo", "restart", "gone: count"),
+    Fault("offers-nothing", "morphir", "offer", "it offers nothing"),
+    Fault("same-name", "mcp", "tools", "twice"),
+    Fault("endless-list", "mcp", "last-page", "comes to the same page again after 2 pages"),
+    Fault("unknown-hook", "nexo", "offer", "an unknown hook, which is never called: on_tool"),
+    Fault("no-description", "nexo", "tools", "count has no description"),
+    Fault("invalid-input-schema", "morphir", "input-schema", "'objekt'"),
+    Fault("list-schema", "nexo", "input-schema", "'array'"),
+    Fault("invalid-output-schema", "morphir", "output-schema", "'objet'"),
+    Fault("result-against-schema", "mcp", "result", "n: "),
+    Fault("no-content", "mcp", "result", "content"),
+    Fault("slow", "nexo", "speed", "ms"),
+    # What the host can use, and official clients refuse.
+    Fault("no-server-info", "mcp", "handshake", "serverInfo is missing"),
+    Fault("no-capabilities", "mcp", "handshake", "capabilities is missing and must be an object"),
+    Fault("no-schema", "mcp", "input-schema", "inputSchema of 'count' is missing"),
+    Fault("null-schema", "mcp", "input-schema", "inputSchema of 'count' is null"),
+    Fault("list-output-schema", "mcp", "output-schema", "'array'"),
+    Fault("null-error", "mcp", "error-form", "which is null"),
+    Fault("answers-notifications", "mcp", "notification-reply", "answers no request"),
+    Fault("result-for-notifications", "mcp", "notification-reply", "answers no request"),
+    Fault("unknown-block", "mcp", "result", "type is 'txt'"),
+    Fault("no-mime-type", "mcp", "result", "mimeType is missing"),
+    Fault("no-base64", "mcp", "result", "no base64: 'hi!'"),
+    Fault("text-is-error", "mcp", "result", "isError is 'false'"),
+    Fault("only-structured", "mcp", "result", "content is missing"),
+]
+
+# One of each kind; `make test-more` has the others, since each takes a handful of processes.
+SAMPLE = {"prints", "wrong-id", "length-too-long", "dies-of-unknown", "result-against-schema"}
+
+
+def planted(name: str, dialect: str, folder: Path) -> Spec:
+    words = [sys.executable, "-S", "-E", str(BAD), dialect, name, str(folder / "state")]
+    return connection_spec(words, dialect, {})
+
+
+async def check(name: str, dialect: str, folder: Path, seconds: float = REPLY_SECONDS) -> Report:
+    settings = Settings(reply_seconds=seconds, calls=(("shout", {"text": "hi"}),))
+    return await run_checks(planted(name, dialect, folder), os.environ, settings)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(
+            one,
+            id=f"{one.name}-{one.dialect}",
+            marks=[] if one.name in SAMPLE else [pytest.mark.more],
+        )
+        for one in FAULTS
+    ],
+)
+async def test_a_planted_fault_is_found_and_named(fault: Fault, tmp_path: Path) -> None:
+    report = await check(fault.name, fault.dialect, tmp_path)
+    found = {finding.rule.name: finding for finding in report.findings}
+    assert fault.rule in found, [f"{name}: {one.message}" for name, one in found.items()]
+    finding = found[fault.rule]
+    assert any(fault.seen in one.message for one in report.findings), finding.message
+    assert finding.fix or finding.rule.fix
+    assert report.ok is (finding.rule.severity == "warning" and not report.faults)
+    assert report.score < 100
+
+
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
+async def test_without_a_fault_every_check_passes(dialect: str, tmp_path: Path) -> None:
+    report = await check("none", dialect, tmp_path, seconds=60)
+    # How fast it is says something of the machine only.
+    assert [one.message for one in report.findings if one.rule.name != "speed"] == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "status", "reason"),
+    [
+        (2**20, "passed", "a message of 1,044,480 bytes"),
+        (2**13 - 1, "skipped", "max_message is 8,191 bytes"),
+    ],
+)
+async def test_the_large_message_is_within_the_limit_of_messages(
+    limit: int, status: str, reason: str, tmp_path: Path
+) -> None:
+    spec = planted("none", "nexo", tmp_path)
+    spec = replace(spec, limits=replace(spec.limits, max_message=limit))
+    report = await run_checks(spec, os.environ, Settings(reply_seconds=60))
+    [outcome] = [one for one in report.outcomes if one.rule.name == "large-message"]
+    assert (outcome.status, outcome.reason) == (status, reason)
+    assert report.ok
+
+
+# Reads lines with a limit, and takes a longer one for the end of its input, as a Scanner in Go.
+LIMITED_LINES = """\
+import json, sys
+while (line := sys.stdin.buffer.readline(65536)).endswith(b"\\n"):
+    request = json.loads(line)
+    result = {"initialize": {}, "capabilities": []}.get(request["method"])
+    reply = {"error": "unknown"} if result is None else {"result": result}
+    print(json.dumps({"id": request["id"], **reply}), flush=True)
+"""
+
+
+async def test_a_program_that_takes_a_long_line_for_the_end_is_told_of_the_line() -> None:
+    spec = connection_spec([sys.executable, "-c", LIMITED_LINES], "morphir", {})
+    report = await run_checks(spec, os.environ, Settings(reply_seconds=60))
+    [outcome] = [one for one in report.outcomes if one.rule.name == "large-message"]
+    assert outcome.status == "warning" and "Scanner.Buffer" in outcome.rule.fix
+    assert "exited with 0" in outcome.findings[0].message
+    assert not report.faults
+
+
+# nexo: 1 request of the handshake, 16 whose time is taken, 5 in one write, the unknown method and
+# one more, the unknown tool and one more, missing arguments and one more, a call, and a large one.
+@pytest.mark.more
+@pytest.mark.parametrize("number", [1, 2, 16, 17, 18, 21, 22, 23, 24, 25, 26, 27, 28, 29])
+async def test_a_process_that_ends_on_its_own_is_one_finding_wherever_it_ends(
+    number: int, tmp_path: Path
+) -> None:
+    report = await check(f"quits-{number}", "nexo", tmp_path, seconds=60)
+    [finding] = report.faults
+    assert finding.rule.name == "stays-alive"
+    place = f"the process exited with 0 on its own, during request {number + 1} ("
+    assert finding.message.startswith(place)
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect", "fix"),
+    [
+        ("no-capabilities", "mcp", 'add "capabilities": {"tools": {}} to the result of'),
+        ("endless-list", "mcp", "leave nextCursor out of the last page"),
+        ("offers-nothing", "mcp", "name what it has in `capabilities`"),
+        ("unknown-hook", "nexo", "the hooks are before_message, "),
+    ],
+)
+async def test_a_mistake_in_the_offer_is_one_finding_with_its_own_fix(
+    name: str, dialect: str, fix: str, tmp_path: Path
+) -> None:
+    settings = Settings(reply_seconds=60)
+    report = await run_checks(planted(name, dialect, tmp_path), os.environ, settings)
+    [finding] = [one for one in report.findings if one.rule.name != "speed"]
+    assert fix in (finding.fix or finding.rule.fix)
+
+
+async def test_a_call_that_ends_the_process_shows_the_beginning_of_its_stack(
+    tmp_path: Path,
+) -> None:
+    report = await check("deep-error", "nexo", tmp_path, seconds=60)
+    [finding] = [one for one in report.faults if one.rule.name == "unknown-tool"]
+    assert finding.stderr[0] == "Error: no such city"
+    assert "catch exceptions around each call" in finding.fix
+
+
+async def test_a_reply_that_is_no_result_is_told_the_form_of_one(tmp_path: Path) -> None:
+    report = await check("no-content", "mcp", tmp_path, seconds=60)
+    [finding] = [one for one in report.faults if one.rule.name == "result"]
+    assert '{"content": [{"type": "text"' in finding.fix
+
+
+async def test_a_handshake_that_fails_for_a_broken_rule_refers_to_that_rule(
+    tmp_path: Path,
+) -> None:
+    report = await check("headers", "morphir", tmp_path, seconds=60)
+    handshake, frame = report.faults
+    assert handshake.fix == "correct what is told below of frame"
+    assert frame.rule.name == "frame" and "without headers" in frame.fix
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process runs. One that has ended may wait for its parent as a zombie."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.more
+async def test_a_process_that_is_left_is_ended_by_the_check(tmp_path: Path) -> None:
+    report = await check("quiet-orphan", "morphir", tmp_path, seconds=60)
+    [finding] = report.faults
+    assert finding.rule.name == "orphans"
+    pid = int(finding.message.rpartition("(pid ")[2].rstrip(")"))
+    assert not is_running(pid)
+
+
+async def test_a_process_that_a_call_leaves_is_found_and_ended(tmp_path: Path) -> None:
+    report = await check("orphan-of-call", "mcp", tmp_path, seconds=60)
+    [finding] = report.faults
+    assert finding.rule.name == "orphans" and "still runs: sleep 31 (pid " in finding.message
+    pid = int(finding.message.rpartition("(pid ")[2].rstrip(")"))
+    assert not is_running(pid)
+
+
+async def test_a_child_that_the_extension_ends_is_not_left(tmp_path: Path) -> None:
+    report = await check("ends-its-child", "morphir", tmp_path, seconds=60)
+    assert [one.message for one in report.findings if one.rule.name != "speed"] == []
+    assert "orphans" in {outcome.rule.name for outcome in report.with_status("passed")}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "mcp"])
+async def test_a_tool_that_fails_when_it_is_called_has_kept_the_protocol(
+    dialect: str, tmp_path: Path
+) -> None:
+    settings = Settings(reply_seconds=60, calls=(("shout", {}),))
+    report = await run_checks(planted("none", dialect, tmp_path), os.environ, settings)
+    outcomes = {outcome.rule.name: outcome for outcome in report.outcomes}
+    [finding] = outcomes["tool-failure"].findings
+    assert [*report.faults] == [finding]
+    assert finding.message.startswith("shout failed: ") and "--call" in finding.rule.fix
+    assert outcomes["result"].status == "skipped" and "shout failed" in outcomes["result"].reason
+
+
+@pytest.mark.more  # waits for a reply that never comes
+async def test_a_call_that_blocks_is_no_fault_of_anything_else(tmp_path: Path) -> None:
+    calls: tuple[tuple[str, Any], ...] = (("none", {}), ("shout", {"text": "hi"}), ("count", {}))
+    settings = Settings(reply_seconds=REPLY_SECONDS, calls=calls)
+    report = await run_checks(planted("blocks-in-call", "nexo", tmp_path), os.environ, settings)
+    assert {finding.rule.name for finding in report.faults} == {"result"}
+    unknown, silent = report.faults
+    assert "there is no tool none" in unknown.message and "shout, count" in unknown.fix
+    assert "not answered" in silent.message and "--reply-timeout" in silent.fix
+    assert silent.exchange[0].startswith("> ") and '"shout"' in silent.exchange[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "fix"),
+    [
+        (["nosuch.py"], "there is no file ", "by hand"),
+        (["-c", "import nosuch"], "the module nosuch is not installed", "by hand"),
+        (["-c", "1/0"], "it failed with ZeroDivisionError", "by hand"),
+        (["-c", ""], "the process exited with 0", "ext.run()"),
+    ],
+)
+async def test_a_handshake_that_gets_no_answer_names_the_cause_first(
+    words: list[str], message: str, fix: str
+) -> None:
+    spec = connection_spec([sys.executable, "-S", "-E", *words], "morphir", {})
+    report = await run_checks(spec, os.environ, Settings(reply_seconds=60))
+    [finding] = report.faults
+    assert finding.rule.name == "handshake"
+    assert finding.message.startswith(message) and fix in finding.fix
+    assert report.score == 0  # hardly anything of it was checked
+
+
+async def test_a_program_that_is_silent_is_not_told_that_it_exited() -> None:
+    """The check itself ends the process when it has waited long enough."""
+    silent = "import sys\nfor line in sys.stdin: pass"
+    spec = connection_spec([sys.executable, "-S", "-E", "-c", silent], "morphir", {})
+    [finding] = (await run_checks(spec, os.environ, Settings(reply_seconds=0.1))).faults
+    assert finding.message == "initialize was not answered in 0.3 s"
+    assert "does it flush stdout" in finding.fix
+
+
+def test_several_lines_of_noise_are_one_finding() -> None:
+    ledger = Ledger(Conformance())
+    ledger.add_problems([Problem("stdout-noise", line) for line in ("a", "b", "a", "b", "c")])
+    outcomes = {outcome.rule.name: outcome for outcome in ledger.outcomes("")}
+    [finding] = outcomes["stdout-noise"].findings
+    assert finding.message == "a (and 2 more such lines)"
+
+
+def test_handlers_that_the_sdk_does_not_offer_are_a_warning() -> None:
+    lines = ["starting", "exthost.sdk: cigen has no tools, so not offered: shout"]
+    assert [(problem.rule, problem.message) for problem in audit_stderr(lines)] == [
+        ("offer", lines[1])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("offer", "is_empty"),
+    [
+        (Offer(), True),
+        (Offer(capabilities=("logging", "tools")), True),
+        (Offer(capabilities=("resources", "tools")), False),
+        (Offer(hooks=("before_tool_call",)), False),
+    ],
+)
+def test_an_extension_that_offers_nothing_is_told_so(offer: Offer, is_empty: bool) -> None:
+    assert bool(audit_emptiness(offer)) is is_empty
+
+
+def test_tools_that_only_the_manifest_or_only_the_handshake_names_are_a_warning() -> None:
+    offer = Offer(tools=(Tool("both"), Tool("new")))
+    problems = audit_declared_tools((Tool("both"), Tool("old")), offer)
+    assert [(problem.rule, problem.message) for problem in problems] == [
+        ("tools", "tools in its manifest and not in its handshake: old; write the manifest again"),
+        ("tools", "tools in its handshake and not in its manifest: new; write the manifest again"),
+    ]
+    assert audit_declared_tools(offer.tools, offer) == []
+
+
+def test_there_are_thirty_faults_and_every_rule_has_one() -> None:
+    assert len({one.name for one in FAULTS}) >= 30
+    rules = {rule.name for rule in all_rules(Conformance())}
+    # These need a manifest, a program that is not there, and a limit: see the tests of the verb.
+    # A tool that fails breaks no rule of a dialect: it has a test above.
+    without = {"manifest", "start", "time", "tool-failure"}
+    assert rules - {one.rule for one in FAULTS} == without

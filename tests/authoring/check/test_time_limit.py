@@ -1,0 +1,35 @@
+"""What the checks report when they run out of time."""
+
+import pytest
+
+from exthost.authoring.check.findings import Outcome
+from exthost.authoring.check.ledger import Ledger
+from exthost.authoring.check.run import record_timeout
+from exthost.dialects.conformance import Conformance
+
+
+def outcomes_after(*, has_connected: bool, start_seconds: float) -> dict[str, Outcome]:
+    ledger = Ledger(Conformance())
+    record_timeout(ledger, 10.0, has_connected=has_connected, start_seconds=start_seconds)
+    return {outcome.rule.name: outcome for outcome in ledger.outcomes("out of time")}
+
+
+def test_slow_starts_are_no_fault() -> None:
+    outcomes = outcomes_after(has_connected=True, start_seconds=7.0)
+    assert outcomes["time"].status == "skipped" and "--timeout" in outcomes["time"].reason
+    (slow,) = outcomes["speed"].findings
+    assert "7.0 of the 10 s" in slow.message and "--timeout" in slow.fix
+    assert not any(outcome.status == "fault" for outcome in outcomes.values())
+
+
+@pytest.mark.parametrize(
+    ("has_connected", "start_seconds", "message"),
+    [
+        (True, 1.0, "the checks did not finish in 10 s"),
+        (False, 9.0, "it did not finish its handshake in 10 s"),
+    ],
+)
+def test_other_reasons_are_a_fault(has_connected: bool, start_seconds: float, message: str) -> None:
+    outcomes = outcomes_after(has_connected=has_connected, start_seconds=start_seconds)
+    assert outcomes["time"].status == "fault"
+    assert [finding.message for finding in outcomes["time"].findings] == [message]

@@ -1,0 +1,150 @@
+"""A session of each dialect is recorded and replayed without a difference, in either part."""
+
+import asyncio
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost.authoring.replay.extension_role import ExtensionRole, StderrLine
+from exthost.authoring.replay.host_role import HostRole
+from exthost.authoring.replay.pipe_replay import play_host
+from exthost.authoring.replay.script import Script, find_script
+from exthost.model.messages import Noise
+from exthost.session.trace.record import TraceRecord
+from exthost.session.trace.trace_format import read_recording
+from tests.authoring.sdk.programs import JSON_DIALECTS, SAMPLE, command, write_manifest
+from tests.faces.cli.running import EXTHOST, RUN_SECONDS
+
+DIALECTS = (*JSON_DIALECTS, "cigen")
+PLUGIN = Path(__file__).parents[3] / "examples" / "cigen" / "cigen-provider-demo"
+LIMITS = {"handshake": "100s", "start": "100s", "call": "100s"}
+
+
+GENERATE = {"schema": {"version": "1", "jobs": [{"id": "build"}]}}
+
+# For programs that get few of our variables.
+VARIABLES = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+
+
+def words_of(dialect: str, folder: Path) -> list[str]:
+    if dialect == "cigen":
+        return [sys.executable, str(PLUGIN)]
+    if dialect == "roder":  # it reads its own manifest
+        write_manifest(SAMPLE, dialect, folder)
+        return command(folder / SAMPLE.name, dialect)
+    return command(SAMPLE, dialect)
+
+
+def entry(dialect: str, words: list[str], folder: Path) -> dict[str, Any]:
+    source = {"type": "process", "command": words[0], "args": words[1:]}
+    entry: dict[str, Any] = {"name": "sample", "dialect": dialect, "source": source}
+    entry |= {"limits": LIMITS, "env": VARIABLES}
+    if dialect == "mcp":  # else a slow server is taken for one of the other era
+        entry["options"] = {"era": "stateless"}
+    if dialect == "roder":
+        entry["manifest"] = str(folder / "roder-extension.toml")
+    return entry
+
+
+async def use(extension: exthost.Extension) -> list[Any]:
+    """Make the calls of the session; return their results."""
+    if extension.dialect.name == "cigen":
+        return [await extension.call("generate", GENERATE)]
+    calls = [
+        extension.call_tool("add", {"a": 1, "b": 2}),
+        extension.call_tool("work", {"steps": 3}),
+        extension.call_tool("count", {"to": 3}),
+    ]
+    results: list[Any] = [one.raw for one in await asyncio.gather(*calls)]
+    with pytest.raises(exthost.errors.ExthostError):
+        await extension.call("no/such/method", {})
+    return results
+
+
+async def record(dialect: str, words: list[str], folder: Path, file: Path) -> list[Any]:
+    async with exthost.Host(trace=file) as host:
+        extension = await host.load(entry(dialect, words, folder))
+        return await use(await extension.start())
+
+
+def read(file: Path) -> Script:
+    return find_script(read_recording(file.read_bytes().splitlines(keepends=True), str(file)))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_the_program_that_was_recorded_shows_no_difference(
+    dialect: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "recording.jsonl"
+    await record(dialect, words_of(dialect, tmp_path), tmp_path, file)
+    header = json.loads(file.read_text().splitlines()[0])
+    assert (header["format"], header["version"]) == ("exthost-trace", 1)
+    assert (header["extension"], header["dialect"]) == ("sample", dialect)
+    script = read(file)
+    received = [one for one in script.records if one.direction == "received" and one.is_message]
+    outcome = play_host(script, words_of(dialect, tmp_path), seconds=RUN_SECONDS)
+    assert outcome.difference is None, outcome.difference
+    assert outcome.compared == len(received) >= 3
+    assert exchange(script) == len(received)
+
+
+def exchange(script: Script) -> int:
+    """Let the two parts of a script talk to one another; return how many messages were compared."""
+    child, host = ExtensionRole(script), HostRole(script)
+    spoken = child.first_messages()
+    while True:
+        for one in spoken:
+            if not isinstance(one, StderrLine | Noise):
+                assert host.receive(one) is None
+        messages = host.due_messages()
+        if not messages:
+            break
+        spoken = [one for message in messages for one in child.receive(message)]
+    assert host.is_over and child.is_over and child.differences == []
+    return host.compared
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_the_recording_stands_in_for_the_program(dialect: str, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    results = await record(dialect, words_of(dialect, tmp_path), tmp_path, first)
+    words = [*EXTHOST, "replay", str(first)]
+    assert await record(dialect, words, tmp_path, second) == results
+    exits = [one.text for one in records(second) if one.kind == "exited"]
+    assert exits == ["exited with 0"], [one.text for one in records(second) if one.text]
+
+
+def records(file: Path) -> tuple[TraceRecord, ...]:
+    return read_recording(file.read_bytes().splitlines(keepends=True), str(file)).records
+
+
+@pytest.mark.parametrize("dialect", ["nexo", "synaps"])
+async def test_another_id_for_the_extension_is_no_difference(dialect: str, tmp_path: Path) -> None:
+    file = tmp_path / "recorded.jsonl"
+    await record(dialect, words_of(dialect, tmp_path), tmp_path, file)
+    script = read(file)
+    fields = {"extension_id": "other", "plugin_id": "other", "plugin_root": "/elsewhere"}
+    renamed = [
+        record._replace(data={**record.data, **{k: fields[k] for k in fields if k in record.data}})
+        if record.method == "initialize" and record.direction == "sent"
+        else record
+        for record in script.records
+    ]
+    assert renamed != list(script.records)
+    play(dataclasses.replace(script, records=tuple(renamed)), script)
+
+
+def play(host_script: Script, child_script: Script) -> None:
+    """Let the host of one script speak to the extension of the other; there is no difference."""
+    host, child = HostRole(host_script), ExtensionRole(child_script)
+    first = host.due_messages()
+    for message in first:
+        child.receive(message)
+    assert first and child.differences == []

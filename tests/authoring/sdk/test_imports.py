@@ -1,0 +1,34 @@
+"""The SDK needs nothing but the standard library, and nothing of the host."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.authoring.sdk.programs import LONG_SECONDS, SAMPLE
+
+REFUSING = Path(__file__).with_name("refusing.py")
+SOURCE = Path(__file__).parents[3] / "src"
+
+
+def run(dialect: str) -> "subprocess.CompletedProcess[bytes]":
+    return subprocess.run(
+        [sys.executable, "-S", str(REFUSING), str(SAMPLE), "--dialect", dialect],
+        env={"PYTHONPATH": str(SOURCE)},
+        input=b"",
+        capture_output=True,
+        timeout=LONG_SECONDS,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
+def test_it_runs_where_nothing_else_can_be_imported(dialect: str) -> None:
+    done = run(dialect)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_without_protobuf_cigen_says_what_is_missing() -> None:
+    done = run("cigen")
+    assert done.returncode == 2 and b"needs the package protobuf" in done.stderr

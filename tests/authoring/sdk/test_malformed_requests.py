@@ -1,0 +1,124 @@
+"""Requests whose id or method is not of the type that the dialect defines."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import exthost.sdk
+from exthost.authoring.sdk.dialects import load_endpoint_class
+from exthost.authoring.sdk.dialects.endpoint import Endpoint, Identity
+from exthost.authoring.sdk.dialects.mcp_exchange import parse_exchange
+from exthost.authoring.sdk.serving.server import Server
+from exthost.authoring.sdk.types.json_text import encode
+from exthost.authoring.sdk.wire.writer import BlockingWriter
+
+UNUSUAL: tuple[object, ...] = ([], ["initialize"], {}, {"a": 1}, 7, True, None)
+DIALECTS = ("morphir", "nexo", "synaps", "roder", "mcp")
+
+TOOL_CALLS = {
+    "morphir": ("slow", {}),
+    "nexo": ("tools/call", {"name": "slow"}),
+    "synaps": ("tool.call", {"name": "slow"}),
+    "roder": ("tools/call", {"toolName": "slow"}),
+    "mcp": ("tools/call", {"name": "slow"}),
+}
+
+
+@contextmanager
+def running_endpoint(dialect: str) -> Iterator[Endpoint]:
+    extension = exthost.sdk.Extension("odd", version="1.0.0")
+
+    @extension.tool(thread=True)
+    def slow() -> str:
+        return "done"
+
+    manifest = b"provides = []" if dialect == "roder" else None
+    identity = Identity("odd", "1.0.0", "", extension.registry, manifest)
+    fd = os.open(os.devnull, os.O_WRONLY)
+    server = Server(BlockingWriter(fd))
+    server.endpoint = endpoint = load_endpoint_class(dialect)(identity, server)
+    try:
+        yield endpoint
+        assert server.wait_until_idle(30)
+    finally:
+        server.close(30)
+        os.close(fd)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_method_of_another_type_is_an_unknown_method(dialect: str) -> None:
+    with running_endpoint(dialect) as endpoint:
+        for method in UNUSUAL:
+            reply = endpoint.receive(encode({"jsonrpc": "2.0", "id": 1, "method": method}))
+            if method is None and dialect != "morphir":  # JSON-RPC: a message without a method
+                assert reply is None  # is a response, and no request waits for it
+            else:
+                assert reply is not None and b"method not found" in reply, (method, reply)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_id_of_another_type_does_not_end_the_extension(dialect: str) -> None:
+    method, params = TOOL_CALLS[dialect]
+    with running_endpoint(dialect) as endpoint:
+        for id in UNUSUAL:
+            message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+            assert isinstance(endpoint.receive(encode(message)), bytes | None)
+
+
+# Numbers that JSON allows, or that Python's decoder accepts, and that a reply could not repeat.
+ODD_NUMBERS = ("1e999", "-1e999", "1e400", "NaN", "Infinity", "-Infinity", "9" * 5000, "[1e999]")
+PLAIN_NUMBERS = ("-0", "-0.0", "1.5", "9" * 4000, "1e308")
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("number", ODD_NUMBERS, ids=lambda number: number[:9])
+def test_a_number_that_no_reply_can_repeat_does_not_end_the_extension(
+    dialect: str, number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    method, params = TOOL_CALLS[dialect]
+    with running_endpoint(dialect) as endpoint:
+        for name, arguments in ((method, params), ("initialize", {}), ("unknown", {})):
+            message = {"jsonrpc": "2.0", "id": "@", "method": name, "params": arguments}
+            text = encode(message).replace(b'"@"', number.encode())
+            assert endpoint.receive(text) is None
+            assert "exthost.sdk: the host sent" in capsys.readouterr().err
+        assert endpoint.receive(encode({"jsonrpc": "2.0", "id": 1, "method": "unknown"}))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("number", PLAIN_NUMBERS, ids=lambda number: number[:9])
+def test_a_number_that_a_reply_can_repeat_is_repeated(dialect: str, number: str) -> None:
+    with running_endpoint(dialect) as endpoint:
+        text = b'{"jsonrpc":"2.0","id":%b,"method":"unknown"}' % number.encode()
+        reply = endpoint.receive(text)
+        assert reply is not None
+        payload = json.loads(reply[reply.index(b"{") :])
+        assert payload["id"] == json.loads(number)
+
+
+def test_a_progress_token_that_no_notification_can_repeat_is_ignored() -> None:
+    meta = json.loads('{"progressToken": 1e999}')
+    assert parse_exchange({}, meta).progress_token is None
+
+
+@pytest.mark.parametrize("dialect", ["nexo", "morphir"])
+def test_a_program_goes_on_after_such_a_request(dialect: str) -> None:
+    code = f"""
+import exthost.sdk
+ext = exthost.sdk.Extension("odd", version="1.0.0")
+@ext.tool
+def echo(text: str) -> str:
+    return text
+ext.run(dialect="{dialect}")
+"""
+    lines = b'{"jsonrpc":"2.0","id":1e999,"method":"x"}\n{"jsonrpc":"2.0","id":5,"method":"x"}\n'
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=lines, capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
+    assert json.loads(done.stdout)["id"] == 5

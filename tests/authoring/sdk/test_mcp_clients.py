@@ -1,0 +1,129 @@
+"""Servers of the SDK and the official package: its client, and its types of both eras."""
+
+import json
+from typing import Any
+
+import mcp
+import mcp_types
+import mcp_types._v2026_07_28 as stateless
+import pytest
+
+from tests.authoring.sdk.programs import LONG_SECONDS, SAMPLE, WAITING, command, piped
+
+PREFIX = "io.modelcontextprotocol/"
+ENVELOPE = {
+    f"{PREFIX}protocolVersion": "2026-07-28",
+    f"{PREFIX}clientCapabilities": {},
+    f"{PREFIX}clientInfo": {"name": "test", "version": "1"},
+}
+
+
+def exchange(*requests: dict[str, Any]) -> list[dict[str, Any]]:
+    """The replies of a fresh server, by the position of their requests."""
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": number, **request}) + "\n"
+        for number, request in enumerate(requests)
+    ]
+    with piped(SAMPLE, "mcp") as process:
+        output, _ = process.communicate("".join(lines).encode(), timeout=LONG_SECONDS)
+    replies = {
+        reply["id"]: reply for line in output.splitlines() if "id" in (reply := json.loads(line))
+    }
+    return [replies[number] for number in range(len(requests))]
+
+
+async def test_the_client_of_the_official_package_uses_it_after_a_handshake() -> None:
+    program, *args = command(SAMPLE, "mcp")
+    server = mcp.StdioServerParameters(command=program, args=args)
+    async with mcp.stdio_client(server) as pipes, mcp.ClientSession(*pipes) as session:
+        told = await session.initialize()
+        assert told.server_info.name == "sample" and told.instructions == "Adds and counts"
+        listed = await session.list_tools()
+        assert [tool.name for tool in listed.tools] == ["add", "work", "count"]
+        result = await session.call_tool("add", {"a": 1, "b": 2})
+        assert result.structured_content == {"result": 3} and not result.is_error
+        bad = await session.call_tool("add", {"a": "x", "b": 2})
+        assert bad.is_error
+
+
+async def test_after_a_handshake_a_handler_asks_the_client_by_a_request() -> None:
+    async def elicit(context: Any, params: Any) -> Any:
+        return mcp_types.ElicitResult(action="accept", content={"asked": params.message})
+
+    program, *args = command(WAITING, "mcp")
+    server = mcp.StdioServerParameters(command=program, args=args)
+    async with (
+        mcp.stdio_client(server) as pipes,
+        mcp.ClientSession(*pipes, elicitation_callback=elicit) as session,
+    ):
+        await session.initialize()
+        asked = {"message": "sure?", "requestedSchema": {"type": "object", "properties": {}}}
+        for tool in ("ask", "ask_async"):
+            params = {"method": "elicitation/create", "params": asked}
+            result = await session.call_tool(tool, params)
+            assert result.structured_content == {"action": "accept", "content": {"asked": "sure?"}}
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+def test_every_revision_with_a_handshake_is_spoken(version: str) -> None:
+    [reply] = exchange({"method": "initialize", "params": {"protocolVersion": version}})
+    assert reply["result"]["protocolVersion"] == version
+
+
+def test_an_unknown_revision_is_answered_with_the_newest() -> None:
+    [reply] = exchange({"method": "initialize", "params": {"protocolVersion": "1999-01-01"}})
+    assert reply["result"]["protocolVersion"] == "2025-11-25"
+
+
+def test_stateless_results_fit_the_types_of_the_revision() -> None:
+    meta = {"_meta": ENVELOPE}
+    call = {"name": "add", "arguments": {"a": 1, "b": 2}, **meta}
+    discovered, listed, called, failed = exchange(
+        {"method": "server/discover", "params": meta},
+        {"method": "tools/list", "params": meta},
+        {"method": "tools/call", "params": call},
+        {"method": "tools/call", "params": {**call, "arguments": {}}},
+    )
+    told = stateless.DiscoverResult.model_validate(discovered["result"])
+    assert told.supported_versions[0] == "2026-07-28"
+    tools = stateless.ListToolsResult.model_validate(listed["result"])
+    assert [tool.name for tool in tools.tools] == ["add", "work", "count"]
+    result = stateless.CallToolResult.model_validate(called["result"])
+    assert result.structured_content == {"result": 3} and result.result_type == "complete"
+    assert stateless.CallToolResult.model_validate(failed["result"]).is_error
+
+
+def test_several_requests_in_one_line_are_all_answered() -> None:
+    calls = [
+        {
+            "jsonrpc": "2.0",
+            "id": number,
+            "method": "tools/call",
+            "params": {"name": "add", "arguments": {"a": number, "b": 1}},
+        }
+        for number in range(3)
+    ]
+    with piped(SAMPLE, "mcp") as process:
+        output, _ = process.communicate(json.dumps(calls).encode(), timeout=LONG_SECONDS)
+    replies = [json.loads(line) for line in output.splitlines()]
+    assert [one["result"]["structuredContent"]["result"] for one in replies] == [1, 2, 3]
+
+
+def test_a_state_that_the_server_did_not_give_is_refused() -> None:
+    params = {"name": "work", "arguments": {"steps": 1}, "requestState": "?", "_meta": ENVELOPE}
+    [reply] = exchange({"method": "tools/call", "params": params})
+    assert reply["error"]["code"] == -32602
+
+
+def test_envelopes_that_cannot_be_served_are_refused() -> None:
+    other = {**ENVELOPE, f"{PREFIX}protocolVersion": "2031-01-01"}
+    partial = {f"{PREFIX}protocolVersion": "2026-07-28"}
+    bare, unknown, incomplete = exchange(
+        {"method": "server/discover", "params": {}},
+        {"method": "server/discover", "params": {"_meta": other}},
+        {"method": "tools/call", "params": {"name": "add", "arguments": {}, "_meta": partial}},
+    )
+    assert bare["error"]["code"] == -32601
+    assert unknown["error"]["code"] == mcp_types.UNSUPPORTED_PROTOCOL_VERSION
+    assert "2026-07-28" in unknown["error"]["data"]["supported"]
+    assert incomplete["error"]["code"] == -32602

@@ -1,0 +1,85 @@
+"""An extension of the SDK in nexo's second contract: the same handlers, under the real host."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.authoring.sdk.dialects import nexo_second
+from exthost.config import Config, config_from_mapping
+from exthost.dialects.meanings import Progress
+from exthost.errors import CallFailed
+from exthost.host.host import Host
+from exthost.sdk import Block, Context, Extension, HookEvent, ToolError, testing
+from tests.authoring.sdk.programs import LONG_SECONDS, SAMPLE
+from tests.extensions.driving import failing
+
+
+def with_manifest(folder: Path) -> Config:
+    """The sample program in a folder, with the manifest that it prints."""
+    words = [sys.executable, str(SAMPLE), "--print-manifest"]
+    done = subprocess.run(words, capture_output=True, check=True, timeout=LONG_SECONDS)
+    (folder / "sample").mkdir()
+    (folder / "sample" / "plugin.toml").write_bytes(done.stdout)
+    (folder / "sample" / SAMPLE.name).write_bytes(SAMPLE.read_bytes())
+    overrides = {"sample": {"env": {"PYTHONPATH": ":".join(filter(None, sys.path))}}}
+    discovery = {"search_paths": [str(folder)]}
+    return config_from_mapping({"discovery": discovery, "overrides": overrides})
+
+
+async def test_the_program_prints_its_manifest_and_runs_with_it(tmp_path: Path) -> None:
+    config = await asyncio.to_thread(with_manifest, tmp_path)
+    async with Host(config) as host:
+        assert [*host.tools] == ["sample_add", "sample_work", "sample_count"]
+        assert (await host.call_tool("sample_add", {"a": 1, "b": 2})).data == 3
+        assert (await host.call_tool("sample_count", {"to": 3})).data == [1, 2, 3]
+        seen: list[Progress] = []
+        await host.call_tool("sample_work", {"steps": 1}, on_progress=seen.append)
+        assert [progress.message for progress in seen] == ["step 1"]
+        assert host["sample"].stats.crashes == 0
+
+
+async def test_config_agent_errors_and_hooks_reach_the_handlers() -> None:
+    ext = Extension("tides", version="2.0.0")
+
+    @ext.tool
+    def port(ctx: Context) -> list[Any]:
+        """The port, and who calls."""
+        return [ctx.config, ctx.meta["agent_id"]]
+
+    @ext.tool
+    def fail(how: str) -> None:
+        """Fail."""
+        raise ToolError("no gauge", code=-33404) if how == "unavailable" else ValueError(how)
+
+    @ext.hook("before_tool_call")
+    def keep(event: HookEvent) -> Block | None:
+        return Block("a storm") if "storm" in str(event.arguments) else None
+
+    settings: Any = {"options": {"contract": 2}, "config": {"name": "Brest"}}
+    async with testing.connect(ext, dialect="nexo", **settings) as client:
+        result = await client.call_tool("tides_port", context={"agent_id": "a1"})
+        assert result.data == [{"name": "Brest"}, "a1"]
+        for how, code in (("unavailable", -33404), ("odd", -33403)):
+            error = await failing(client.call_tool("tides_fail", {"how": how}))
+            assert isinstance(error, CallFailed) and error.error_code == code
+        error = await failing(client.call("tool.invoke", {"tool_name": "tides_fail", "args": {}}))
+        assert isinstance(error, CallFailed) and error.error_code == -33402
+        error = await failing(client.call("tool.invoke", {"tool_name": "fail"}))
+        assert isinstance(error, CallFailed) and error.error_code == -33401
+        answer = await client.run_hook("before_tool_call", {"arguments": {"a": "storm"}})
+        assert answer.abort and answer.reason == "a storm"
+        assert not (await client.run_hook("before_tool_call", {"arguments": {}})).abort
+
+
+@pytest.mark.parametrize(
+    ("name", "id"), [("text-tools", "text_tools"), ("Text", "text"), ("9lives", "p9lives")]
+)
+def test_an_id_has_the_characters_of_the_contract(name: str, id: str) -> None:
+    assert nexo_second.plugin_id(name) == id
+    assert nexo_second.tool_name(id, "go") == f"{id}_go"
+    assert nexo_second.tool_name(id, f"{id}_go") == f"{id}_go"
+    assert nexo_second.tool_name(id, f"ext_{id}_go") == f"ext_{id}_go"

@@ -1,0 +1,215 @@
+"""Every new extension passes its own test and is understood by a host, untouched."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from exthost.authoring.sdk.errors import UsageError
+from exthost.authoring.sdk.languages import DIALECTS, LANGUAGES, language_files
+from exthost.authoring.sdk.scaffold import PROGRAM, TEMPLATES, create, project_files
+from tests.authoring.sdk.programs import LONG_SECONDS
+from tests.faces.cli.running import run_inside
+
+PROJECTS = [(template, dialect) for template, fits in TEMPLATES.items() for dialect in fits]
+# Each project's own test is a pytest of its own, seconds each: make test has two of them.
+TRIED = [
+    one
+    if one in (("tool", "mcp"), ("hook", "synaps"))
+    else pytest.param(*one, marks=pytest.mark.more)
+    for one in PROJECTS
+]
+
+ROOT = Path(__file__).parents[3]
+
+# A first build of a toolchain, beside other work.
+BUILD_SECONDS = 200.0
+
+ENVIRONMENT = os.environ | {
+    "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+}
+
+
+@pytest.mark.parametrize(("template", "dialect"), TRIED)
+def test_a_new_extension_passes_its_own_test_and_is_inspected(
+    template: str, dialect: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "fresh"
+    create(str(folder), dialect, template)
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, timeout=LONG_SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    [line] = [one for one in (folder / "README.md").read_text().splitlines() if "inspect" in one]
+    target = line.partition("#")[0].split()[2:]
+    shown = run_inside("inspect", *target, cwd=folder, env=ENVIRONMENT)
+    assert shown.returncode == 0, shown.stderr
+    if template == "tool":
+        assert "shout" in shown.stdout and "count" in shown.stdout
+
+
+@pytest.mark.more  # builds a wheel, and installs it and pytest into a new environment
+def test_the_commands_of_its_readme_work_in_a_new_environment(tmp_path: Path) -> None:
+    folder = tmp_path / "fresh"
+    create(str(folder), "synaps", "tool")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, capture_output=True, timeout=BUILD_SECONDS, check=True)
+    lines = (folder / "README.md").read_text().splitlines()
+    commands = [line for line in lines if line.startswith("    ") and "exthost dev" not in line]
+    assert len(commands) >= 5 and "pytest" in commands[2]
+    # The package is not published yet, so pip finds it in the folder of its wheel.
+    names = [name for name in os.environ if not name.startswith(("PYTHON", "VIRTUAL_ENV"))]
+    environ = {name: os.environ[name] for name in names} | {"PIP_FIND_LINKS": str(tmp_path)}
+    done = subprocess.run(
+        ["sh", "-ec", "\n".join(commands)],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS,
+        check=False,
+    )
+    if "No matching distribution found for msgspec" in done.stderr:
+        pytest.skip("pip reaches no package index")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout and "shout" in done.stdout
+
+
+@pytest.mark.parametrize(("template", "dialect"), PROJECTS)
+def test_its_readme_names_the_verbs_for_authors_and_what_to_install(
+    template: str, dialect: str
+) -> None:
+    files = project_files("fresh", dialect, template)
+    for words in ("exthost inspect ", "exthost check ", "exthost dev ", "-r requirements.txt"):
+        assert words in files["README.md"]
+    assert "exthost" in files["requirements.txt"].splitlines()
+    before_its_test = files["README.md"].partition("python3 -m pytest")[0]
+    assert "pip install -r requirements.txt pytest" in before_its_test
+
+
+@pytest.mark.parametrize(("template", "dialect"), PROJECTS)
+def test_its_program_is_short_and_formatted(template: str, dialect: str, tmp_path: Path) -> None:
+    files = project_files("fresh", dialect, template)
+    assert len(files[PROGRAM].splitlines()) <= 40
+    for name in (PROGRAM, "test_extension.py"):
+        path = tmp_path / name
+        path.write_text(files[name])
+    ruff = [str(Path(sys.executable).with_name("ruff")), "format", "--check", str(tmp_path)]
+    done = subprocess.run(ruff, capture_output=True, text=True, timeout=LONG_SECONDS, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect", "template", "message"),
+    [
+        ("Fresh", "mcp", "tool", "is no name"),
+        ("fresh", "esperanto", "tool", "there is no dialect"),
+        ("fresh", "mcp", "poem", "there is no template"),
+        ("fresh", "mcp", "hook", "its templates are: tool"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(
+    name: str, dialect: str, template: str, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        project_files(name, dialect, template)
+
+
+def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "exthost.sdk", "new", "fresh", "--dialect", "nexo"]
+    first, second = (
+        subprocess.run(
+            words, cwd=tmp_path, capture_output=True, text=True, timeout=LONG_SECONDS, check=False
+        )
+        for _ in range(2)
+    )
+    assert first.returncode == 0 and "fresh/extension.py" in first.stdout
+    assert second.returncode == 2 and "is there already" in second.stderr
+
+
+# The one that `make node` installs.
+NODE = Path(sys.prefix, "node", "node_modules", "node", "bin", "node")
+
+NEEDS = {"typescript": "node", "go": "go", "rust": "cargo", "sh": "jq"}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_program_in_another_language_is_short(language: str, dialect: str) -> None:
+    files = language_files("fresh", dialect, language)
+    program = files[LANGUAGES[language].program]
+    most_lines = 75 if dialect == "cigen" else 40  # protobuf has no library in every language
+    assert len(program.splitlines()) <= most_lines and "fresh" in program
+    assert {"test.sh", "README.md"} <= files.keys()
+
+
+@pytest.fixture(scope="session")
+def rust_target(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of what was compiled: crates that one project has built are there for the next."""
+    return tmp_path_factory.mktemp("rust-target")
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_project_in_another_language_passes_its_own_test(
+    language: str, dialect: str, tmp_path: Path, rust_target: Path
+) -> None:
+    search_path = os.environ["PATH"]
+    if language == "typescript" and NODE.exists():
+        search_path = os.pathsep.join([str(NODE.parent), search_path])
+    if shutil.which(NEEDS[language], path=search_path) is None:
+        pytest.skip(f"{NEEDS[language]} is not installed")
+    if language == "typescript" and not _strips_types(search_path):
+        pytest.skip("this Node does not run TypeScript: `make node` installs one that does")
+    create(str(tmp_path / "fresh"), dialect, language=language)
+    if language == "rust":
+        (tmp_path / "fresh" / "target").symlink_to(rust_target)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    exthost = programs / "exthost"
+    exthost.write_text(f'#!/bin/sh\nexec {sys.executable} -m exthost "$@"\n')
+    exthost.chmod(0o755)
+    environment = os.environ | {
+        "PATH": os.pathsep.join([str(programs), search_path]),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    done = subprocess.run(
+        ["sh", "fresh/test.sh"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0 and "failed to download" in done.stderr:
+        pytest.skip("the registry of crates cannot be reached")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _strips_types(search_path: str) -> bool:
+    node = shutil.which("node", path=search_path)
+    assert node is not None
+    done = subprocess.run(
+        [node, "--version"], capture_output=True, text=True, timeout=LONG_SECONDS, check=True
+    )
+    major, minor = map(int, done.stdout.strip("v\n").split(".")[:2])
+    return (major, minor) >= (22, 18)
+
+
+def test_a_language_has_the_default_template_of_the_dialect(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no place for a tool"):
+        create(str(tmp_path / "fresh"), "cigen", "tool", "go")
+    with pytest.raises(UsageError, match="no hook"):
+        create(str(tmp_path / "fresh"), "nexo", "hook", "go")
+
+
+def test_the_default_template_of_cigen_is_a_generator(tmp_path: Path) -> None:
+    done = run_inside("new", "made", "--dialect", "cigen", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "@ext.generate" in (tmp_path / "made" / "extension.py").read_text()

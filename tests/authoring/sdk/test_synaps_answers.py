@@ -1,0 +1,72 @@
+"""An extension of the SDK with what synaps has since November 2026."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from exthost.config import config_from_mapping
+from exthost.host.host import Host
+from tests.authoring.sdk.programs import LONG_SECONDS
+
+PROGRAM = """
+from exthost.sdk import Extension, HookEvent, Inject, Replace
+
+ext = Extension("today")
+used = []
+
+
+@ext.tool
+def used_tokens() -> list[int]:
+    return used
+
+
+@ext.hook("after_tool_call", replaces=True)
+def shorten(event: HookEvent) -> Replace | None:
+    output = event.raw["tool_output"]
+    return Replace(output.replace("[", "<")) if "[1" in output else None
+
+
+@ext.hook("on_session_start")
+def greet(event: HookEvent) -> Inject:
+    return Inject(f"in {event.raw['session_id']}")
+
+
+@ext.hook("on_usage")
+def count(event: HookEvent) -> None:
+    used.append(event.raw["data"]["usage"]["input_tokens"])
+
+
+if __name__ == "__main__":
+    ext.run("synaps")
+"""
+
+
+async def test_a_program_of_the_sdk_replaces_injects_and_counts(tmp_path: Path) -> None:
+    folder = tmp_path / "today"
+    (folder / ".synaps-plugin").mkdir(parents=True)
+    program = folder / "today.py"
+    program.write_text(PROGRAM)
+    words = [sys.executable, str(program), "--manifest", "synaps"]
+    done = await asyncio.to_thread(
+        subprocess.run, words, capture_output=True, check=True, timeout=LONG_SECONDS
+    )
+    manifest = json.loads(done.stdout)
+    assert manifest["extension"]["protocol_version"] == 2
+    assert "tools.transform_output" in manifest["extension"]["permissions"]
+    (folder / ".synaps-plugin" / "plugin.json").write_bytes(done.stdout)
+    env = {"PYTHONPATH": ":".join(filter(None, sys.path))}
+    limits = {"handshake": "60s"}
+    config = config_from_mapping(
+        {
+            "discovery": {"search_paths": [str(tmp_path)]},
+            "overrides": {"today": {"env": env, "limits": limits}},
+        }
+    )
+    async with Host(config) as host:
+        usage = {"data": {"usage": {"input_tokens": 12}}}
+        assert not (await host.hooks.run("on_usage", usage)).passed_over
+        assert (await host.call_tool("ext_today_used_tokens", {})).text == "<12]"
+        started = await host.hooks.run("on_session_start", {"session_id": "s"})
+        assert started.injected == "in s"

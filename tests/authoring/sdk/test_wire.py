@@ -1,0 +1,246 @@
+"""What an extension, its libraries and its children write to stdout does not reach the wire."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import exthost
+from exthost.authoring.sdk.wire.framing import HeaderFraming, LineFraming, PrefixFraming
+from tests.authoring.sdk.programs import (
+    JSON_DIALECTS,
+    LONG_SECONDS,
+    NOISY,
+    SAMPLE,
+    WAITING,
+    command,
+    piped,
+    started,
+    write_manifest,
+)
+from tests.extensions.looking import gone
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("dialect", JSON_DIALECTS)
+async def test_prints_at_import_in_a_handler_from_c_and_from_a_child_do_no_harm(
+    dialect: str, tmp_path: Path
+) -> None:
+    bus = exthost.Bus()
+    lines: list[str] = []
+    bus.subscribe(exthost.events.LogLine, lambda event: lines.append(event.text))
+    async with started(NOISY, dialect, tmp_path, events=bus) as ext:
+        assert (await ext.call_tool("shout", {"text": "hi"})).text == "HI"
+        assert (await ext.call_tool("shout", {"text": "again"})).text == "AGAIN"
+        assert (await ext.call_tool("read", {})).data == {"here": "", "child": "''"}
+    if dialect != "roder":  # where nothing of what passes is logged
+        text = "\n".join(lines)
+        for written in ("printed at import", "printed in a handler", "printf in", "a child prints"):
+            assert written in text, text
+
+
+@pytest.mark.parametrize("dialect", JSON_DIALECTS)
+async def test_a_line_that_was_printed_before_the_sdk_was_there_is_skipped_by_the_host(
+    dialect: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "early.py"
+    program.write_text(f'print("too early", flush=True)\n{SAMPLE.read_text()}')
+    settings = {}
+    if dialect == "roder":
+        settings["manifest"] = str(write_manifest(SAMPLE, dialect, tmp_path))
+    words = command(program, dialect)
+    async with exthost.connect(words, dialect=dialect, **settings) as ext:  # type: ignore[arg-type]
+        assert (await ext.call_tool("add", {"a": 1, "b": 2})).text == "3"
+
+
+# What a program may do between the import of the SDK and its `Extension(…)`.
+EARLY_PRINTS = """
+import os, subprocess, sys
+from exthost.sdk import Extension
+print("printed before it is made", flush=True)
+os.write(1, b"written before it is made")
+subprocess.run([sys.executable, "-c", "print('a child prints')"], check=True)
+ext = Extension("provider/early", capabilities=["provider:early"])
+ext.generate(lambda request: {"a.yml": "x: 1"})
+ext.run()
+"""
+
+
+async def test_in_cigen_what_is_printed_before_the_extension_is_made_does_no_harm(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "early.py"
+    program.write_text(EARLY_PRINTS)
+    async with exthost.connect(command(program, "cigen"), dialect="cigen") as ext:
+        assert (await ext.call("generate", {}))["fragments"][0]["path"] == "a.yml"
+
+
+def test_a_program_that_only_uses_the_sdk_keeps_its_stdout() -> None:
+    """As a test run that is itself piped does, or a program that imports an extension."""
+    script = "import sys; sys.argv += {words}; {imports}; print('kept')"
+    for words, imports in (
+        ([], "import exthost.sdk"),
+        (["--dialect", "cigen"], "import tests.authoring.sdk.sample"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", script.format(words=words, imports=imports)],
+            cwd=Path(__file__).parents[3],
+            input=b"",
+            stdout=subprocess.PIPE,
+            timeout=LONG_SECONDS,
+            check=True,
+        )
+        assert done.stdout == b"kept\n", (words, imports)
+
+
+def test_the_wire_has_nothing_but_replies() -> None:
+    asked = {"id": 1, "method": "shout", "params": {"text": "hi"}}
+    done = subprocess.run(
+        command(NOISY, "morphir"),
+        input=json.dumps(asked).encode() + b"\n",
+        capture_output=True,
+        timeout=LONG_SECONDS,
+        check=True,
+    )
+    assert json.loads(done.stdout) == {"id": 1, "result": "HI"}
+    assert done.stdout.count(b"\n") == 1
+    for written in (b"printed at import", b"printf in a handler", b"a child prints", b"forged"):
+        assert written in done.stderr
+
+
+def test_importing_an_extension_leaves_the_streams_alone() -> None:
+    script = "import tests.authoring.sdk.noisy, os; os.write(1, b'|still stdout')"
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=root,
+        stdin=subprocess.PIPE,
+        capture_output=False,
+        stdout=subprocess.PIPE,
+        timeout=LONG_SECONDS,
+        check=True,
+    )
+    assert done.stdout.endswith(b"written at import|still stdout")
+
+
+# -- the end -----------------------------------------------------------------------------------
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("program", [SAMPLE, WAITING])
+@pytest.mark.parametrize("dialect", ["morphir", "nexo", "synaps", "mcp"])
+def test_the_end_of_input_ends_it(program: Path, dialect: str) -> None:
+    with piped(program, dialect) as process:
+        _, errors = process.communicate(timeout=LONG_SECONDS)
+        assert (process.returncode, errors) == (0, b"")
+
+
+def test_calls_under_way_at_the_end_of_input_are_answered_or_cancelled() -> None:
+    asked = [
+        {"id": 1, "method": "hang", "params": {"name": "x"}},
+        {"id": 2, "method": "fail_later", "params": {}},
+        {"id": 3, "method": "pid", "params": {}},
+    ]
+    with piped(WAITING, "morphir") as process:
+        lines = "".join(json.dumps(one) + "\n" for one in asked)
+        output, _ = process.communicate(lines.encode(), timeout=LONG_SECONDS)
+        replies = [json.loads(line) for line in output.splitlines()]
+        by_id = {reply.get("id"): reply for reply in replies}
+        assert by_id[3]["result"] == process.pid
+        assert by_id[2]["error"] == "LookupError: not here"
+        assert 1 not in by_id and process.returncode == 0
+
+
+def test_a_handler_that_does_not_end_does_not_keep_it_alive() -> None:
+    with piped(WAITING, "morphir") as process:
+        request = b'{"id":1,"method":"stubborn","params":{}}\n'
+        _, errors = process.communicate(request, timeout=LONG_SECONDS)
+        assert process.returncode == 1 and b"do not end" in errors
+
+
+def test_the_death_of_the_parent_ends_it_though_its_stdin_stays_open() -> None:
+    """Another process, here the test, holds the other end of the pipe."""
+    read_end, write_end = os.pipe()
+    script = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen(sys.argv[1:], stdin=0, stdout=subprocess.PIPE)\n"
+        "child.stdout.readline()\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, *command(SAMPLE, "morphir")],
+        stdin=read_end,
+        stdout=subprocess.PIPE,
+    ) as parent:
+        try:
+            os.write(write_end, b'{"id":1,"method":"add","params":{"a":1,"b":2}}\n')
+            assert parent.stdout is not None
+            child = int(parent.stdout.readline())
+            parent.send_signal(signal.SIGKILL)
+            parent.wait(LONG_SECONDS)
+            deadline = time.monotonic() + LONG_SECONDS
+            while not gone(child):
+                assert time.monotonic() < deadline, "it has outlived its parent"
+                time.sleep(0.01)
+        finally:
+            parent.kill()
+            os.close(read_end)
+            os.close(write_end)
+
+
+def test_a_host_that_does_not_read_holds_the_writer_up_and_loses_nothing() -> None:
+    size, calls = 300_000, 20
+    with piped(WAITING, "morphir") as process:
+        assert process.stdin is not None and process.stdout is not None
+        for number in range(calls):
+            line = {"id": number, "method": "large", "params": {"size": size}}
+            process.stdin.write(json.dumps(line).encode() + b"\n")
+        process.stdin.flush()
+        replies = [json.loads(process.stdout.readline()) for _ in range(calls)]
+        assert sorted(reply["id"] for reply in replies) == list(range(calls))
+        assert all(reply["result"] == "x" * size for reply in replies)
+
+
+def test_a_copy_of_the_process_does_not_keep_the_wire_open() -> None:
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    words = command(NOISY, "morphir")
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=nowhere) as process:
+        try:
+            request = b'{"id":1,"method":"fork","params":{}}\n'
+            output, _ = process.communicate(request, timeout=LONG_SECONDS)
+        finally:
+            process.kill()
+    copy = json.loads(output)["result"]
+    os.kill(copy, signal.SIGKILL)
+
+
+# -- frames ------------------------------------------------------------------------------------
+
+FRAMINGS = [
+    (LineFraming, b'{"a":1}\n\n{"b":2}\r\n{"c":3}\n', [b'{"a":1}', b'{"b":2}\r', b'{"c":3}']),
+    (
+        HeaderFraming,
+        b"Content-Length: 2\r\n\r\n{}x: 1\r\ncontent-length:3\n\n[1]Content-Length: 0\r\n\r\n",
+        [b"{}", b"[1]", b""],
+    ),
+    (PrefixFraming, b"\x00\x00\x00\x02ab\x00\x00\x00\x00\x00\x00\x00\x01c", [b"ab", b"", b"c"]),
+]
+
+
+@pytest.mark.parametrize(("framing", "data", "frames"), FRAMINGS)
+def test_frames_are_the_same_whole_byte_by_byte_and_at_every_cut(
+    framing: type, data: bytes, frames: list[bytes]
+) -> None:
+    assert framing().feed(data) == frames
+    single = framing()
+    assert [one for byte in data for one in single.feed(bytes([byte]))] == frames
+    assert single.rest() == b""
+    for cut in range(len(data)):
+        halves = framing()
+        assert halves.feed(data[:cut]) + halves.feed(data[cut:]) == frames

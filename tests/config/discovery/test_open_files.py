@@ -1,0 +1,42 @@
+"""A config or a search path that other users can write is reported."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from exthost.config.discovery.configfile import find_extensions, read_config
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    (tmp_path / "extensions").mkdir(mode=0o755)
+    path = tmp_path / "exthost.toml"
+    path.write_text('[discovery]\nsearch_paths = ["extensions", "$PATH", "missing"]\n')
+    path.chmod(0o644)
+    return path
+
+
+def reported(config: Path) -> list[str]:
+    diagnostics = find_extensions(read_config(config)).diagnostics
+    return [Path(one.path).name for one in diagnostics if one.code == "X0113"]
+
+
+def test_what_everybody_can_write_is_reported(config: Path) -> None:
+    assert reported(config) == []
+    config.chmod(0o666)
+    (config.parent / "extensions").chmod(0o1777)
+    assert reported(config) == ["exthost.toml", "extensions"]
+    config.chmod(0o664)  # those of a group trust each other
+    config.parent.chmod(0o777)
+    (config.parent / "extensions").chmod(0o755)
+    assert reported(config) == [config.parent.name]
+    config.chmod(0o666)  # one warning is enough: who can write the folder can replace the config
+    assert reported(config) == [config.parent.name]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_what_another_user_owns_is_reported(config: Path) -> None:
+    os.chown(config, 65534, 65534)
+    os.chown(config.parent / "extensions", 65534, 65534)
+    assert reported(config) == ["exthost.toml", "extensions"]

@@ -1,0 +1,19 @@
+"""The command line, with a morphir dialect that waits ten minutes for an extension to end.
+
+For claims about what happens while a host stops: an extension that does not end keeps the host in
+that moment, however slow the machine is, until somebody ends it.
+"""
+
+import sys
+from dataclasses import replace
+
+from exthost.dialects.morphir import dialect as morphir
+from exthost.faces.cli import main
+from exthost.model.shutdown_steps import CloseStdin
+
+PATIENCE_SECONDS = 600
+
+if __name__ == "__main__":
+    traits = replace(morphir.DIALECT.traits, shutdown_steps=(CloseStdin(wait=PATIENCE_SECONDS),))
+    morphir.DIALECT = replace(morphir.DIALECT, traits=traits)
+    sys.exit(main())

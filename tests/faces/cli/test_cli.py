@@ -1,0 +1,486 @@
+"""The command line as others script against it: output, exit codes, JSON shapes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.dialects import find
+from exthost.faces.cli.verbs import VERBS
+from exthost.model import error_catalog
+from tests.extensions.driving import command as hostile_command
+from tests.faces.cli.running import (
+    EXTHOST,
+    PATIENT,
+    RUN_SECONDS,
+    extension,
+    run_process,
+    write_config,
+)
+from tests.faces.cli.running import run_inside as run
+from tests.host.test_host import FRAGILE, TEXT
+
+CATALOG = error_catalog.load(*find.iter_error_tables())
+PYTHON = [sys.executable, "-S", "-E"]
+TEXT_COMMAND = ("--dialect", "morphir", "--", *PYTHON, str(TEXT))
+
+
+def told(*words: str, code: int = 0, **more: Any) -> Any:
+    """The JSON that a verb prints; it must be all of stdout."""
+    done = run(*(_json(words) if "--" in words else (*words, "--json")), **more)
+    assert done.returncode == code, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def _json(words: tuple[str, ...]) -> list[str]:
+    at = words.index("--")
+    return [*words[:at], "--json", *words[at:]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a config: one good, one fragile, one missing, one switched off."""
+    python = f'command = "{sys.executable}"'
+    (tmp_path / "exthost.toml").write_text(
+        f"""
+        [[extensions]]
+        name = "text"
+        source = {{ type = "process", {python}, args = ["-S", "-E", "{TEXT}"] }}
+
+        [[extensions]]
+        name = "fragile"
+        source = {{ type = "process", {python}, args = ["-S", "-E", "{FRAGILE}"] }}
+
+        [[extensions]]
+        name = "missing"
+        source = {{ type = "process", command = "no-such-program" }}
+
+        [[extensions]]
+        name = "off"
+        enabled = false
+        source = {{ type = "process", command = "no-such-program" }}
+        """
+    )
+    return tmp_path
+
+
+def test_inspect_tells_what_it_offers_and_what_it_was_given() -> None:
+    report = told("inspect", "--dialect", "morphir", "--", *PYTHON, TEXT)
+    assert (report["id"], report["dialect"], report["version"]) == ("text", "morphir", "")
+    assert report["tools"][1] == {
+        "name": "ext_text_shout",
+        "tool": "shout",
+        "description": "[ext:text] Upper case",
+        "input_schema": {
+            "type": "object",
+            "properties": {"text": {"type": "string"}},
+            "required": ["text"],
+        },
+    }
+    assert set(report["timings_ms"]) == {"spawn", "handshake"}
+    assert all(value > 0 for value in report["timings_ms"].values())
+    assert "PATH" in report["environment"]["passed"]
+
+
+def test_inspect_names_the_secrets_that_were_held_back() -> None:
+    words = _json(("inspect", "--dialect", "morphir", "--", *PYTHON, TEXT))
+    done = run(*words, env=os.environ | {"MY_API_KEY": "hunter2"})
+    assert "MY_API_KEY" in json.loads(done.stdout)["environment"]["held_back"]
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("era", ["stateless", "handshake"])
+def test_inspect_takes_options_of_the_dialect(era: str, tmp_path: Path) -> None:
+    (tmp_path / "both.py").write_text(
+        "from exthost.sdk import Extension\next = Extension('both')\next.run('mcp')\n"
+    )
+    option = f"era={era}"
+    command = [sys.executable, str(tmp_path / "both.py")]
+    report = told("inspect", "--dialect", "mcp", "--option", option, "--", *command)
+    assert report["extra"]["era"] == era
+
+
+def test_inspect_takes_a_name_from_the_config(folder: Path) -> None:
+    assert told("inspect", "text", cwd=folder)["id"] == "text"
+
+
+@pytest.mark.parametrize(
+    ("words", "result"),
+    [
+        (["shout", "text=hi"], {"text": "HI"}),
+        (["shout", "--args", '{"text": "hi"}'], {"text": "HI"}),
+        (["echo", "n=1", "b=true", "s=x y", "l=[1]"], {"n": 1, "b": True, "s": "x y", "l": [1]}),
+        (["echo"], {}),
+        (["echo", "--timeout", "1m", "n=1"], {"n": 1}),
+        (["echo", "--method", "--args", "[1, 2]"], [1, 2]),
+        (["ext_text_shout", "text=hi"], {"text": "HI"}),
+    ],
+)
+def test_call_prints_the_bare_result(words: list[str], result: Any) -> None:
+    assert told("call", *words, "--dialect", "morphir", "--", *PYTHON, TEXT) == result
+
+
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e400", "[" * 100_000])
+def test_what_only_looks_like_json_is_text_as_an_argument_and_no_args(text: str) -> None:
+    assert told("call", "echo", f"a={text}", *TEXT_COMMAND) == {"a": text}
+    error = told("call", "echo", "--args", f'{{"a": {text}}}', *TEXT_COMMAND, code=2)["error"]
+    assert error["code"] == "X1316" and "--args" in error["message"]
+
+
+def test_a_time_limit_of_nothing_is_refused() -> None:
+    assert (
+        "longer than 0"
+        in told("call", "echo", "--timeout", "0", *TEXT_COMMAND, code=2)["error"]["message"]
+    )
+
+
+def test_call_reads_what_windows_pipes_into_it() -> None:
+    done = run(*_json(("call", "echo", "--args", "-", *TEXT_COMMAND)), input='\ufeff{"a": 1}\r\n')
+    assert json.loads(done.stdout) == {"a": 1}, done.stderr
+
+
+def test_call_without_json_prints_json_all_the_same() -> None:
+    done = run("call", "shout", "text=hi", "--dialect", "morphir", "--", *PYTHON, TEXT)
+    assert json.loads(done.stdout) == {"text": "HI"}
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["shout", "text=hi"], '{"text":"HI"}\n'),
+        (["echo", "--args", '{"n": [1, null]}', "--json"], '{"n":[1,null]}\n'),
+    ],
+)
+def test_call_prints_the_text_that_a_model_reads(words: list[str], text: str) -> None:
+    done = run("call", "--text", *words, *TEXT_COMMAND)
+    assert (done.returncode, done.stdout) == (0, text), done.stderr
+
+
+def test_text_is_for_tools_and_not_for_methods() -> None:
+    error = told("call", "echo", "--text", "--method", *TEXT_COMMAND, code=2)["error"]
+    assert error["code"] == "X1316" and "--text" in error["message"]
+
+
+def test_call_reads_its_arguments_from_stdin() -> None:
+    words = ("call", "shout", "--args", "-", "--dialect", "morphir", "--", *PYTHON, TEXT)
+    assert json.loads(run_process(*words, input='{"text": "hi"}').stdout) == {"text": "HI"}
+
+
+def test_a_number_where_a_string_is_wanted_is_told_how_to_write_it(folder: Path) -> None:
+    error = told("call", "text", "shout", "text=123", cwd=folder, code=2)["error"]
+    assert error["code"] == "X1301" and """text='"…"'""" in error["help"]
+    assert told("call", "text", "shout", 'text="123"', cwd=folder) == {"text": "123"}
+
+
+def test_call_finds_a_tool_of_the_config_by_each_of_its_names(folder: Path) -> None:
+    for words in (["ext_text_shout"], ["text:shout"], ["text", "shout"], ["shout"]):
+        assert told("call", *words, "text=hi", cwd=folder) == {"text": "HI"}
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "error_code"),
+    [
+        (["text", "no-such-tool"], 2, "X1202"),
+        (["text", "shout", "txet=hi"], 2, "X1301"),
+        (["text", "shout", "--args", "{"], 2, "X1316"),
+        (["nobody", "shout"], 2, "X1206"),
+        (["ext_text_shuot"], 2, "X1201"),
+        (["a", "b", "c"], 2, "X1316"),
+        (["text", "no_such_method", "--method"], 1, "X0701"),
+        (["missing", "shout"], 5, "X0401"),
+        (["fragile", "divide", "a=1", "b=0"], 7, "X1001"),
+        (["text", "echo", "--config", "no-such-file.toml"], 3, "X0101"),
+        (["text", "echo", "--timeout", "5 parsecs"], 2, "X1316"),
+    ],
+)
+def test_a_failed_call_tells_its_code_in_json_and_by_its_exit(
+    folder: Path, words: list[str], exit_code: int, error_code: str
+) -> None:
+    error = told("call", *words, cwd=folder, code=exit_code)["error"]
+    assert error["code"] == error_code
+    assert set(error) == {"code", "kind", "extension", "message", "help", "evidence"}
+    assert error["kind"] == CATALOG[error_code].kind
+
+
+def test_a_crash_tells_exit_status_and_stderr(folder: Path) -> None:
+    error = told("call", "fragile", "divide", "a=1", "b=0", cwd=folder, code=7)["error"]
+    assert error["evidence"]["exit"] == "exited with 1"
+    assert error["evidence"]["stderr"][-1] == "ZeroDivisionError: division by zero"
+
+
+def test_a_timeout_exits_with_6() -> None:
+    words = ["call", "keep", "--method", "--timeout", "200ms", "--dialect", "morphir"]
+    assert told(*words, "--", *hostile_command(), code=6)["error"]["kind"] == "CallTimeout"
+
+
+def test_a_program_that_is_no_extension_does_not_shake_hands(tmp_path: Path) -> None:
+    for program in ("true", "false"):
+        error = told("inspect", "--dialect", "morphir", "--", program, code=5)["error"]
+        assert error["kind"] == "HandshakeFailed"
+
+
+def test_cat_cannot_shake_hands(tmp_path: Path) -> None:
+    path = tmp_path / "exthost.toml"
+    path.write_text(
+        '[[extensions]]\nname = "cat"\nlimits = {handshake = "300ms"}\n'
+        'source = {type = "process", command = "cat"}\n'
+    )
+    error = told("inspect", "cat", cwd=tmp_path, code=5)["error"]
+    assert error["code"] == "X0504"
+
+
+def test_list_tells_state_and_reason_and_starts_nothing(folder: Path) -> None:
+    report = told("list", cwd=folder)
+    assert [(one["id"], one["state"]) for one in report["extensions"]] == [
+        ("text", "admitted"),
+        ("fragile", "admitted"),
+        ("missing", "admitted"),
+        ("off", "disabled"),
+    ]
+    keys = {"id", "dialect", "version", "state", "path", "reason", "asks_for", "sandbox"}
+    keys.add("is_given")
+    assert all(set(one) == keys for one in report["extensions"])
+    assert report["diagnostics"] == []
+
+
+def test_one_that_is_switched_off_is_not_started_by_its_name(folder: Path) -> None:
+    error = told("inspect", "off", cwd=folder, code=2)["error"]
+    assert error["code"] == "X1206" and "switched off" in error["message"]
+    assert "exthost enable off" in error["help"]
+
+
+def test_tools_starts_nothing_unless_asked(folder: Path) -> None:
+    silent = told("tools", cwd=folder)
+    assert silent == {
+        "tools": [],
+        "not_asked": ["text", "fragile", "missing"],
+        "failed": [],
+    }
+    asked = told("tools", "--start", cwd=folder, code=5)
+    assert [tool["name"] for tool in asked["tools"]] == [
+        "ext_text_echo",
+        "ext_text_shout",
+        "ext_text_count",
+        "ext_fragile_divide",
+    ]
+    keys = {"name", "tool", "extension", "description", "input_schema", "output_schema"}
+    keys |= {"provider", "capabilities", "extra"}
+    assert all(set(tool) == keys for tool in asked["tools"])
+
+
+def test_stdout_is_data_and_stderr_is_talk(folder: Path) -> None:
+    done = run("call", "missing", "x", cwd=folder)
+    assert done.stdout == ""
+    assert "error[X0401]" in done.stderr and "help:" in done.stderr
+
+
+def test_what_an_extension_says_of_itself_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    told = [{"name": "a\nb", "description": "two\nlines \x1b[31mred"}]
+    child = tmp_path / "child.py"
+    child.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        f"    print(json.dumps({{'id': json.loads(line)['id'], 'result': {told!r}}}), flush=True)\n"
+    )
+    done = run("inspect", "--dialect", "morphir", "--", *PYTHON, str(child))
+    assert done.returncode == 0, done.stderr
+    _, row = done.stdout.splitlines()
+    assert "\x1b" not in row and row.endswith("two lines \\x1b[31mred")
+
+
+def test_one_of_another_kind_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "exthost.toml").write_text(
+        '[[extensions]]\nname = "far"\nsource = { type = "grpc", address = "x" }\n'
+    )
+    error = told("inspect", "far", code=4, cwd=tmp_path)["error"]
+    assert error["code"] == "X0331" and "grpc" in error["message"]
+
+
+def test_no_config_is_told_with_what_to_do(tmp_path: Path) -> None:
+    done = run("list", cwd=tmp_path)
+    assert done.returncode == 2 and "--config" in done.stderr
+
+
+def test_explain_knows_every_code() -> None:
+    for code, entry in CATALOG.items():
+        assert entry.meaning and entry.fix, code
+    assert told("explain", "x0401")["title"] == CATALOG["X0401"].title
+    assert set(told("explain")) == set(CATALOG)
+    assert run("explain", "X9999").returncode == 2
+
+
+def test_an_unknown_verb_is_answered_with_the_nearest() -> None:
+    done = run("inspekt")
+    assert done.returncode == 2 and "inspect" in done.stderr
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_every_verb_has_help(verb: str) -> None:
+    done = run(verb, "--help")
+    assert done.returncode == 0 and "--json" in done.stdout
+    assert verb in run("--help").stdout
+
+
+def python(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=True,
+    )
+
+
+def test_help_imports_nothing_heavy() -> None:
+    seen = (
+        "import sys, exthost.faces.cli; exthost.faces.cli.main(['--help']); "
+        "print('MODULES', *sys.modules, sep=chr(10))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", seen],
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=True,
+    )
+    heavy = {"asyncio", "msgspec", "subprocess", "logging", "jsonschema_rs", "json", "argparse"}
+    heavy |= {"mcp", "pydantic", "exthost.faces.gateway", "ctypes"}
+    assert not heavy & set(done.stdout.partition("MODULES")[2].split())
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="prctl is Linux's")
+@pytest.mark.parametrize("verb", ["call", "status", "logs", "doctor"])
+def test_other_processes_of_the_user_cannot_read_a_verb_even_one_that_starts_nothing(
+    verb: str,
+) -> None:
+    script = f"""
+import contextlib, ctypes
+from exthost.faces.cli import main
+with contextlib.suppress(SystemExit):
+    main([{verb!r}, "--help"])
+PR_GET_DUMPABLE = 3
+print("DUMPABLE", ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0))
+"""
+    assert python(script).stdout.endswith("DUMPABLE 0\n")
+
+
+def test_run_supervises_until_ctrl_c_and_leaves_nothing(folder: Path) -> None:
+    with subprocess.Popen(
+        [*EXTHOST, "run"], cwd=folder, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "of 3 extensions ready" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait(timeout=RUN_SECONDS) == 130
+    assert line.startswith("2 of 3 extensions ready, 4 tools")
+    assert "text: stopped" in rest
+
+
+def test_ctrl_c_twice_kills_what_does_not_want_to_end(tmp_path: Path) -> None:
+    program, *args = hostile_command("stubborn")
+    (tmp_path / "exthost.toml").write_text(
+        f'[[extensions]]\nname = "h"\n'
+        f"source = {{type = 'process', command = '{program}', args = {args!r}}}\n"
+    )
+    with subprocess.Popen(
+        [*PATIENT, "run"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "extensions ready" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        for line in process.stderr:
+            if "again kills" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        assert "killing" in process.stderr.read()
+        assert process.wait(timeout=RUN_SECONDS) == 130
+
+
+def test_what_asks_a_running_host_pays_for_no_loop_and_only_the_table_for_rich() -> None:
+    def imported(*modules: str) -> set[str]:
+        seen = f"import sys, {', '.join(modules)}; print(*sys.modules, sep=chr(10))"
+        done = subprocess.run(
+            [sys.executable, "-c", seen],
+            capture_output=True,
+            text=True,
+            timeout=RUN_SECONDS,
+            check=True,
+        )
+        return set(done.stdout.split())
+
+    asking = [f"exthost.faces.cli.{verb}" for verb in ("status", "start", "stop", "restart")]
+    assert not {"asyncio", "subprocess", "rich"} & imported(*asking)
+    assert "rich" not in imported("exthost.faces.cli.run", "exthost.faces.cli.logs")
+
+
+def test_a_call_of_one_extension_is_in_the_audit_of_the_config(tmp_path: Path) -> None:
+    audit = tmp_path / "audit.jsonl"
+    config = tmp_path / "exthost.toml"
+    args = json.dumps(["-S", "-E", str(TEXT)])
+    config.write_text(
+        f'[audit]\npath = "{audit}"\n[[extensions]]\nname = "text"\n'
+        f'source = {{ type = "process", command = "{sys.executable}", args = {args} }}\n'
+    )
+    told("call", "text", "shout", "text=hi", "--config", str(config))
+    (record,) = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert (record["extension"], record["method"], record["outcome"]) == ("text", "shout", "result")
+
+
+def test_a_name_that_several_have_is_never_chosen_for_the_caller(tmp_path: Path) -> None:
+    """Not even if one of them is known before the other is started."""
+    source = json.dumps({"type": "process", "command": PYTHON[0], "args": [*PYTHON[1:], str(TEXT)]})
+    toml = source.replace('":', '" =')
+    entries = [f"[[extensions]]\nname = '{name}'\nsource = {toml}\n" for name in ("one", "two")]
+    (tmp_path / "exthost.toml").write_text("".join(entries))
+    error = told("call", "shout", "text=hi", code=2, cwd=tmp_path)["error"]
+    assert error["code"] == "X1204" and "ext_one_shout, ext_two_shout" in error["help"]
+    assert told("call", "ext_two_shout", "text=hi", cwd=tmp_path) == {"text": "HI"}
+
+
+def test_tools_in_the_form_of_an_api_are_all_of_stdout(folder: Path) -> None:
+    words = ("tools", "text", "--start", "--config", str(folder / "exthost.toml"))
+    for form, key in (
+        ("openai", "function"),
+        ("anthropic", "input_schema"),
+        ("mcp", "inputSchema"),
+    ):
+        tools = json.loads(run(*words, "--format", form).stdout)
+        assert tools and all(key in tool for tool in tools)
+
+
+def test_the_schema_of_the_config_is_printed() -> None:
+    assert told("schema")["title"] == "exthost.toml"
+
+
+@pytest.mark.parametrize("is_installed", [False, True])
+def test_doctor_says_that_a_pool_needs_ray(
+    is_installed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_installed:
+        package = tmp_path / "installed" / "ray"
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        monkeypatch.syspath_prepend(package.parent)
+        monkeypatch.delitem(sys.modules, "ray", raising=False)
+    else:
+        monkeypatch.setitem(sys.modules, "ray", None)
+    write_config(tmp_path, extension("far", more='pool = { engine = "ray" }'), extension("near"))
+    done = run("doctor", "--json", cwd=tmp_path)
+    errors = [one for one in json.loads(done.stdout)["findings"] if one["level"] == "error"]
+    if is_installed:
+        assert (done.returncode, errors) == (0, []), done.stdout
+        return
+    assert done.returncode == 5, done.stdout
+    assert [(one["extension"], one["code"]) for one in errors] == [("far", "X0424")]
+    assert "not installed" in errors[0]["message"]
+    assert errors[0]["fix"] == "pip install 'exthost[ray]'"

@@ -1,0 +1,61 @@
+"""The keys of `run`'s table, in a real terminal: select, filter, restart, messages, log, stop."""
+
+import termios
+from pathlib import Path
+
+import pytest
+
+from exthost.faces.cli.table_selection import TableSelection
+from tests.extensions.driving import command as hostile_command
+from tests.faces.cli.running import extension, exthost, told, write_config
+from tests.faces.cli.test_signals import CTRL_C, terminal
+from tests.faces.cli.test_top import row
+
+
+def test_a_filter_is_typed_and_the_selected_one_stays_selected() -> None:
+    rows = [row("a"), row("b", "failed"), row("c")]
+    selection = TableSelection()
+    assert selection.find_index(selection.filter_rows(rows)) == 0 and selection.id == "b"
+    assert selection.handle_key("down", rows) and selection.id == "a"
+    assert not selection.handle_key("r", rows)
+    for key in ("/", "c", "x", "backspace"):
+        assert selection.handle_key(key, rows)
+    shown = selection.filter_rows(rows)
+    assert [one["id"] for one in shown] == ["c"] and selection.find_index(shown) == 0
+    assert selection.handle_key("r", rows) and selection.pattern == "cr"  # still typing
+    assert selection.handle_key("enter", rows) and not selection.handle_key("q", rows)
+    assert selection.handle_key("escape", rows) and len(selection.filter_rows(rows)) == 3
+    assert selection.handle_key("page-down", rows) and selection.id == "c"
+    assert selection.handle_key("up", []) and selection.find_index([]) == 0
+
+
+@pytest.mark.more
+def test_keys_of_the_table_steer_show_messages_and_the_log(tmp_path: Path) -> None:
+    bad = extension("zz-bad", "no-such-program")
+    write_config(tmp_path, extension("one", *hostile_command()), bad)
+    with terminal(tmp_path, COLUMNS="80", LINES="24") as screen:
+        screen.until("r restart")
+        screen.until("1 of 2 extensions ready")
+        before = told(tmp_path, "status", "one")["extensions"][0]["pids"]
+        screen.press(b"/one")
+        screen.until("/one")
+        screen.press(b"\r\x1b")
+        screen.until("r restart")
+        screen.press(b"r")
+        screen.until("one: restart: ready")
+        assert told(tmp_path, "status", "one")["extensions"][0]["pids"] != before
+        screen.press(b"t")
+        screen.until("the messages of one, until")
+        exthost(tmp_path, "call", "one", "echo", "--method", "--args", '["seen"]')
+        screen.until('["seen"]')
+        screen.press(b"t")
+        screen.until("no longer shown")
+        screen.press(b"l")
+        screen.until("the log of one, the last")
+        screen.press(b"s")
+        screen.until("one: stop: stopped")
+        assert not termios.tcgetattr(screen.fd)[3] & termios.ECHO
+        screen.press(CTRL_C)
+        screen.until("stopping")
+        assert screen.end() == 130
+        assert termios.tcgetattr(screen.fd)[3] & termios.ECHO  # as it was

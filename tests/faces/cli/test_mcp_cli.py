@@ -1,0 +1,135 @@
+"""MCP servers by the command line and in a host: found out, inspected, called, brought along."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import exthost
+from exthost.config import config_from_mapping
+from exthost.errors import Refused
+from tests.dialects.requirements import shows
+from tests.dialects.test_mcp import command, said
+from tests.extensions.driving import failing, until
+from tests.extensions.nexo_tree import plugin
+from tests.faces.cli.running import run_inside as run
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+# A server that answers discovery with an error, writes to stderr at length about it, and whose tool
+# fails.
+WORDY_SERVER = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    reply = {"error": {"code": -32602, "message": "what?"}}
+    if message["method"] == "server/discover":
+        sys.stderr.write("".join(f"invalid field {n}\\n" for n in range(150)))
+        sys.stderr.flush()
+    elif message["method"] == "initialize":
+        reply = {"result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                            "serverInfo": {"name": "wordy", "version": "1"}}}
+    elif message["method"] == "tools/list":
+        reply = {"result": {"tools": [{"name": "fail", "inputSchema": {"type": "object"}}]}}
+    elif message["method"] == "tools/call":
+        content = [{"type": "text", "text": "no luck"}]
+        reply = {"result": {"content": content, "isError": True}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}), flush=True)
+"""
+
+
+@shows("mcp-real-03")
+def test_the_dialect_of_a_bare_command_is_found_out_and_each_try_told() -> None:
+    weather = EXAMPLES / "nexo" / "extensions" / "weather" / "weather.py"
+    done = run("inspect", "--json", "--", sys.executable, "-S", "-E", str(weather))
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["dialect"] == "nexo"
+    tried = {one["dialect"]: one["answer"] for one in report["tried"]}
+    assert next(iter(tried)) == "mcp" and "names no protocolVersion" in tried["mcp"]
+    assert "morphir" in tried and "nexo" not in tried
+
+
+@shows("mcp-real-03")
+def test_a_server_is_known_at_the_first_try() -> None:
+    done = run("inspect", "--", *command({"era": "stateless"}))
+    assert done.returncode == 0, done.stderr
+    assert "dialect: mcp (detected" in done.stderr and "tried" not in done.stderr
+    assert "era: stateless" in done.stderr and "echo" in done.stdout
+    listed = run("tools", "--start", "--json", "--", *command({}))
+    assert "typed" in {tool["tool"] for tool in json.loads(listed.stdout)["tools"]}
+
+
+def test_what_a_server_says_of_itself_is_shown_as_json() -> None:
+    done = run("inspect", "--dialect", "mcp", "--", *command({"era": "handshake"}))
+    assert done.returncode == 0, done.stderr
+    assert 'tools={"listChanged": true}' in done.stderr and "{'" not in done.stderr
+
+
+@shows("mcp-progress-01")
+def test_progress_goes_to_stderr_and_the_result_to_stdout() -> None:
+    words = ("call", "steps", "times=2", "seconds=0", "--dialect", "mcp", "--", *command({}))
+    done = run(*words)
+    assert done.returncode == 0 and json.loads(done.stdout)["content"][0]["text"] == "done"
+    assert "steps: 1 of 2 step 1" in done.stderr and "steps: 2 of 2 step 2" in done.stderr
+
+
+def test_a_result_that_calls_itself_an_error_is_exit_1() -> None:
+    arguments = ("--args", '{"isError": true}', "--dialect", "mcp")
+    done = run("call", "typed", *arguments, "--", *command({}))
+    assert done.returncode == 1 and json.loads(done.stdout)["isError"] is True
+    assert "error[X0702]: " in done.stderr and "typed failed: typed" in done.stderr
+    assert "help: " in done.stderr
+    text = run("call", "typed", "--text", *arguments, "--", *command({}))
+    assert (text.returncode, text.stdout) == (1, "typed\n")
+    assert "error[X0702]: " in text.stderr
+    quiet = run("call", "typed", "--json", *arguments, "--", *command({}))
+    assert quiet.returncode == 1 and json.loads(quiet.stdout)["isError"] is True
+    assert "error[" not in quiet.stderr
+
+
+def test_the_error_of_a_result_comes_after_what_the_server_wrote_and_repeats_none_of_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "wordy.py").write_text(WORDY_SERVER)
+    program = (sys.executable, "-S", "-E", str(tmp_path / "wordy.py"))
+    done = run("call", "fail", "--dialect", "mcp", "--", *program)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    error = lines.index("error[X0702]: wordy: fail failed: no luck")
+    assert lines[:error] == [f"[wordy] invalid field {n}" for n in range(150)]
+    assert not any("invalid field" in line for line in lines[error:])
+    config = tmp_path / "exthost.toml"
+    args = json.dumps(list(program[1:]))
+    config.write_text(f"[mcp_servers.wordy]\ncommand = {json.dumps(program[0])}\nargs = {args}\n")
+    done = run("call", "ext_wordy_fail", "--config", str(config))
+    assert done.returncode == 1
+    assert not any(
+        line.startswith("[") for line in done.stderr.partition("error[X0702]")[2].splitlines()
+    )
+
+
+@shows("mcp-config-01", "mcp-config-03")
+async def test_servers_of_config_and_manifest_run_in_one_registry(tmp_path: Path) -> None:
+    program, *args = command({})
+    servers = {
+        "mine": {"command": program, "args": args},
+        "far": {"url": "https://example.org/mcp"},
+    }
+    beside: dict[str, Any] = {"mcpServers": {"files": {"command": program, "args": args}}}
+    plugin(tmp_path / "a", "a", tools=["lookup"])
+    (tmp_path / "a" / ".mcp.json").write_text(json.dumps(beside))
+    config = {"discovery": {"search_paths": [str(tmp_path)]}, "mcp_servers": servers}
+    async with exthost.Host(config_from_mapping(config)) as host:
+        assert list(host) == ["mine", "far", "a", "a.files"]
+        assert said(await host.call_tool("ext_mine_echo", {"a": 1})) == {"a": 1}
+        assert said(await host.call_tool("ext_a_files_echo", {"b": 2})) == {"b": 2}
+        assert host["a.files"].state == "ready" and host["a.files"].dialect.name == "mcp"
+        error = await failing(host["far"].start())
+        assert isinstance(error, Refused) and "reached by a URL" in error.message
+        before = len(host.tools)
+        await host.call_tool("ext_mine_change", {"add": ["more"]})
+        await until(lambda: "ext_mine_more" in host.tools)
+        assert len(host.tools) == before + 1

@@ -1,0 +1,267 @@
+"""`exthost mcp import`: servers of other programs, what becomes of each, and no secret shown."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.config.discovery.configfile import find_extensions, read_config
+from exthost.dialects.mcp.config_files import CONFIG_FILES
+from exthost.faces.cli.server_files import find_servers
+from exthost.faces.cli.server_import import State, Verdict, plan_import
+from exthost.model.spec import HostEnvRef
+from tests.faces.cli.running import run_inside
+
+SERVER = {"command": "npx", "args": ["-y", "pkg"]}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A home and a project, both empty."""
+    for folder in ("home", "project"):
+        (tmp_path / folder).mkdir()
+    return tmp_path
+
+
+def write(path: Path, document: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return path
+
+
+def environ(machine: Path, **more: str) -> dict[str, str]:
+    return {"HOME": str(machine / "home"), "PATH": os.environ["PATH"], **more}
+
+
+def run(machine: Path, *words: str, code: int = 0, **more: str) -> Any:
+    project = machine / "project"
+    done = run_inside("mcp", "import", *words, "--json", cwd=project, env=environ(machine, **more))
+    assert done.returncode == code, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def states(told: Mapping[str, Any]) -> dict[str, str]:
+    return {server["name"]: server["state"] for server in told["servers"]}
+
+
+def test_the_file_of_each_program_is_found_and_understood(machine: Path) -> None:
+    home, project = machine / "home", machine / "project"
+    settings = home / "settings"
+    toml = '[mcp_servers.s]\ncommand = "npx"\nargs = ["-y", "pkg"]\n'
+    for known in CONFIG_FILES:
+        places = {"home": str(home), "settings": str(settings), "project": str(project)}
+        path = Path(known.path.format_map(places))
+        is_nested = path.parts[-3:] == ("Code", "User", "settings.json")
+        servers: Any = {"servers": {"s": SERVER}} if is_nested else {"s": SERVER}
+        write(path, toml if path.suffix == ".toml" else {"else": 1, known.section: servers})
+        found = find_servers(environ(machine, XDG_CONFIG_HOME=str(settings)), project)
+        (server,) = found.servers
+        assert (server.program, server.file) == (known.program, path) and not found.problems
+        (verdict,) = plan_import(found.servers, (), project)
+        assert verdict.state is State.NEW and verdict.table["command"] == "npx"
+        path.unlink()
+
+
+def test_what_would_be_added_is_shown_and_with_write_it_is_added(machine: Path) -> None:
+    write(machine / "home/.cursor/mcp.json", {"mcpServers": {"git": SERVER}})
+    write(machine / "project/.mcp.json", {"mcpServers": {"here": {"command": "./x"}}})
+    config = write(machine / "project/exthost.toml", "# mine\n[defaults.limits]\ncall = '9s'")
+    assert states(run(machine)) == {"here": "new", "git": "new"}
+    assert config.read_text().startswith("# mine") and "git" not in config.read_text()
+    assert states(run(machine, "git", "--write")) == {"git": "added"}
+    assert states(run(machine, "--write")) == {"here": "added", "git": "present"}
+    text = config.read_text()
+    assert text.startswith("# mine\n[defaults.limits]\ncall = '9s'\n")
+    specs = {spec.id: spec for spec in find_extensions(read_config(config)).specs}
+    assert specs["git"].argv == ("npx", "-y", "pkg") and specs["git"].limits.call == 9
+    assert set(states(run(machine, "--write")).values()) == {"present"}
+    assert config.read_text() == text
+
+
+def test_without_a_config_one_is_made_beside_the_project_and_paths_still_lead_there(
+    machine: Path,
+) -> None:
+    server = {"command": "./x", "cwd": "sub"}
+    write(machine / "project/.mcp.json", {"mcpServers": {"a": {"command": "./x"}, "b": server}})
+    other = machine / "other.toml"
+    run(machine, "--write", "--config", str(other))
+    first, second = read_config(other).specs
+    assert first.cwd == str(machine / "project") and second.cwd == f"{machine}/project/sub"
+
+
+def test_what_is_not_added_is_told_with_its_reason(machine: Path) -> None:
+    servers = {
+        "off": {"command": "x", "disabled": True},
+        "out": {"command": "x", "enabled": False},
+        "far": {"url": "https://user:hush@h.example/mcp?key=hush", "headers": {"A": "hush"}},
+        "me": {"command": "/usr/bin/exthost", "args": ["gateway"]},
+        "bad": {"command": "x", "args": "hush"},
+        "unset": {"command": "${NOT_SET}/x"},
+        "number": 7,
+    }
+    write(machine / "home/.cursor/mcp.json", {"mcpServers": servers})
+    write(machine / "home/.gemini/settings.json", "{hush")
+    told = run(machine, "--write")
+    assert states(told) == {
+        "off": "disabled",
+        "out": "disabled",
+        "far": "remote",
+        "me": "itself",
+        "bad": "unusable",
+        "unset": "unusable",
+        "number": "unusable",
+    }
+    details = {server["name"]: server["detail"] for server in told["servers"]}
+    assert "https://h.example" in details["far"] and "${NOT_SET}" in details["unset"]
+    assert not (machine / "project/exthost.toml").exists()
+    done = run_inside("mcp", "import", cwd=machine / "project", env=environ(machine))
+    assert "settings.json: cannot be read" in done.stderr and "nothing to add" in done.stderr
+    assert "hush" not in json.dumps(told) + done.stdout + done.stderr
+
+
+def test_of_two_servers_of_one_name_the_second_has_its_program_s_name_too(machine: Path) -> None:
+    write(machine / "home/.cursor/mcp.json", {"mcpServers": {"git": SERVER}})
+    write(machine / "home/.gemini/settings.json", {"mcpServers": {"git": {"command": "other"}}})
+    write(machine / "home/.kiro/settings/mcp.json", {"mcpServers": {"again": SERVER}})
+    one, two = ({**SERVER, "env": {"SITE": site}} for site in ("a", "b"))
+    write(machine / "home/.lmstudio/mcp.json", {"mcpServers": {"one": one, "two": two}})
+    assert states(run(machine)) == {
+        "git": "new",
+        "git-gemini-cli": "new",
+        "again": "duplicate",
+        "one": "new",  # the same program for another site
+        "two": "new",
+    }
+
+
+def test_the_servers_of_this_project_in_claude_code_s_own_file(machine: Path) -> None:
+    here = {str(machine / "project"): {"mcpServers": {"mine": SERVER}}}
+    there = {"/elsewhere": {"mcpServers": {"theirs": SERVER}}}
+    document = {"mcpServers": {"all": {"command": "x"}}, "projects": here | there}
+    write(machine / "home/.claude.json", document)
+    assert states(run(machine)) == {"mine": "new", "all": "new"}
+
+
+SECRETS = {
+    "env": {"GITHUB_TOKEN": "hush-1", "DSN": "postgres://me:hush-2@h/db", "K": "sk-hush34567890"},
+    "args": ["--mode", "fast"],
+}
+
+
+def test_secrets_become_references_and_are_copied_only_on_request(machine: Path) -> None:
+    asked = {"command": "x", "env": {"API_KEY": "${input:key}", "A": "${A}", "M": "${M:-m}"}}
+    write(machine / "home/.cursor/mcp.json", {"mcpServers": {"s": {"command": "x", **SECRETS}}})
+    write(machine / "project/.vscode/mcp.json", {"servers": {"asked": asked}})
+    told = run(machine, "--write", M_TOKEN="hush-5")
+    variables = {server["name"]: server["variables"] for server in told["servers"]}
+    assert variables == {"asked": ["API_KEY", "A"], "s": ["GITHUB_TOKEN", "DSN", "K"]}
+    config = machine / "project/exthost.toml"
+    assert "hush" not in config.read_text() + json.dumps(told)
+    asked_spec, spec = read_config(config).specs
+    assert all(isinstance(value, HostEnvRef) for value in spec.env.values())
+    assert asked_spec.env["M"] == "m"
+    config.unlink()
+    told = run(machine, "--write", "--with-secrets")
+    assert "hush" not in json.dumps(told) and "hush-1" in config.read_text()
+    assert config.stat().st_mode & 0o077 == 0
+
+
+HIDDEN_ARGUMENTS = [
+    ["--api-key", "hush"],
+    ["--token=hush"],
+    ["-e", "GITHUB_TOKEN=hush"],
+    ["--header", "Authorization: Bearer hush"],
+    ["--header=Authorization: Basic hush"],
+    ["--header", "X-API-Key: hush"],
+    ["postgres://me:hush@host/db"],
+    ["https://host/mcp?api_key=hush&mode=x"],
+    ["-c", "export API_KEY='hush hush'; run"],
+    ["ghp_hush56789012345"],
+    ["--key-file=${SOME_SECRET}/hush"],
+]
+
+
+def test_a_server_with_a_secret_among_its_arguments_is_left_to_the_user(machine: Path) -> None:
+    for args in HIDDEN_ARGUMENTS:
+        (verdict,) = verdicts(machine, {"command": "x", "args": args}, SOME_SECRET="hush")
+        assert verdict.state in (State.SECRET, State.UNUSABLE) and "hush" not in repr(verdict)
+
+
+def verdicts(machine: Path, server: Any, **more: str) -> list[Verdict]:
+    write(machine / "home/.cursor/mcp.json", {"mcpServers": {"s": server}})
+    project = machine / "project"
+    found = find_servers(environ(machine, **more), project)
+    return plan_import(found.servers, (), project)
+
+
+def test_ordinary_arguments_are_no_secrets(machine: Path) -> None:
+    args = ["-y", "@scope/pkg@1.2", "--port=80", "https://host/path?mode=x", "KEY", "--keyboard=us"]
+    (verdict,) = verdicts(machine, {"command": "x", "args": args})
+    assert (verdict.state, verdict.detail) == (State.NEW, " ".join(["x", *args]))
+
+
+def test_a_file_can_be_named_and_a_name_that_nobody_has_is_an_error(machine: Path) -> None:
+    file = write(machine / "any.json", {"mcpServers": {"git": SERVER}})
+    assert states(run(machine, "--from", str(file), "--write")) == {"git": "added"}
+    (spec,) = read_config(machine / "project/exthost.toml").specs
+    assert spec.cwd == str(machine)
+    told = run(machine, "gti", "--from", str(file), code=2)
+    assert told["error"]["code"] == "X1490" and "'git'" in told["error"]["help"]
+    done = run_inside("mcp", "import", "--from", "no.json", cwd=machine / "project")
+    assert "no.json: there is no such file" in done.stderr
+
+
+def test_a_config_that_is_not_toml_is_left_alone(machine: Path) -> None:
+    write(machine / "home/.cursor/mcp.json", {"mcpServers": {"git": SERVER}})
+    mine = write(machine / "project/mcp.json", {"mcpServers": {}})
+    told = run(machine, "--write", "--config", "mcp.json", code=2)
+    assert told["error"]["code"] == "X1327" and json.loads(mine.read_text()) == {"mcpServers": {}}
+
+
+def test_codex_s_own_file_is_a_config(machine: Path) -> None:
+    text = """
+model = "m"
+[mcp_servers.a]
+command = "npx"
+env = { MODE = "x" }
+env_vars = ["TOKEN"]
+startup_timeout_sec = 20
+tool_timeout_sec = 30.5
+enabled_tools = ["x"]
+[mcp_servers.far]
+url = "https://h"
+bearer_token_env_var = "T"
+[mcp_servers.off]
+command = "x"
+enabled = false
+"""
+    path = write(machine / "home/.codex/config.toml", text)
+    config = read_config(path)
+    one, far, off = config.specs
+    assert (one.limits.handshake, one.limits.call) == (20, 30.5)
+    assert dict(one.env) == {"MODE": "x", "TOKEN": "TOKEN"}
+    assert isinstance(one.env["TOKEN"], HostEnvRef)
+    assert "not over stdio" in far.unrunnable and not off.enabled
+    assert [note.partition(":")[0] for note in config.notes] == [
+        "model", "a.enabled_tools", "far.bearer_token_env_var",
+    ]  # fmt: skip
+
+
+def test_settings_that_are_left_out_are_named(machine: Path) -> None:
+    server = {**SERVER, "envFile": ".env", "excludeTools": ["delete"]}
+    write(machine / "project" / ".mcp.json", {"mcpServers": {"a": server}})
+    (found,) = run(machine)["servers"]
+    assert found["state"] == "new"
+    assert [note.partition(":")[0] for note in found["notes"]] == ["a.envFile", "a.excludeTools"]
+    shown = run_inside("mcp", "import", cwd=machine / "project", env=environ(machine))
+    assert "a.excludeTools: unknown here" in shown.stderr
+
+
+def test_a_url_is_shown_without_what_may_be_a_key(machine: Path) -> None:
+    url = "https://u:p@example.org:8443/mcp/0123456789abcdef0123?key=1#f"
+    write(machine / "project" / ".mcp.json", {"mcpServers": {"a": {"url": url}}})
+    (found,) = run(machine)["servers"]
+    assert found["detail"].endswith("https://example.org:8443/mcp/***")

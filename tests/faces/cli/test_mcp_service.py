@@ -1,0 +1,147 @@
+"""A host with an MCP service is a host like any other: other verbs see it and control it."""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from exthost.faces.cli.common import Args
+from exthost.faces.cli.http_options import Address, read_address
+from exthost.faces.cli.mcp_service import add_http_options, http_arguments
+from tests.faces.cli.running import (
+    EXTHOST,
+    RUN_SECONDS,
+    extension,
+    exthost,
+    run_inside,
+    running,
+    told,
+    wait_for,
+    write_config,
+)
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "1"},
+    },
+}
+
+
+def test_a_host_in_the_background_gets_every_option_of_http() -> None:
+    parser = argparse.ArgumentParser()
+    add_http_options(parser)
+    options = ["--http", "0", "--allow-origin", "https://a.org", "--plain-names"]
+    options += ["--token-file", "/t"]
+    args = parser.parse_args(options, Args())
+    assert http_arguments(args) == options
+    assert http_arguments(parser.parse_args([], Args())) == []
+
+
+@contextmanager
+def on_stdio(folder: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """A host that serves MCP on its stdin and stdout; the end of stdin ends it."""
+    with subprocess.Popen(
+        [*EXTHOST, *words],
+        cwd=folder,
+        env=os.environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            wait_for(process, "extensions ready")
+            yield process
+            process.communicate(timeout=RUN_SECONDS)
+            assert process.returncode == 0
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+@pytest.mark.parametrize("words", [["gateway"], ["run", "--mcp-stdio"]])
+def test_a_host_that_serves_mcp_is_seen_and_steered(tmp_path: Path, words: list[str]) -> None:
+    write_config(tmp_path, extension("one"))
+    with on_stdio(tmp_path, *words) as host:
+        status = told(tmp_path, "status")
+        assert status["host"]["pid"] == host.pid
+        [before] = status["extensions"]
+        assert told(tmp_path, "restart", "one")["pids"] != before["pids"]
+        assert "ready" in exthost(tmp_path, "logs", "one").stdout
+        assert host.stdin is not None and host.stdout is not None
+        host.stdin.write(json.dumps(HELLO) + "\n")
+        host.stdin.flush()
+        assert json.loads(host.stdout.readline())["result"]["serverInfo"]["name"] == "exthost"
+    assert told(tmp_path, "status", code=2)["error"]["code"] == "X1275"
+
+
+def test_run_serves_http_beside_its_socket(tmp_path: Path) -> None:
+    write_config(tmp_path, extension("one"))
+    with running(tmp_path, "--http", "localhost:0", "--json") as host:
+        assert host.stdout is not None
+        service = json.loads(host.stdout.readline())
+        assert service["url"].startswith("http://localhost:") and service["token"]
+        assert told(tmp_path, "status")["host"]["pid"] == host.pid
+        host.send_signal(signal.SIGINT)
+        host.communicate(timeout=RUN_SECONDS)
+        assert host.returncode == 130
+
+
+def test_a_gateway_beside_a_host_runs_on_its_own_and_says_so(tmp_path: Path) -> None:
+    write_config(tmp_path, extension("one"))
+    with (
+        running(tmp_path) as host,
+        subprocess.Popen(
+            [*EXTHOST, "gateway"],
+            cwd=tmp_path,
+            env=os.environ,
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as gateway,
+    ):
+        warning = wait_for(gateway, "warning:")
+        assert f"process {host.pid}" in warning and "cannot reach this process" in warning
+        wait_for(gateway, "extensions ready")
+        assert told(tmp_path, "status")["host"]["pid"] == host.pid
+        gateway.communicate(timeout=RUN_SECONDS)
+        assert gateway.returncode == 0
+
+
+def test_options_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    write_config(tmp_path)
+    done = run_inside("run", "--token-file", "t", cwd=tmp_path)
+    assert done.returncode == 2 and "X1366" in done.stderr
+    done = run_inside("run", "--mcp-stdio", "--json", cwd=tmp_path)
+    assert done.returncode == 2 and "X1316" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("8765", Address("", 8765)),
+        ("0", Address("", 0)),
+        ("localhost:80", Address("localhost", 80)),
+        ("0.0.0.0:8765", Address("0.0.0.0", 8765)),
+        ("[::1]:1", Address("::1", 1)),
+    ],
+)
+def test_an_address_is_a_port_or_a_host_and_a_port(text: str, address: Address) -> None:
+    assert read_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "x", "70000", "a:b", "::1:80", "-1", "localhost:", "²"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        read_address(text)

@@ -1,0 +1,39 @@
+"""Modules of an optional extra: only a missing package is reported as one that is missing."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from exthost.errors import ConfigError
+from exthost.faces.cli.optional_import import import_optional
+
+
+def write_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def load(module: str) -> object:
+    return import_optional(module, code="X0168", feature="OpenTelemetry", extra="otel")
+
+
+def test_a_missing_package_is_reported_with_the_command_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_module(tmp_path, monkeypatch, "uses_missing_package", "import no_such_package_at_all")
+    with pytest.raises(ConfigError, match="no_such_package_at_all is missing") as failed:
+        load("uses_missing_package")
+    assert failed.value.help == "pip install 'exthost[otel]'"
+
+
+@pytest.mark.parametrize(
+    "text", ["import exthost.no_such_module", "from exthost.errors import no_such_name"]
+)
+def test_an_import_error_of_exthost_itself_is_not_reported_as_a_missing_package(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_module(tmp_path, monkeypatch, "uses_broken_import", text)
+    with pytest.raises(ImportError, match="no_such"):
+        load("uses_broken_import")

@@ -1,0 +1,171 @@
+"""roder extensions on the command line: from their own manifest, and from a config."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.dialects.requirements import shows
+from tests.extensions.roder import CHILD, entry, manifest_text
+from tests.faces.cli.running import run_inside as run
+from tests.faces.cli.test_cli import told
+
+LAUNCH = "[launch]\ncommand = {command}\nargs = {args}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An extension as it is shipped: a folder with its manifest."""
+    path = tmp_path / "ext"
+    path.mkdir()
+    args = json.dumps(["-S", "-E", str(CHILD), "roder-extension.toml"])
+    launch = LAUNCH.format(command='"python3"', args=args)
+    (path / "roder-extension.toml").write_text(manifest_text("shipped") + launch)
+    return path
+
+
+def config(folder: Path, *entries: dict[str, object]) -> Path:
+    """A config of these entries; JSON strings, lists of them and numbers are TOML as well."""
+    lines = []
+    for one in entries:
+        lines.append("[[process_extensions]]")
+        lines += [f"{key} = {json.dumps(value)}" for key, value in one.items()]
+    path = folder / "exthost.toml"
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.mark.parametrize("name", ["", "roder-extension.toml", "another-name.toml"])
+def test_inspect_loads_an_extension_from_its_own_manifest(folder: Path, name: str) -> None:
+    if name.startswith("another"):
+        text = (
+            (folder / "roder-extension.toml").read_text().replace("roder-extension", "another-name")
+        )
+        (folder / name).write_text(text)
+    for target in (str(folder / name), f"ext/{name}"):
+        report = told("inspect", target, cwd=folder.parent)
+        assert (report["id"], report["dialect"], report["state"]) == ("shipped", "roder", "ready")
+        assert "inference_engine shipped-inference_engine" in report["extra"]["services"]
+        assert report["environment"]["passed"] == ["PATH"]
+
+
+def test_call_reaches_its_tools_and_the_exit_code_tells_the_outcome(folder: Path) -> None:
+    target = str(folder)
+    result = told("call", target, "echo", "a=1")
+    assert result["data"]["arguments"] == {"a": 1}
+    assert told("call", target, "fail", code=1)["isError"] is True
+    assert told("call", target, "refuse", code=1)["error"]["kind"] == "CallFailed"
+    assert told("call", target, "hang", "--timeout", "500ms", code=6)["error"]["code"] == "X0801"
+    assert told("call", target, "malformed", code=7)["error"]["code"] == "X0640"
+    models = told("call", target, "inference/listModels", "engineId=e", "--method")
+    assert models["models"][0]["id"] == "m"
+
+
+def test_call_shows_events_as_they_are_read_and_the_last_one_as_the_result(folder: Path) -> None:
+    words = [{"MessageDelta": {"text": "Hel"}}, {"MessageDelta": {"text": "lo"}}]
+    last = {"Completed": {"stop_reason": "end", "more": {"x": 1}}}
+
+    def script(*events: object) -> str:
+        steps = [["ack"], *(["event", one] for one in events)]
+        return "request=" + json.dumps({"script": steps})
+
+    opening = ("call", str(folder), "inference/streamTurn", "--method", "engineId=e")
+    done = run(*opening, script(*words, last), "--json")
+    assert done.returncode == 0 and done.stderr == "Hello\n"
+    whole = {"stop_reason": "end", "provider_response_id": None, "more": {"x": 1}}
+    assert json.loads(done.stdout) == whole
+    failed = told(*opening, script({"Failed": {"message": "no credit"}}), code=1)
+    assert failed == {"message": "no credit"}
+
+
+@shows("roder-life-01")
+def test_a_manifest_whose_program_is_missing_is_listed_until_it_is_used(tmp_path: Path) -> None:
+    missing = entry(tmp_path) | {"command": "no-such-program"}
+    config(tmp_path, missing)
+    listed = told("list", cwd=tmp_path)
+    assert listed["diagnostics"] == []
+    (row,) = listed["extensions"]
+    assert (row["id"], row["state"], row["version"]) == ("toy", "admitted", "0.3.0")
+    shown = told("tools", cwd=tmp_path)
+    assert shown["not_asked"] == [] and "ext_toy_echo" in {one["name"] for one in shown["tools"]}
+    assert told("call", "ext_toy_echo", code=5, cwd=tmp_path)["error"]["code"] == "X0401"
+
+
+@shows("roder-manifest-07")
+def test_the_second_of_two_that_clash_is_listed_as_refused(tmp_path: Path) -> None:
+    config(tmp_path, entry(tmp_path), entry(tmp_path, id="second"))
+    first, second = told("list", cwd=tmp_path)["extensions"]
+    assert (first["state"], second["state"]) == ("admitted", "refused")
+    assert "extension id 'wire'" in second["reason"]
+    assert told("call", "ext_toy_echo", cwd=tmp_path)["isError"] is False
+
+
+def test_a_bad_manifest_is_a_diagnostic_of_list_and_an_error_of_its_use(tmp_path: Path) -> None:
+    bad = entry(tmp_path, id="bad", text=manifest_text().replace("^0.1", "^0.2"))
+    config(tmp_path, entry(tmp_path), bad)
+    listed = told("list", cwd=tmp_path)
+    assert [row["id"] for row in listed["extensions"]] == ["toy"]
+    assert [one["code"] for one in listed["diagnostics"]] == ["X0244"]
+    assert told("inspect", "bad", code=3, cwd=tmp_path)["error"]["code"] == "X0244"
+    assert told("inspect", "toy", cwd=tmp_path)["id"] == "toy"
+
+
+def test_an_echo_that_does_not_fit_fails_the_start(tmp_path: Path) -> None:
+    config(tmp_path, entry(tmp_path, 'manifestChecksum="0"'))
+    error = told("inspect", "toy", code=5, cwd=tmp_path)["error"]
+    assert (error["code"], error["kind"]) == ("X0544", "HandshakeFailed")
+    assert run("explain", "X0544").returncode == 0
+
+
+def test_a_bare_command_of_this_dialect_is_told_that_it_needs_its_manifest() -> None:
+    error = told("inspect", "--dialect", "roder", "--", "cat", code=5)["error"]
+    assert error["code"] == "X0540" and "manifest" in error["help"]
+
+
+def test_a_folder_whose_manifest_is_broken_tells_what_is_wrong(folder: Path) -> None:
+    (folder / "roder-extension.toml").write_text("id = 1")
+    assert told("inspect", str(folder), code=3)["error"]["code"] == "X0240"
+
+
+def test_validate_and_doctor_look_at_the_manifests_that_a_config_names(tmp_path: Path) -> None:
+    one = entry(tmp_path, id="one")
+    config(tmp_path, one, {**one, "id": "two"})
+    valid = told("validate", cwd=tmp_path)["valid"]
+    assert [(row["id"], row["path"]) for row in valid] == [
+        ("one", one["manifest"]),
+        ("two", one["manifest"]),
+    ]
+    findings = told("doctor", code=4, cwd=tmp_path)["findings"]
+    (clash,) = [row for row in findings if row["level"] == "error"]
+    assert (clash["extension"], clash["code"]) == ("two", "X0340")
+    config(tmp_path, {**one, "manifest": "no-such.toml"})
+    checked = told("validate", code=3, cwd=tmp_path)
+    assert checked["valid"] == [] and checked["diagnostics"][0]["code"] == "X0201"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ('{ denied_capabilities = "fs" }', "denied_capabilities: must be a list of text"),
+        ('{ denied_capabilites = ["fs"] }', "did you mean `denied_capabilities`?"),
+        ("{ event_filter = { kinds = 1 } }", "event_filter: must be a table"),
+    ],
+)
+def test_an_option_that_cannot_be_used_is_a_mistake_of_the_config(
+    tmp_path: Path, options: str, says: str
+) -> None:
+    path = config(tmp_path, entry(tmp_path))
+    path.write_text(path.read_text() + f"\noptions = {options}\n")
+    for words in (("call", "toy", "echo"), ("inspect", "toy"), ("doctor",)):
+        error = told(*words, code=3, cwd=tmp_path)["error"]
+        assert error["code"] in ("X0102", "X0103") and error["evidence"]["line"]
+        assert says in f"{error['message']} {error['help']}"
+
+
+def test_an_option_that_no_dialect_was_known_for_is_told_before_the_start(tmp_path: Path) -> None:
+    path = config(tmp_path, entry(tmp_path))
+    path.write_text(path.read_text() + '\n[overrides.toy.options]\ndenied_capabilites = ["fs"]\n')
+    error = told("call", "toy", "echo", code=3, cwd=tmp_path)["error"]
+    assert error["code"] == "X0111" and "did you mean `denied_capabilities`?" in error["message"]
+    findings = told("doctor", code=3, cwd=tmp_path)["findings"]
+    assert any("did you mean" in one["message"] for one in findings)

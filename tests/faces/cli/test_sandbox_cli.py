@@ -1,0 +1,200 @@
+"""What holds an extension is told by every verb, and what cannot be held ends with 4."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faces.cli.running import run_inside
+from tests.sandbox.confined import shared_folder
+
+EXPLORER = Path(__file__).parents[2] / "sandbox" / "explorer.py"
+COMMAND = [sys.executable, "-S", "-E", str(EXPLORER)]
+
+
+def exthost(*words: str, cwd: Path | None = None, **env: str) -> "subprocess.CompletedProcess[str]":
+    return run_inside(*words, cwd=cwd, env={**os.environ, **env})
+
+
+def told(ran: "subprocess.CompletedProcess[str]") -> Any:
+    return json.loads(ran.stdout)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    source = (
+        f"source = {{ command = {json.dumps(COMMAND[0])}, args = {json.dumps(COMMAND[1:])} }}\n"
+    )
+    path = tmp_path / "exthost.toml"
+    path.write_text(
+        f'[[extensions]]\nname = "free"\n{source}\n'
+        f'[[extensions]]\nname = "held"\npermissions = {{ network = false }}\n{source}\n'
+        f'[[extensions]]\nname = "eager"\npermissions = {{}}\nsandbox = "best-effort"\n{source}\n'
+    )
+    return path
+
+
+def test_inspect_tells_what_holds_a_command_and_what_it_could_be_pinned_by() -> None:
+    ran = exthost(
+        "inspect", "--json", "--dialect", "morphir", "--sandbox", "strict", "--", *COMMAND
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert told(ran)["sandbox"]["network"] == "netns+seccomp"
+    assert len(told(ran)["sha256"]["program"]) == 64
+    ran = exthost(
+        "inspect", "--json", "--dialect", "morphir", "--lifetime", "plain", "--", *COMMAND
+    )
+    assert told(ran)["sandbox"]["pids"] == "process group"
+
+
+def test_every_path_that_is_shown_is_told_with_its_source(config: Path) -> None:
+    script = {"path": str(EXPLORER), "access": "read", "source": "argument"}
+    for verb in (("inspect", "held"), ("info", "held")):
+        paths = told(exthost(*verb, "--json", cwd=config.parent))["sandbox"]["paths"]
+        assert script in paths, paths
+        assert {one["source"] for one in paths if one["path"] == "/usr"} == {"system"}
+        ran = exthost(*verb, cwd=config.parent)
+        assert f"read  {EXPLORER} (argument)" in ran.stdout + ran.stderr
+    findings = told(exthost("doctor", "--json", cwd=config.parent))
+    assert script in findings["paths"]["held"] and findings["paths"]["free"] == []
+    ran = exthost("doctor", cwd=config.parent)
+    assert " paths\n" in ran.stdout and str(EXPLORER) not in ran.stdout
+    ran = exthost("doctor", "--all", cwd=config.parent)
+    assert f"read  {EXPLORER} (argument)" in ran.stdout
+
+
+def test_what_is_closed_in_a_granted_folder_is_told_with_its_reason() -> None:
+    with shared_folder() as place:  # every user can reach it, also that of the extension
+        project = place / "project"
+        (project / "tools").mkdir(parents=True)
+        for path in (project, project / "tools"):
+            path.chmod(0o777)
+        tool = project / "tools" / "tool.py"
+        tool.write_text(EXPLORER.read_text())
+        program = place / "writer"
+        program.write_text(f"#!/usr/bin/python3 -SE\n{EXPLORER.read_text()}")
+        program.chmod(0o755)
+        (place / "exthost.toml").write_text(
+            f'[[extensions]]\nname = "writer"\nsource = {{ command = "{program}" }}\n'
+            f'permissions = {{ filesystem = ["{project}:rw"] }}\n'
+            '[[extensions]]\nname = "tool"\n'
+            f'source = {{ command = "/usr/bin/python3", args = ["{tool}"] }}\n'
+        )
+        reason = "code of tool: folder of its script"
+        closed = {"path": str(project / "tools"), "reason": reason}
+        for verb in (("inspect", "writer"), ("info", "writer")):
+            ran = exthost(*verb, "--json", cwd=place)
+            assert ran.returncode == 0, ran.stderr
+            assert told(ran)["sandbox"]["closed"] == [closed]
+            ran = exthost(*verb, cwd=place)
+            assert f"{project}/tools ({reason})" in ran.stdout + ran.stderr
+        findings = told(exthost("doctor", "--json", cwd=place))
+        assert findings["closed"] == {"writer": [closed], "tool": []}
+        ran = exthost("doctor", cwd=place)
+        assert f"closed in what it may write: {project}/tools ({reason})" in ran.stdout
+
+
+def test_a_later_extension_that_cannot_be_closed_is_refused_in_listings(tmp_path: Path) -> None:
+    tool = tmp_path / "tool.py"
+    tool.touch()
+    source = f'source = {{ command = "/usr/bin/python3", args = ["{tool}"] }}\n'
+    grant = f'permissions = {{ filesystem = ["{tmp_path}:rw"] }}\n'
+    (tmp_path / "exthost.toml").write_text(
+        '[[extensions]]\nname = "writer"\nsource = { command = "/bin/true" }\n'
+        f'{grant}[[extensions]]\nname = "tool"\n{source}'
+    )
+    rows = {row["id"]: row for row in told(exthost("list", "--json", cwd=tmp_path))["extensions"]}
+    assert rows["tool"]["state"] == "refused" and "folder of its script" in rows["tool"]["reason"]
+    findings = told(exthost("doctor", "--json", cwd=tmp_path))["findings"]
+    assert any(one["code"] == "X0396" and "of its own" in one["fix"] for one in findings)
+
+
+def test_a_dialect_is_found_out_inside_the_sandbox_too() -> None:
+    code = json.dumps({"code": "import socket; socket.socket()"})
+    words = ("call", "explore", "--method", "--args", code, "--sandbox", "strict", "--json")
+    ran = exthost(*words, "--", *COMMAND)
+    assert ran.returncode == 0 and told(ran)["raised"] == "PermissionError", ran.stderr
+
+
+def test_without_bwrap_a_strict_sandbox_ends_with_4_and_the_way_to_fix_it() -> None:
+    words = ("inspect", "--json", "--dialect", "morphir", "--sandbox", "strict", "--", *COMMAND)
+    ran = exthost(*words, EXTHOST_BWRAP="/nowhere/bwrap")
+    assert ran.returncode == 4
+    error = told(ran)["error"]
+    assert (error["code"], error["kind"]) == ("X0302", "Refused")
+    assert "EXTHOST_BWRAP" in error["help"] and "best-effort" in error["help"]
+
+
+def test_list_and_info_tell_what_would_hold_each(config: Path) -> None:
+    rows = {
+        one["id"]: one for one in told(exthost("list", "--json", cwd=config.parent))["extensions"]
+    }
+    assert rows["free"]["sandbox"]["network"] == "open"
+    assert rows["free"]["sandbox"]["pids"] == "pidns"
+    assert rows["held"]["sandbox"]["network"] == "netns+seccomp"
+    info = told(exthost("info", "held", "--json", cwd=config.parent))
+    assert info["sandbox"]["filesystem"] == "mountns"
+
+
+def test_what_runs_with_less_than_was_written_is_told_loudly(config: Path) -> None:
+    ran = exthost("list", cwd=config.parent, EXTHOST_BWRAP="/nowhere/bwrap")
+    assert ran.returncode == 0
+    assert "eager: NOT SANDBOXED (sandbox = best-effort)" in ran.stderr
+    assert "held: its permissions cannot be enforced" in ran.stderr
+    ran = exthost("doctor", "--json", cwd=config.parent, EXTHOST_BWRAP="/nowhere/bwrap")
+    assert ran.returncode == 4
+    assert told(ran)["sandbox"]["strict"]["works"] is False
+    messages = [one["message"] for one in told(ran)["findings"]]
+    assert not any("outlive the host" in one for one in messages), "that takes no bubblewrap"
+    assert any("NOT SANDBOXED" in one for one in messages)
+
+
+def test_doctor_tells_that_the_machine_can_hold_extensions(config: Path) -> None:
+    ran = exthost("doctor", "--json", cwd=config.parent)
+    assert ran.returncode == 0, ran.stdout
+    assert told(ran)["sandbox"]["tree"]["works"] and told(ran)["sandbox"]["strict"]["works"]
+
+
+def test_doctor_tells_whether_a_cgroup_can_hold_extensions_and_why_not(tmp_path: Path) -> None:
+    source = f"source = {{ command = {json.dumps(COMMAND[0])}, args = [] }}\n"
+    (tmp_path / "exthost.toml").write_text(
+        f'[[extensions]]\nname = "capped"\npermissions = {{ max_memory = "64MB" }}\n{source}\n'
+    )
+    found = told(exthost("doctor", "--json", cwd=tmp_path))
+    cgroup = found["sandbox"]["cgroup"]
+    said = [one for one in found["findings"] if "a watchdog sums up" in one["message"]]
+    held = told(exthost("info", "capped", "--json", cwd=tmp_path))["sandbox"]["memory"]
+    if "memory" in cgroup["controllers"]:
+        assert cgroup["works"] and cgroup["path"] and held == "cgroup" and not said
+    else:
+        assert held == "watchdog" and said[0]["level"] == "info" and said[0]["fix"]
+        assert cgroup["works"] or cgroup["why"] in said[0]["message"]
+
+
+# Answers every call with the error that its params name.
+FAILING = """
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    answer = {"id": request["id"], "result": None}
+    if request["method"] == "fail":
+        answer = {"id": request["id"], "error": request["params"]["why"]}
+    elif request["method"] == "capabilities":
+        answer["result"] = [{"name": "fail", "description": ""}]
+    print(json.dumps(answer), flush=True)
+"""
+
+
+def test_the_failure_of_a_tool_names_the_sandbox_only_where_it_is_the_likely_cause() -> None:
+    words = ["--dialect", "morphir", "--sandbox", "strict", "--", sys.executable, "-c", FAILING]
+    for why, advice in (
+        ("[Errno 101] Network is unreachable", "permissions.network = true"),
+        ("no such city", "this is the extension's own answer"),
+    ):
+        ran = exthost("call", "fail", f"why={why}", *words)
+        assert ran.returncode == 1 and advice in ran.stderr, ran.stderr
+        assert ("sandbox" in ran.stderr) == ("permissions" in advice), ran.stderr

@@ -1,0 +1,55 @@
+"""Text is measured in columns of a terminal, so that tables are aligned in every script."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exthost.faces.cli.common import show_table
+from exthost.faces.cli.text_width import pad, text_width, truncate
+from exthost.faces.cli.top_layout import table_lines
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("", 0),
+        ("abc", 3),
+        ("天気", 4),
+        ("é", 1),
+        ("e\u0301", 1),
+        ("날씨", 4),
+        ("🐧", 2),
+        ("ｱ", 1),
+        ("a\u200d", 1),
+    ],
+)
+def test_a_text_has_a_width(text: str, columns: int) -> None:
+    assert text_width(text) == columns
+    assert text_width(pad(text, 6)) == 6
+    assert pad(text, columns) == text
+
+
+@given(st.text(st.characters(categories=("L", "M", "N", "S"))), st.integers(1, 40))
+def test_a_cut_text_fits_and_is_a_beginning(text: str, width: int) -> None:
+    cut = truncate(text, width)
+    assert text_width(cut) <= width
+    assert cut == text or (cut.endswith("…") and text.startswith(cut[:-1]))
+    assert cut == text or text_width(cut) >= width - 1 or text_width(text) <= width
+
+
+def test_columns_are_aligned_beside_wide_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    show_table([("天気", "weather"), ("text", "more")], ("NAME", "WHAT"))
+    lines = capsys.readouterr().out.splitlines()
+    starts = [
+        text_width(line[: line.index(word)])
+        for line, word in zip(lines, ("WHAT", "weather", "more"), strict=True)
+    ]
+    assert len(set(starts)) == 1
+
+
+def test_the_live_table_is_aligned_beside_wide_characters() -> None:
+    row = {"state": "ready", "in_flight": 0, "waiting": 0, "restarts": 0}
+    header, *lines = table_lines([row | {"id": "天気予報"}, row | {"id": "weather"}], 100)
+    starts = {text_width(line[: line.index("ready")]) for line in lines}
+    assert len(starts) == 1
+    assert text_width(header[: header.index("STATE")]) in starts

@@ -1,0 +1,259 @@
+"""`exthost trace`, `--trace` and `exthost replay`: messages are seen, recorded and played again."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faces.cli.running import (
+    EXTHOST,
+    RUN_SECONDS,
+    extension,
+    exthost,
+    run_inside,
+    shared_host,
+    write_config,
+)
+
+TEXT = Path(__file__).parents[3] / "examples" / "morphir" / "text.py"
+PROGRAM = [sys.executable, "-S", "-E", str(TEXT)]
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A call of a tool, recorded from its first message to its last."""
+    file = tmp_path_factory.mktemp("trace") / "recording.jsonl"
+    words = [
+        "call",
+        "shout",
+        "text=hi",
+        "--dialect",
+        "morphir",
+        "--trace",
+        str(file),
+        "--",
+        *PROGRAM,
+    ]
+    done = run_inside(*words)
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"text": "HI"}), done.stderr
+    return file
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("traced")
+    more = 'env = { MY_TOKEN = "a-secret-word" }'
+    write_config(folder, extension("text", *PROGRAM, more=more), extension("other", *PROGRAM))
+    with shared_host(folder):
+        yield folder
+
+
+def lines_of(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_a_recording_says_its_version_and_its_dialect_first(recording: Path) -> None:
+    header, *records = lines_of(recording)
+    assert header["format"] == "exthost-trace" and header["version"] == 1
+    assert header["dialect"] == "morphir"
+    assert (recording.stat().st_mode & 0o777) == 0o600
+    shout = [one for one in records if one.get("method") == "shout"]
+    assert [one["direction"] for one in shout] == ["sent", "received"]
+    assert shout[0]["params"] == {"text": "hi"} and shout[1]["result"] == {"text": "HI"}
+    assert shout[0]["call"] == shout[1]["call"]
+
+
+def test_inspect_writes_its_trace_to_stderr() -> None:
+    done = run_inside("inspect", "--trace", "-", "--dialect", "morphir", "--", *PROGRAM)
+    header = json.loads(next(line for line in done.stderr.splitlines() if line.startswith("{")))
+    assert done.returncode == 0 and header["dialect"] == "morphir"
+    assert '"method":"capabilities"' in done.stderr
+
+
+def test_the_same_program_shows_no_difference(recording: Path) -> None:
+    done = run_inside("replay", recording, "--json", "--", *PROGRAM)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"difference": None, "compared": 3}
+
+
+def test_the_first_difference_is_shown_with_both_sides(recording: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "changed.jsonl"
+    changed.write_text(recording.read_text().replace('"HI"', '"OH"'))
+    done = run_inside("replay", changed, "--", *PROGRAM)
+    assert done.returncode == 1
+    shown = done.stdout.splitlines()
+    assert shown[0] == "the first difference: message 6 of the recording, a reply to shout"
+    assert [line.split()[-1] for line in shown[1:]] == ["result.text", '"OH"', '"HI"']
+    ignored = run_inside("replay", changed, "--ignore", "text", "--", *PROGRAM)
+    assert ignored.returncode == 0, ignored.stdout
+
+
+def test_the_whole_result_may_be_ignored_and_no_other_message_by_that(
+    recording: Path, tmp_path: Path
+) -> None:
+    changed = tmp_path / "changed.jsonl"
+    changed.write_text(recording.read_text().replace('"result":{"text":"HI"}', '"result":[7]'))
+    assert run_inside("replay", changed, "--", *PROGRAM).returncode == 1
+    ignored = run_inside("replay", changed, "--ignore", "result", "--", *PROGRAM)
+    assert ignored.returncode == 0, ignored.stdout
+    others = run_inside("replay", changed, "--ignore", "params", "--", *PROGRAM)
+    assert others.returncode == 1 and "result" in others.stdout
+
+
+def test_a_recording_of_any_size_is_not_read_into_memory(recording: Path, tmp_path: Path) -> None:
+    large = tmp_path / "large"
+    shutil.copy(recording, large)
+    os.truncate(large, 2**28)
+    small = ("--max-size", "100")
+    for file, options in (
+        (large, ()),
+        (Path("/dev/zero"), ("--max-size", "1MB")),
+        (recording, small),
+    ):
+        done = run_inside("replay", file, *options, "--json", "--", *PROGRAM)
+        error = json.loads(done.stdout)["error"]
+        assert error["code"] == "X1389" and "--max-size" in error["help"], error
+    done = run_inside("replay", recording, "--max-size", "1GB", "--", *PROGRAM)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_program_that_ends_or_says_nothing_is_a_difference(recording: Path) -> None:
+    done = run_inside("replay", recording, "--", sys.executable, "-c", "raise SystemExit(3)")
+    assert done.returncode == 1 and "it ended: exited with 3" in done.stdout
+    silent = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    done = run_inside("replay", recording, "--timeout", "100ms", "--", *silent)
+    assert done.returncode == 1 and "nothing within 0.1 s" in done.stdout
+
+
+def test_what_a_program_prints_cannot_control_the_terminal(
+    recording: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Escape sequences, also if they and a character of several bytes are cut in two."""
+    pieces = [b"\x1b", b"]0;title\x07 \xc3", b"\xa9\xff\n", b"\xc2\x9b31m\tred\n"]
+    code = f"import os, time\nfor piece in {pieces}: os.write(2, piece); time.sleep(0.05)"
+    run_inside("replay", recording, "--", sys.executable, "-c", code)
+    shown = capfd.readouterr().err
+    assert "\\x1b]0;title\\x07 é\\xff\n\\x9b31m\tred\n" in shown
+    assert "\x1b" not in shown and "\x9b" not in shown
+
+
+def test_a_recording_answers_in_the_place_of_its_program(recording: Path) -> None:
+    words = ["call", "shout", "text=hi", "--dialect", "morphir", "--"]
+    done = run_inside(*words, *EXTHOST, "replay", str(recording))
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"text": "HI"}), done.stderr
+    assert "difference" not in done.stderr
+
+
+@pytest.mark.parametrize("member", ["text", "params"])
+def test_a_recording_in_the_place_of_its_program_ignores_what_it_is_told_to(
+    member: str, recording: Path
+) -> None:
+    words = ["call", "shout", "text=ho", "--dialect", "morphir", "--", *EXTHOST, "replay"]
+    assert "the first difference" in run_inside(*words, str(recording)).stderr
+    done = run_inside(*words, str(recording), "--ignore", member)
+    assert (done.returncode, json.loads(done.stdout)) == (0, {"text": "HI"}), done.stderr
+    assert "difference" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "why"),
+    [
+        (lambda text: text[: len(text) // 2], "X1384", "is cut"),
+        (lambda text: text.replace('"version":1', '"version":7'), "X1385", "version 7"),
+        (lambda text: "root:x:0:0:root\n", "X1384", "line 1"),
+        (lambda text: "\n".join(text.split("\n")[:1]) + "\n", "X1388", "no session"),
+        (lambda text: text.replace('"kind":"spawned"', '"kind":"stderr"'), "X1388", "no session"),
+        (lambda text: text + text.replace('"text",', '"more",'), "X1387", "several"),
+    ],
+)
+def test_what_cannot_be_replayed_is_a_clear_error(
+    change: Any, code: str, why: str, recording: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "bad.jsonl"
+    file.write_text(change(recording.read_text()))
+    done = run_inside("replay", file, "--", *PROGRAM)
+    assert done.returncode == 2 and f"error[{code}]" in done.stderr and why in done.stderr
+    assert run_inside("replay", tmp_path / "nothing").returncode == 2
+
+
+def test_a_name_that_a_recording_does_not_have_is_told_those_that_it_has(recording: Path) -> None:
+    done = run_inside("replay", recording, "--name", "nope")
+    assert done.returncode == 2
+    assert "error[X1388]: the recording has no extension 'nope'" in done.stderr
+    assert "help:   its extensions are: text" in done.stderr
+
+
+# -- beside a running host ---------------------------------------------------------------------
+
+
+def tracing(folder: Path, *words: str) -> "subprocess.Popen[str]":
+    pipe = subprocess.PIPE
+    command = [*EXTHOST, "trace", *words]
+    return subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True)
+
+
+def until_traced(folder: Path, process: "subprocess.Popen[str]", *words: str) -> str:
+    """Call until the trace has as many messages as it wants; return what it printed."""
+    while process.poll() is None:
+        exthost(folder, "call", *words)
+    out, errors = process.communicate(timeout=RUN_SECONDS)
+    assert process.returncode == 0, errors
+    return out
+
+
+def test_the_traffic_of_a_running_host_is_shown(folder: Path) -> None:
+    with tracing(folder, "text", "--count", "2") as process:
+        shown = until_traced(folder, process, "text", "shout", "text=a-secret-word")
+    # The first may be the reply to a call that was under way.
+    lines = sorted(line.partition(" text ")[2] for line in shown.splitlines())
+    assert lines[0].startswith("← reply to shout #") and lines[1].startswith("→ shout #")
+    assert '{"text":"***"}' in lines[1] and "a-secret-word" not in shown
+
+
+def test_the_traffic_as_json_is_a_recording(folder: Path) -> None:
+    with tracing(folder, "--json", "--count", "2") as process:
+        shown = until_traced(folder, process, "other", "shout", "text=x")
+    header, *records = map(json.loads, shown.splitlines())
+    assert header["dialect"] == "morphir" and header["version"] == 1
+    kinds = {one["kind"] for one in records if one["extension"] == "other"}
+    assert kinds == {"request", "reply"}
+
+
+def test_a_session_that_is_saved_from_its_start_can_be_replayed(
+    folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "saved.jsonl"
+    with tracing(folder, "text", "--save", str(file)) as process:
+        while not file.exists() or "spawned" not in file.read_text():
+            exthost(folder, "restart", "text")
+        exthost(folder, "call", "text", "shout", "text=again")
+        while '"AGAIN"' not in file.read_text():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=RUN_SECONDS)[1]
+    assert process.returncode == 0 and f"in {file}" in errors
+    done = run_inside("replay", file, "--json", "--", *PROGRAM)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_recording_that_the_disk_does_not_take_ends_with_an_error(folder: Path) -> None:
+    with tracing(folder, "text", "--save", "/dev/full") as process:
+        while process.poll() is None:
+            exthost(folder, "call", "text", "shout", "text=x")
+        errors = process.communicate(timeout=RUN_SECONDS)[1]
+    assert process.returncode == 2 and "error[X1386]: the trace /dev/full is not" in errors
+    assert "messages in" not in errors  # nothing is in it
+
+
+def test_a_wrong_name_and_no_host_are_errors(folder: Path, tmp_path: Path) -> None:
+    done = exthost(folder, "trace", "txt")
+    assert done.returncode == 2 and "did you mean 'text'?" in done.stderr
+    done = run_inside("trace", cwd=tmp_path, env=os.environ)
+    assert done.returncode == 2 and "no host is running" in done.stderr

@@ -1,0 +1,102 @@
+"""What is made from the table of verbs: completions for shells, and the manual page."""
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from exthost.faces.cli.completion import SHELLS
+from exthost.faces.cli.verb_table import read_verbs
+from exthost.faces.cli.verbs import VERBS
+from tests.faces.cli.running import RUN_SECONDS, run_inside
+
+
+def printed(*words: str) -> str:
+    done = run_inside(*words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_table_has_every_verb_and_every_option() -> None:
+    verbs = {verb.name: verb for verb in read_verbs()}
+    assert list(verbs) == list(VERBS)
+    names = {name for option in verbs["run"].options for name in option.names}
+    assert {"--config", "--http", "--web", "--json"} <= names
+    assert verbs["restart"].takes_name and not verbs["explain"].takes_name
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_completion_offers_every_verb_and_its_shell_can_read_it(
+    shell: str, tmp_path: Path
+) -> None:
+    text = printed("completion", shell)
+    assert all(verb in text for verb in VERBS) and "web" in text
+    program = shutil.which(shell)
+    if program is not None:
+        file = tmp_path / "completion"
+        file.write_text(text)
+        subprocess.run([program, "-n", str(file)], check=True, timeout=RUN_SECONDS)
+
+
+def run_in_bash(folder: Path, script: str) -> set[str]:
+    """Run a script in bash, in a folder with the file `completion`; return the words it prints."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("no bash")
+    (folder / "completion").write_text(printed("completion", "bash"))
+    done = subprocess.run(
+        [bash, "--norc", "-c", script],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=True,
+    )
+    return set(done.stdout.split())
+
+
+def test_bash_completes_verbs_options_and_words(tmp_path: Path) -> None:
+
+    def completed(*words: str) -> set[str]:
+        line = " ".join(f"'{word}'" for word in words)
+        script = (
+            f". ./completion; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; "
+            '_exthost; printf "%s\\n" "${COMPREPLY[@]}"'
+        )
+        return run_in_bash(tmp_path, script)
+
+    assert {"restart", "reload", "remove"} <= completed("exthost", "re")
+    assert completed("exthost", "run", "--we") == {"--web"}
+    assert completed("exthost", "completion", "f") == {"fish"}
+    assert completed("exthost", "inspect", "--sandbox", "s") == {"strict"}
+
+
+def test_bash_does_not_run_what_the_id_of_an_extension_contains(tmp_path: Path) -> None:
+    ids = ("ID", "$(touch${IFS}run)", "`touch${IFS}run`", "a;touch${IFS}run", "-x", "toy")
+    rows = "".join(f"{id} roder\n" for id in ids)
+    script = (
+        f"exthost() {{ printf %s {shlex.quote(rows)}; }}; . ./completion; "
+        "COMP_WORDS=(exthost start ''); COMP_CWORD=2; _exthost; "
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    assert run_in_bash(tmp_path, script) == {"toy", "completion"}
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_manual_page_has_every_verb_and_troff_can_read_it() -> None:
+    text = printed("man")
+    assert all(f".SS {verb}\n" in text for verb in VERBS)
+    assert r"\-\-web ADDR" in text
+    groff = shutil.which("groff")
+    if groff is not None:
+        done = subprocess.run(
+            [groff, "-man", "-Tutf8", "-ww"],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=RUN_SECONDS,
+            check=True,
+        )
+        assert done.stderr == ""

@@ -1,0 +1,95 @@
+"""What a client declares reaches the servers behind the gateway, and the other way round."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.faces.gateway.capabilities import declared_handlers
+from tests.extensions.driving import until
+from tests.faces.gateway.running import ERAS, command, environment, extension, inside, write_config
+from tests.faces.gateway.test_inside import client_of
+from tests.faces.gateway.test_stdio import HELLO, calling, lines
+
+APPS = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
+
+# Its only tool returns the capabilities that its client has declared.
+SERVER = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    reply = {"jsonrpc": "2.0", "id": message["id"]}
+    if message["method"] == "initialize":
+        declared = message["params"]["capabilities"]
+        reply["result"] = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {},
+            "extensions": {"example.org/server": {"a": 1}}},
+            "serverInfo": {"name": "s", "version": "1"}}
+    elif message["method"] == "tools/list":
+        reply["result"] = {"tools": [{"name": "declared", "inputSchema": {"type": "object"}}]}
+    elif message["method"] == "tools/call":
+        reply["result"] = {"content": [{"type": "text", "text": json.dumps(declared)}]}
+    else:
+        reply["error"] = {"code": -32601, "message": "unknown"}
+    print(json.dumps(reply), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "capabilities",
+    [
+        {},
+        {"extensions": APPS},
+        {"roots": {"listChanged": True}},
+        {"sampling": {}, "elicitation": {"form": {}}},
+        {"sampling": {"tools": {}}, "elicitation": {"form": {}, "url": {}}, "extensions": APPS},
+    ],
+)
+def test_a_server_is_told_what_the_client_can_do_and_nothing_else(
+    capabilities: dict[str, Any], tmp_path: Path
+) -> None:
+    server = extension("server", "mcp", "-S", "-E", "-c", SERVER)
+    config = write_config(tmp_path, {"extensions": [server]})
+    hello, initialized = HELLO
+    params = {**hello["params"], "capabilities": capabilities}
+    messages = ({**hello, "params": params}, initialized, calling(1, "ext_server_declared"))
+    done = subprocess.run(
+        command(config),
+        input=lines(*messages),
+        env=environment(),
+        capture_output=True,
+        timeout=150,
+        check=False,
+    )
+    replies = [json.loads(line) for line in done.stdout.splitlines()]
+    (called,) = [reply for reply in replies if reply.get("id") == 1]
+    assert json.loads(called["result"]["content"][0]["text"]) == capabilities
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_the_client_is_told_the_extensions_of_the_servers(era: str) -> None:
+    server = extension("server", "mcp", "-S", "-E", "-c", SERVER)
+    async with inside({"extensions": [server]}) as gateway:
+        await until(lambda: "ext_server_declared" in gateway.host.tools)
+        async with client_of(gateway, era) as client:
+            declared = client.server_capabilities
+            assert declared is not None and declared.extensions is not None
+            assert declared.extensions["example.org/server"] == {"a": 1}
+
+
+def test_capabilities_of_any_form_are_read() -> None:
+    odd: dict[str, Any] = {
+        "roots": None,
+        "sampling": 3,
+        "elicitation": [],
+        "extensions": {"a b": {}, "c": 1},
+    }
+    assert [*declared_handlers(odd)] == [
+        "roots/list",
+        "sampling/createMessage",
+        "elicitation/create",
+    ]
+    assert [*declared_handlers({"extensions": []})] == []

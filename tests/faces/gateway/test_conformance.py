@@ -1,0 +1,78 @@
+"""The official conformance suite against the gateway, before servers that pass it direct.
+
+Needs what `make node` installs: the suite, a Node that it runs on, and the everything-server of the
+Go SDK. `conformance_expected_failures.txt` may shrink and not grow.
+"""
+
+import asyncio
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faces.gateway.running import http_gateway, on_http, tools_of, write_config
+from tests.faces.gateway.token_proxy import token_proxy
+
+TOOLS = Path(os.environ.get("EXTHOST_TEST_TOOLS", sys.prefix))
+SUITE = TOOLS / "node/node_modules/@modelcontextprotocol/conformance/dist/index.js"
+NODE = TOOLS / "node/node_modules/node/bin/node"
+SERVER = TOOLS / "go/everything-server"
+EXPECTED = Path(__file__).with_name("conformance_expected_failures.txt")
+TASK_SERVER = Path(__file__).parents[2] / "extensions/mcp_task_server.py"
+SUITE_SECONDS = 150
+
+# By revision: the era in which the server is used, and the number of scenarios.
+REVISIONS = {"2025-11-25": ("handshake", 33), "2026-07-28": ("stateless", 50)}
+
+
+def expected_failures(revision: str) -> set[str]:
+    lines = [line.split() for line in EXPECTED.read_text().splitlines()]
+    return {words[1] for words in lines if words and words[0] == revision}
+
+
+@pytest.mark.more
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_the_official_suite_passes_as_it_does_without_the_gateway(
+    revision: str, tmp_path: Path
+) -> None:
+    missing = [str(tool) for tool in (SUITE, NODE, SERVER) if not tool.exists()]
+    if missing:
+        pytest.skip(f"not installed, `make node` brings them: {', '.join(missing)}")
+    era, total = REVISIONS[revision]
+    server = {"command": str(SERVER), "options": {"era": era}}
+    # The server of the Go SDK has no tasks.
+    task_server = {"command": sys.executable, "args": ["-S", "-E", str(TASK_SERVER)]}
+    config = write_config(tmp_path, {"mcp_servers": {"everything": server, "tasks": task_server}})
+    with http_gateway(config, "--plain-names", plain=True) as running:
+        assert running.token is not None
+        async with on_http(running, era) as client:  # on a busy machine, its first list is short
+            await tools_of(client, "test_simple_text")
+        async with token_proxy(running.url, running.token) as url:
+            output = await run_suite(url, revision, tmp_path)
+    summary = output[output.rindex("=== SUMMARY") :].partition("Not scored")[0]
+    results = dict(re.findall(r"^[✓✗] ([\w-]+): (.*)$", summary, re.MULTILINE))
+    failed = set(re.findall(r"^✗ ([\w-]+):", summary, re.MULTILINE))
+    expected = expected_failures(revision)
+    assert len(results) == total, summary
+    assert failed <= expected, {name: results[name] for name in failed - expected}
+    gained = expected - failed
+    assert not gained, f"these pass now: remove them from {EXPECTED.name}: {sorted(gained)}"
+
+
+async def run_suite(url: str, revision: str, folder: Path) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *(str(NODE), str(SUITE), "server", "--url", url),
+        *("--requirements", revision, "-o", str(folder / "results")),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        async with asyncio.timeout(SUITE_SECONDS):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise
+    return output.decode()

@@ -1,0 +1,242 @@
+"""Our tools, results and errors in the words of MCP: nothing that an extension says spoils them."""
+
+import json
+import math
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+from exthost.dialects.mcp.result import MCP_RESULT
+from exthost.dialects.value_result import VALUE_RESULT
+from exthost.errors import CallFailed, CallTimeout, Evidence, ProtocolViolation
+from exthost.faces.gateway import mcp_values
+from exthost.model.offer import RegisteredTool
+from exthost.tool_result import ToolResult
+from tests.dialects.requirements import shows
+
+OLDEST, NEWEST = HANDSHAKE_PROTOCOL_VERSIONS[0], MODERN_PROTOCOL_VERSIONS[-1]
+VERSIONS = [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS]
+
+LONE = "\ud800"
+
+
+def nested(depth: int) -> Any:
+    value: Any = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def shown(version: str = NEWEST, from_mcp_server: bool = False, **about: Any) -> types.Tool:
+    tool = RegisteredTool(name="ext_a_b", tool="b", extension="a", **about)
+    return types.Tool.model_validate(
+        mcp_values.tool_value(tool, from_mcp_server=from_mcp_server, version=version)
+    )
+
+
+def said(
+    result: Any, *, version: str = NEWEST, from_mcp_server: bool = False, is_error: bool = False
+) -> Any:
+    reader = MCP_RESULT if from_mcp_server else VALUE_RESULT
+    if is_error:
+        reader = reader._replace(is_error=lambda raw: True)
+    told = mcp_values.result_value(
+        ToolResult(result, reader), from_mcp_server=from_mcp_server, version=version
+    )
+    types.CallToolResult.model_validate(told)
+    types.JSONRPCResponse(jsonrpc="2.0", id=1, result=told).model_dump_json()
+    return told
+
+
+@shows("gateway-tools-04")
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "schema",
+    [
+        None,
+        True,
+        "nonsense",
+        {"type": "array"},
+        {"type": ["object", "null"]},
+        {"type": "object", "properties": {"a": nested(300)}},
+        {"type": "object", "description": LONE},
+    ],
+)
+def test_a_schema_that_the_protocol_has_no_room_for_is_shown_as_any_object(
+    schema: Any, version: str
+) -> None:
+    assert shown(version, input_schema=schema).input_schema == {"type": "object"}
+
+
+def test_a_schema_that_leaves_its_type_open_is_one_of_an_object() -> None:
+    schema = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
+    assert shown(input_schema=schema).input_schema == {**schema, "type": "object"}
+    assert shown(input_schema={"type": "object", "oneOf": []}).input_schema["oneOf"] == []
+
+
+@pytest.mark.parametrize(
+    "unusable",
+    [
+        {"properties": {"a": {"$ref": "#/$defs/none"}}},
+        {"properties": {"a": {"$ref": "https://example.org/a.json"}}},
+        {"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": {"$ref": "#/$defs/A"}}},
+        {
+            "properties": {"a": {"$ref": "#/$defs/A"}},
+            "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}},
+        },
+        {"properties": {"a": {"type": "strnig"}}},
+        {"properties": {"a": {"type": "string", "pattern": "(?P<x"}}},
+        {"required": "a"},
+        {
+            "$schema": "http://json-schema.org/draft-04/schema#",
+            "properties": {"a": {"type": "number", "minimum": 0, "exclusiveMinimum": True}},
+        },
+    ],
+)
+def test_an_output_schema_that_a_client_may_fail_to_compile_is_left_out(unusable: Any) -> None:
+    """The official client for Node compiles each output schema of a list, and without one of them
+    it has no tools at all, of no extension."""
+    schema = {"type": "object", **unusable}
+    tool = shown(from_mcp_server=True, input_schema={"type": "object"}, output_schema=schema)
+    assert tool.output_schema is None
+    assert tool.input_schema == {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    "usable",
+    [
+        {"properties": {"child": {"$ref": "#"}}},
+        {
+            "properties": {"a": {"$ref": "#/$defs/A"}},
+            "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {}},
+        },
+        {"$schema": "https://json-schema.org/draft/2020-12/schema", "prefixItems": [{}]},
+        {"properties": {"a": {"type": "array", "items": [{"type": "string"}]}}},
+        {"properties": {"a": {"type": "string", "format": "of-its-own"}}},
+    ],
+)
+def test_an_output_schema_that_can_be_compiled_is_shown(usable: Any) -> None:
+    schema = {"type": "object", **usable}
+    tool = shown(from_mcp_server=True, input_schema={"type": "object"}, output_schema=schema)
+    assert tool.output_schema == schema
+
+
+def test_only_a_native_tool_promises_its_output_and_keeps_what_else_it_says() -> None:
+    about: dict[str, Any] = {
+        "description": f"it {LONE}",
+        "output_schema": {"type": "object"},
+        "extra": {"title": "B", "annotations": {"readOnlyHint": True}, "unknown": 1},
+    }
+    relayed = shown(from_mcp_server=True, **about)
+    assert (relayed.title, relayed.output_schema) == ("B", {"type": "object"})
+    assert relayed.annotations is not None and relayed.annotations.read_only_hint is True
+    other = shown(**about)
+    assert (other.title, other.output_schema, other.annotations) == (None, None, None)
+    assert other.description == "it \ufffd"
+
+
+@shows("gateway-call-02")
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ("plain", "plain"),
+        (LONE, "\ufffd"),
+        (None, "null"),
+        ([1, "ü"], '[1,"ü"]'),
+        (True, "true"),
+        ({"a": None}, '{"a":null}'),
+        ({}, "{}"),
+    ],
+)
+def test_a_result_is_text_and_structured_if_it_is_an_object(result: Any, text: str) -> None:
+    told = said(result)
+    assert told["content"] == [{"type": "text", "text": text}] and told["isError"] is False
+    assert told.get("structuredContent") == (result if isinstance(result, dict) else None)
+    assert said(result, is_error=True)["isError"] is True
+
+
+@shows("gateway-call-07")
+@pytest.mark.parametrize("result", [{"a": LONE}, {LONE: 1}, {"a": nested(300)}, nested(300)])
+def test_a_result_that_cannot_be_structured_is_text_all_the_same(result: Any) -> None:
+    told = said(result)
+    assert "structuredContent" not in told
+    assert json.loads(told["content"][0]["text"]) == result
+
+
+def test_a_number_that_json_has_no_word_for_does_not_end_the_gateway() -> None:
+    assert said({"a": math.nan})["content"][0]["text"] == '{"a":null}'
+
+
+@shows("gateway-call-07")
+def test_a_result_too_deep_for_text_is_the_extensions_fault() -> None:
+    with pytest.raises(ProtocolViolation) as caught:
+        said(nested(100_000))
+    assert caught.value.code == "X0665"
+
+
+@shows("gateway-call-02")
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_what_an_mcp_server_answered_goes_on_as_it_came(version: str) -> None:
+    result = {
+        "content": [
+            {"type": "text", "text": "a"},
+            {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+            {"type": "resource_link", "uri": "file:///x", "name": "x"},
+        ],
+        "structuredContent": {"a": 1},
+        "isError": True,
+        "_meta": {"mine": 1},
+    }
+    assert said(result, from_mcp_server=True, version=version) == {
+        **result,
+        "resultType": "complete",
+    }
+
+
+def test_structured_content_that_is_no_object_is_for_newer_clients_only() -> None:
+    result = {"content": [], "structuredContent": [1]}
+    assert said(result, from_mcp_server=True, version=NEWEST)["structuredContent"] == [1]
+    assert "structuredContent" not in said(result, from_mcp_server=True, version=OLDEST)
+
+
+def test_an_mcp_result_that_is_structured_alone_is_one() -> None:
+    told = said({"structuredContent": {"a": 1}}, from_mcp_server=True)
+    assert (told["content"], told["structuredContent"]) == ([], {"a": 1})
+
+
+@pytest.mark.parametrize("result", [{"content": "text"}, {"content": [{"type": "hologram"}]}, 7])
+def test_what_is_no_mcp_result_is_treated_as_any_other(result: Any) -> None:
+    assert json.loads(said(result, from_mcp_server=True)["content"][0]["text"]) == result
+
+
+@shows("gateway-call-06")
+def test_an_error_tells_code_message_and_help_but_no_evidence() -> None:
+    error = CallTimeout(
+        "X0801",
+        "it took too long",
+        extension="a",
+        help="wait longer",
+        evidence=Evidence(stderr=("a secret",), argv=("/bin/secret",)),
+    )
+    told = mcp_values.error_result(error)
+    assert told["isError"] is True and "secret" not in json.dumps(told)
+    assert told["content"][0]["text"] == "a: it took too long [X0801]"
+    assert told["_meta"][mcp_values.ERROR] == {
+        "code": "X0801",
+        "kind": "CallTimeout",
+        "extension": "a",
+        "message": "it took too long",
+        "help": "wait longer",
+    }
+
+
+def test_an_extensions_own_error_keeps_its_code_and_data_if_they_can_be_said() -> None:
+    def failed(data: Any) -> Any:
+        error = CallFailed("X0701", "no", error_code=-1, error_message=LONE, data=data)
+        return mcp_values.error_result(error)
+
+    answer = failed({"a": 1})["_meta"][mcp_values.ERROR]["answer"]
+    assert answer == {"code": -1, "message": "\ufffd", "data": {"a": 1}}
+    assert "_meta" not in failed(LONE)

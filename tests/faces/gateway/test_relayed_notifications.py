@@ -1,0 +1,144 @@
+"""Notifications that pass through the gateway: log messages, updates of resources, changed roots,
+progress of other requests than calls."""
+
+import asyncio
+import json
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client
+from pydantic import FileUrl
+
+from tests.extensions.driving import until
+from tests.faces.gateway.running import ERAS, inside
+from tests.faces.gateway.test_inside import client_of, text
+from tests.faces.gateway.test_relayed_requests import heard, server
+
+LONG_SECONDS = 150.0
+
+pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+
+
+async def notify(client: Client, method: str, params: Any) -> None:
+    """Have the server send this notification."""
+    given = {"method": method, "params": params}
+    assert text(await client.call_tool("ext_server_notify", given)) == "notified"
+
+
+async def test_log_messages_and_updates_reach_those_that_want_them_and_nobody_else() -> None:
+    messages: asyncio.Queue[tuple[str, Any]] = asyncio.Queue()
+    others: list[Any] = []
+
+    async def on_log(params: types.LoggingMessageNotificationParams) -> None:
+        messages.put_nowait(("log", (params.level, params.data)))
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            messages.put_nowait(("updated", str(message.params.uri)))
+
+    async def on_other(message: Any) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            others.append(message)
+
+    async with (
+        inside({"extensions": [server("handshake")]}) as gateway,
+        client_of(gateway, logging_callback=on_log, message_handler=on_message) as client,
+        client_of(gateway, message_handler=on_other) as other,
+        asyncio.timeout(LONG_SECONDS),
+    ):
+        await client.set_logging_level("warning")
+        await client.subscribe_resource("a:b")
+        log = {"level": "error", "data": {"text": "ü"}, "logger": "l"}
+        await notify(client, "notifications/message", {**log, "level": "info", "data": "too low"})
+        await notify(client, "notifications/message", log)
+        await notify(client, "notifications/resources/updated", {"uri": "a:other"})
+        await notify(client, "notifications/resources/updated", {"uri": "a:b"})
+        got = [await messages.get(), await messages.get()]
+        assert sorted(got) == [("log", ("error", {"text": "ü"})), ("updated", "a:b")]
+        await client.unsubscribe_resource("a:b")
+        await notify(client, "notifications/resources/updated", {"uri": "a:b"})
+        await other.send_ping()
+        assert messages.empty() and not others
+
+
+async def test_a_log_message_comes_once_to_a_client_with_several_calls_in_progress() -> None:
+    logs: list[Any] = []
+    other_logs: list[Any] = []
+
+    async def on_log(params: types.LoggingMessageNotificationParams) -> None:
+        logs.append(params.data)
+
+    async def on_other_log(params: types.LoggingMessageNotificationParams) -> None:
+        other_logs.append(params.data)
+
+    async with (
+        inside({"extensions": [server("handshake")]}) as gateway,
+        client_of(gateway, logging_callback=on_log) as client,
+        client_of(gateway, logging_callback=on_other_log) as other,
+        asyncio.timeout(LONG_SECONDS),
+    ):
+        await client.list_tools()
+        await other.list_tools()
+        calls = [
+            asyncio.ensure_future(caller.call_tool("ext_server_hang", {}))
+            for caller in (client, client, other)
+        ]
+        await until(lambda: gateway.host["server"].stats.in_flight == 3)
+        await notify(client, "notifications/message", {"level": "error", "data": 1})
+        await notify(client, "notifications/message", {"level": "error", "data": 2})
+        await client.send_ping()
+        await other.send_ping()
+        assert logs == other_logs == [1, 2]
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_roots_are_those_of_the_client_of_the_call_and_changes_are_told(era: str) -> None:
+    async def roots(context: Any) -> types.ListRootsResult:
+        return types.ListRootsResult(roots=[types.Root(uri=FileUrl("file:///here"), name="here")])
+
+    async with (
+        inside({"extensions": [server("handshake")]}) as gateway,
+        client_of(gateway, era, list_roots_callback=roots) as client,
+        asyncio.timeout(LONG_SECONDS),
+    ):
+        answer = json.loads(
+            text(await client.call_tool("ext_server_ask", {"method": "roots/list"}))
+        )
+        assert answer["result"]["roots"] == [{"uri": "file:///here", "name": "here"}]
+        if era == "handshake":
+            await client.send_roots_list_changed()
+            told: list[Any] = []
+            while not told:
+                told = await heard(client, "notifications/roots/list_changed")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_progress_of_resources_and_prompts_reaches_their_client(era: str) -> None:
+    steps: list[float] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        steps.append(progress)
+
+    async with (
+        inside({"extensions": [server("handshake")]}) as gateway,
+        client_of(gateway, era) as client,
+        asyncio.timeout(LONG_SECONDS),
+    ):
+        await client.list_prompts()
+        read = types.ReadResourceRequest(params=types.ReadResourceRequestParams(uri="a:b"))
+        await client.session.send_request(
+            read, types.ReadResourceResult, progress_callback=on_progress
+        )
+        assert steps == [1]
+        get = types.GetPromptRequest(
+            params=types.GetPromptRequestParams(name="ext_server_first", arguments={"role": "user"})
+        )
+        with pytest.raises(Exception, match="messages"):  # the child's prompt is none
+            await client.session.send_request(
+                get, types.GetPromptResult, progress_callback=on_progress
+            )
+        assert steps == [1, 1]

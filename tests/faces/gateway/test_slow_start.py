@@ -1,0 +1,117 @@
+"""Requests for resources and prompts of a server that is still starting: they wait for it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client, MCPError
+
+from exthost.faces.gateway.server import Gateway
+from tests.extensions.driving import until
+from tests.faces.gateway.running import extension, inside
+from tests.faces.gateway.test_inside import client_of
+
+LONG_SECONDS = 60.0
+NO_WAIT: dict[str, Any] = {"gateway": {"first_list": "0s"}}
+
+# It has the resource NAME:a and the prompt NAME, and no others. It starts when the file is there.
+SERVER = """
+import json, os, sys, time
+name, file = sys.argv[1:]
+while not os.path.exists(file):
+    time.sleep(0.02)
+subscribed = []
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    method, params = message["method"], message.get("params") or {}
+    uri, result = name + ":a", None
+    if method == "initialize":
+        result = {"protocolVersion": "2025-11-25", "serverInfo": {"name": name, "version": "1"},
+                  "capabilities": {"resources": {"subscribe": True}, "prompts": {}}}
+    elif method == "resources/list":
+        result = {"resources": [{"uri": uri, "name": "a"}]}
+    elif method == "prompts/list":
+        result = {"prompts": [{"name": name}]}
+    elif method == "resources/read" and params["uri"] == uri:
+        result = {"contents": [{"uri": uri, "text": " ".join(subscribed)}]}
+    elif method == "resources/subscribe":
+        subscribed.append(params["uri"])
+        result = {}
+    elif method == "prompts/get" and params["name"] == name:
+        result = {"messages": [{"role": "user", "content": {"type": "text", "text": name}}]}
+    elif method == "completion/complete":
+        result = {"completion": {"values": [name]}}
+    reply = {"result": result} if result is not None else {
+        "error": {"code": -32002, "message": name + " has no such thing"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **reply}), flush=True)
+"""
+
+
+def server(name: str, file: Path) -> dict[str, Any]:
+    return extension(name, "mcp", "-S", "-E", "-c", SERVER, name, str(file))
+
+
+def is_ready(gateway: Gateway, name: str) -> bool:
+    return any(ext.id == name and ext.state == "ready" for ext in gateway.host.extensions)
+
+
+async def read(client: Client) -> str:
+    (contents,) = (await client.read_resource("late:a")).contents
+    assert isinstance(contents, types.TextResourceContents)
+    return contents.text
+
+
+async def get_prompt(client: Client) -> str:
+    (message,) = (await client.get_prompt("ext_late_late")).messages
+    assert isinstance(message.content, types.TextContent)
+    return message.content.text
+
+
+async def complete(client: Client) -> str:
+    ref = types.PromptReference(name="ext_late_late")
+    return (await client.complete(ref, {"name": "x", "value": ""})).completion.values[0]
+
+
+async def subscribe(client: Client) -> str:
+    params = types.SubscribeRequestParams(uri="late:a")
+    request = types.SubscribeRequest(params=params)  # not deprecated, unlike the client's method
+    await client.session.send_request(request, types.EmptyResult)
+    return await read(client)
+
+
+@pytest.mark.parametrize(
+    ("request_late", "expected"),
+    [(read, ""), (get_prompt, "late"), (complete, "late"), (subscribe, "late:a")],
+)
+async def test_a_request_waits_for_the_server_that_has_it(
+    request_late: Callable[[Client], Awaitable[str]],
+    expected: str,
+    tmp_path: Path,
+) -> None:
+    servers = [server("early", tmp_path), server("late", tmp_path / "go")]
+    async with inside({**NO_WAIT, "extensions": servers}) as gateway, client_of(gateway) as client:
+        await until(lambda: is_ready(gateway, "early"))
+        request = asyncio.ensure_future(request_late(client))
+        # The early server answers this one, after the request above has arrived.
+        assert (await client.read_resource("early:a")).contents
+        (tmp_path / "go").touch()
+        async with asyncio.timeout(LONG_SECONDS):
+            assert await request == expected
+
+
+async def test_a_failure_of_the_server_that_has_it_is_answered_at_once(tmp_path: Path) -> None:
+    program = SERVER.replace('"resources/read" and', '"resources/read" and not')
+    early = extension("early", "mcp", "-S", "-E", "-c", program, "early", str(tmp_path))
+    servers = [early, server("late", tmp_path / "go")]
+    async with inside({**NO_WAIT, "extensions": servers}) as gateway:
+        await until(lambda: is_ready(gateway, "early"))
+        async with client_of(gateway) as client, asyncio.timeout(LONG_SECONDS):
+            with pytest.raises(MCPError, match="early has no such thing"):
+                await client.read_resource("early:a")
+            assert gateway.host["late"].state == "starting"
+        (tmp_path / "go").touch()

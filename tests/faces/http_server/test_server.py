@@ -1,0 +1,204 @@
+"""The limits of an HTTP service: nobody without a token can take what others need."""
+
+import asyncio
+import contextlib
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exthost.faces.http_server import server
+from exthost.faces.http_server.access import Access
+from exthost.faces.http_server.listener import listen
+from exthost.faces.http_server.token import Token, Tokens
+from tests.faces.cli.running import RUN_SECONDS
+
+ROOT = Path(__file__).parents[3]
+
+# Nobody in these tests sends this token.
+NOBODY = Access("127.0.0.1", Tokens(Token("nobody has it")))
+
+
+async def _hello(scope: Any, receive: Any, send: Any) -> None:
+    headers = [(b"content-length", b"2")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+async def test_half_a_head_is_cut_off_and_honest_clients_are_served(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "HEADER_SECONDS", 0.3)
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 20)
+    listener = listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    serving = asyncio.ensure_future(server.serve_app(_hello, listener, NOBODY))
+    whole = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    try:
+        async with asyncio.timeout(RUN_SECONDS):
+            opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
+            for number, (reader, writer) in enumerate(opened):
+                with contextlib.suppress(OSError, EOFError):
+                    # Some finish one request first: a further head has a deadline as well.
+                    if number % 2:
+                        writer.write(whole)
+                        await reader.readuntil(b"ok")
+                    writer.write(whole[:20])
+            for reader, writer in opened:
+                with contextlib.suppress(ConnectionError):
+                    await reader.read()  # returns at the end of the connection
+                writer.close()
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(whole)
+            assert b"200 OK" in await reader.readline()
+            writer.close()
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+
+
+async def test_a_body_that_never_ends_is_cut_off_though_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "BODY_SECONDS", 0.3)
+    listener = listen("127.0.0.1", 0)
+    serving = asyncio.ensure_future(server.serve_app(_hello, listener, NOBODY))
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n"
+    first = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    try:
+        async with asyncio.timeout(RUN_SECONDS):
+            # The second one comes together with a whole request.
+            for request in (head, first + head):
+                reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+                writer.write(request)
+                with contextlib.suppress(ConnectionError):
+                    while not reader.at_eof():
+                        writer.write(b"x")
+                        await writer.drain()
+                        with contextlib.suppress(TimeoutError):
+                            await asyncio.wait_for(reader.read(4096), 0.05)
+                writer.close()
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+
+
+@pytest.mark.parametrize("name", ["Authorization", "Origin", "Host", "Sec-Fetch-Site"])
+async def test_a_header_that_decides_about_access_occurs_once(name: str) -> None:
+    listener = listen("127.0.0.1", 0)
+    serving = asyncio.ensure_future(server.serve_app(_hello, listener, NOBODY))
+    try:
+        for headers, status in (
+            ([f"{name}: localhost"], b"200"),
+            ([f"{name}: localhost", f"{name.lower()}: localhost"], b"400"),
+            ([f"{name}: localhost", "X: y", f"{name}: other"], b"400"),
+        ):
+            host = [] if name == "Host" else ["Host: localhost"]
+            head = "\r\n".join(["GET / HTTP/1.1", *host, *headers, "Connection: close", "", ""])
+            async with asyncio.timeout(RUN_SECONDS):
+                reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+                writer.write(head.encode())
+                response = await reader.read()
+                writer.close()
+            assert response.split(b" ")[1] == status, response
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+
+
+def test_half_of_the_descriptors_stay_for_extensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 100)
+    for descriptors, connections in ((128, 64), (4096, 100), (-1, 100)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=descriptors: (soft, soft))
+        assert server._max_connections() == connections
+
+
+@pytest.mark.parametrize("silent", [b"", b"GET / HT"], ids=["silent", "half a request"])
+async def test_strangers_do_not_keep_out_a_client_with_the_token(
+    silent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 64)
+    listener = listen("127.0.0.1", 0)
+    address = listener.getsockname()[:2]
+    access = Access("127.0.0.1", Tokens(Token("secret")))
+    serving = asyncio.ensure_future(server.serve_app(_hello, listener, access))
+    request = b"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n\r\n"
+
+    async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(request)
+        assert b"ok" in await reader.readuntil(b"ok")
+
+    opened = []
+    try:
+        async with asyncio.timeout(RUN_SECONDS):
+            for _ in range(30):
+                opened.append(await asyncio.open_connection(*address))
+                await ask(*opened[-1])
+            early = list(opened)
+            for _ in range(200):
+                reader, writer = await asyncio.open_connection(*address)
+                writer.write(silent)
+                opened.append((reader, writer))
+            late = await asyncio.open_connection(*address)
+            opened.append(late)
+            await ask(*late)
+            for reader, writer in early:  # those with the token have kept their connections
+                await ask(reader, writer)
+            # The oldest strangers have gone, the newest are here.
+            with contextlib.suppress(ConnectionError):
+                assert await opened[30][0].read() == b""
+            assert not opened[-2][0].at_eof()
+    finally:
+        serving.cancel()
+        await asyncio.wait([serving])
+        for _, writer in opened:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+# A service in a process that may open 1024 descriptors; prints its port.
+SMALL_SERVICE = """
+import asyncio, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+from exthost.faces.http_server.access import Access
+from exthost.faces.http_server.listener import listen
+from exthost.faces.http_server.server import serve_app
+from exthost.faces.http_server.token import Token, Tokens
+from tests.faces.http_server.test_server import _hello
+listener = listen("127.0.0.1", 0)
+print(listener.getsockname()[1], flush=True)
+asyncio.run(serve_app(_hello, listener, Access("127.0.0.1", Tokens(Token("secret")))))
+"""
+
+
+@pytest.mark.more
+async def test_1500_silent_connections_shut_nobody_out_with_1024_descriptors() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4096 if hard < 0 else min(4096, hard)
+    assert wanted >= 2048, "this test opens 1500 connections"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    service = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SMALL_SERVICE, stdout=asyncio.subprocess.PIPE, cwd=ROOT
+    )
+    writers = []
+    try:
+        async with asyncio.timeout(RUN_SECONDS):
+            assert service.stdout is not None
+            port = int(await service.stdout.readline())
+            writers = [(await asyncio.open_connection("127.0.0.1", port))[1] for _ in range(1500)]
+            for _ in range(20):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writers.append(writer)
+                writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n\r\n")
+                assert b"ok" in await reader.readuntil(b"ok")
+    finally:
+        service.kill()
+        await service.wait()
+        for writer in writers:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

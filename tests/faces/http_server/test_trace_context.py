@@ -1,0 +1,17 @@
+"""The W3C Trace Context of a request: taken whole, or not at all."""
+
+import pytest
+
+from exthost.faces.http_server.trace_context import trace_context
+
+PARENT = f"00-{'a' * 32}-{'b' * 16}-01"
+
+
+def test_a_parent_comes_with_its_state_and_nothing_else() -> None:
+    headers = {"traceparent": PARENT, "tracestate": "x=1", "baggage": "b=2", "cookie": "c"}
+    assert trace_context(headers) == {"traceparent": PARENT, "tracestate": "x=1", "baggage": "b=2"}
+
+
+@pytest.mark.parametrize("parent", [None, 7, "", "00-1-2-03", PARENT.upper(), PARENT + "\n"])
+def test_without_a_parent_that_can_be_used_there_is_none(parent: object) -> None:
+    assert trace_context({"traceparent": parent, "tracestate": "x=1"}) == {}

@@ -1,0 +1,338 @@
+"""The page's API: a real host, real HTTP. Who may ask, what is answered, what is bounded."""
+
+import asyncio
+import http.client
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from exthost.extension.lifecycle import TABLE, State
+from tests.faces.cli.running import RUN_SECONDS, exthost, run_process, told
+from tests.faces.web.running import PLUGINS, Page, page, showcase_config
+from tests.faces.web.showcase import ATTACK
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    showcase_config(folder, f'[discovery]\nsearch_paths = ["{PLUGINS / "notes"}"]\n')
+    return folder
+
+
+@pytest.fixture(scope="module")
+def running(folder: Path) -> Iterator[Page]:
+    with page(folder) as found:
+        yield found
+
+
+@asynccontextmanager
+async def client(running: Page, **headers: str) -> AsyncIterator[httpx2.AsyncClient]:
+    timeout = httpx2.Timeout(RUN_SECONDS)
+    async with httpx2.AsyncClient(
+        base_url=running.url, headers=running.headers | headers, timeout=timeout, verify=False
+    ) as session:
+        yield session
+
+
+async def events(answer: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
+    async for line in answer.aiter_lines():
+        if line.startswith("data: "):
+            yield json.loads(line.removeprefix("data: "))
+
+
+async def call(running: Page, traceparent: str = "", **body: Any) -> list[dict[str, Any]]:
+    """Make a call and return its events."""
+    async with (
+        client(running, **({"traceparent": traceparent} if traceparent else {})) as http,
+        http.stream("POST", "api/call", json=body) as answer,
+    ):
+        assert answer.status_code == 200, await answer.aread()
+        return [event async for event in events(answer)]
+
+
+# -- who may ask -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("", {}, 200),
+        ("", {"Authorization": ""}, 401),
+        ("?token=wrong", {"Authorization": ""}, 401),
+        ("?token={token}", {"Authorization": ""}, 303),
+        ("static/app.js", {"Authorization": ""}, 401),
+        ("static/app.js", {}, 200),
+        ("static/style.css", {"Authorization": ""}, 200),
+        ("static/../page.py", {}, 404),
+        ("static/%2e%2e/page.py", {}, 404),
+        ("api/host", {}, 200),
+        ("api/host", {"Authorization": ""}, 401),
+        ("api/host", {"Authorization": "Bearer wrong"}, 401),
+        ("api/host", {"Host": "attacker.example"}, 421),
+        ("api/host", {"Host": "localhost:1"}, 200),
+        ("api/host", {"Origin": "https://attacker.example"}, 403),
+        ("api/host", {"Origin": "null"}, 403),
+        ("api/host", {"Origin": "http://localhost:5173"}, 403),
+        ("api/host", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, 403),
+        ("api/extension?name=nobody", {}, 404),
+        ("api/frames?name=showcase&from=x&to=1", {}, 400),
+        ("healthz", {"Authorization": ""}, 200),
+        ("healthz", {"Authorization": "", "Host": "attacker.example"}, 421),
+        ("metrics", {"Authorization": ""}, 401),
+        ("metrics", {"Host": "attacker.example"}, 421),
+        ("metrics", {}, 200),
+    ],
+)
+async def test_only_the_page_itself_is_answered_and_only_with_the_token(
+    running: Page, path: str, headers: dict[str, str], status: int
+) -> None:
+    async with client(running) as http:
+        answer = await http.get(path.replace("{token}", running.token), headers=headers)
+    assert answer.status_code == status, answer.text
+
+
+async def test_a_browser_trades_the_token_for_a_cookie_that_opens_only_the_page(
+    running: Page,
+) -> None:
+    async with client(running, Authorization="") as http:
+        answer = await http.get("", params={"token": running.token})
+        assert answer.headers["location"] == f"/#token={running.token}"
+        assert "httponly" in answer.headers["set-cookie"].lower()
+        assert running.token not in answer.headers["set-cookie"]
+        assert (await http.get("")).status_code == 200
+        assert (await http.get("api/host")).status_code == 401, "a cookie is no token"
+        form = await http.post("login", data={"token": "wrong"})
+        assert form.status_code == 401
+        form = await http.post("login", data={"token": running.token})
+        assert form.status_code == 303
+
+
+async def test_what_a_browser_may_do_with_an_answer_is_bounded(running: Page) -> None:
+    async with client(running) as http:
+        answers = [await http.get(path) for path in ("", "static/app.js", "api/host")]
+    for answer in answers:
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "script-src 'self'" in policy
+        assert "unsafe" not in policy and "http" not in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "body"),
+    [
+        ("api/steer", "application/json", b'{"verb": "explode", "name": "showcase"}'),
+        ("api/steer", "text/plain", b'{"verb": "stop", "name": "showcase"}'),
+        ("api/steer", "application/json", b"["),
+        ("api/steer", "application/json", b"[]"),
+        ("api/call", "application/json", b'{"extension": "showcase", "timeout": "soon"}'),
+    ],
+)
+async def test_a_request_that_is_not_understood_is_told_so(
+    running: Page, path: str, kind: str, body: bytes
+) -> None:
+    async with client(running) as http:
+        answer = await http.post(path, content=body, headers={"Content-Type": kind})
+    assert answer.status_code == 400 and answer.json()["error"]["code"] == "X1395"
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e999", "x", ""])
+async def test_a_number_that_is_none_is_told_so(running: Page, number: str) -> None:
+    async with client(running) as http:
+        for path in ("api/frame?name=showcase&number=", "api/frames?name=showcase&to=1&from="):
+            answer = await http.get(path + number)
+            assert answer.status_code == 400 and answer.json()["error"]["code"] == "X1395"
+
+
+# -- what is shown ---------------------------------------------------------------------------
+
+
+async def test_an_extension_is_shown_with_its_tools_and_what_holds_it(running: Page) -> None:
+    async with client(running) as http:
+        about = (await http.get("api/extension", params={"name": "showcase"})).json()
+    tools = {tool["name"]: tool for tool in about["tools"]}
+    assert tools["forecast"]["schema"]["required"] == ["city"]
+    assert about["state"] == "ready"
+    assert about["permissions"]["granted"] is None
+    assert "network" in about["permissions"]["in_force"]
+    assert [move["state"] for move in about["moves"]][-3:] == ["ready", "starting", "admitted"]
+
+
+async def test_the_life_cycle_is_the_hosts_own_table(running: Page) -> None:
+    async with client(running) as http:
+        table = (await http.get("api/host")).json()["lifecycle"]
+    assert table["states"] == [state.value for state in State]
+    moves = {
+        (move["from"], move["to"], event) for move in table["moves"] for event in move["events"]
+    }
+    assert moves == {(row.state.value, row.next.value, row.event.value) for row in TABLE}
+
+
+async def test_a_call_brings_its_progress_and_its_result(running: Page) -> None:
+    *progress, end = await call(running, extension="showcase", tool="count", arguments={"steps": 3})
+    assert [(one["progress"], one["total"]) for one in progress if one["kind"] == "progress"] == [
+        (1, 3),
+        (2, 3),
+        (3, 3),
+    ]
+    assert end["result"]["text"] == "counted to 3" and not end["result"]["is_error"]
+
+
+async def test_a_table_and_a_picture_come_as_such(running: Page) -> None:
+    (table,) = await call(running, extension="showcase", tool="forecast", arguments={"city": "x"})
+    assert len(table["result"]["data"]["forecast"]) == 3
+    (picture,) = await call(running, extension="showcase", tool="chart", arguments={})
+    (block,) = picture["result"]["content"]
+    assert (block["type"], block["mime_type"]) == ("image", "image/png")
+
+
+async def test_a_stream_comes_event_by_event(running: Page) -> None:
+    params = {"command": "export", "args": ["2"]}
+    *shown, end = await call(running, extension="notes", method="command.invoke", arguments=params)
+    assert {one["kind"] for one in shown} <= {"stream", "log"}
+    assert "exported 2 notes\n" in [one.get("shown") for one in shown]
+    assert end["kind"] == "result"
+
+
+async def test_arguments_that_do_not_fit_are_an_error_of_the_caller(running: Page) -> None:
+    (end,) = await call(running, extension="showcase", tool="forecast", arguments={"days": 2})
+    assert end["kind"] == "error" and "city" in end["error"]["message"]
+
+
+async def test_a_failed_call_leads_to_its_frames_and_its_stderr(running: Page) -> None:
+    async with client(running) as http:
+        await http.get("api/extension", params={"name": "showcase"})  # from now on it is recorded
+        parent = f"00-{'a' * 32}-{'b' * 16}-01"
+        end = (await call(running, parent, extension="showcase", tool="fail", arguments={}))[-1]
+        assert end["result"]["is_error"]
+        about = (await http.get("api/extension", params={"name": "showcase"})).json()
+        done = about["calls"][0]
+        window = {"from": done["ended"] - done["seconds"], "to": done["ended"]}
+        answer = await http.get(
+            "api/frames", params={"name": "showcase", "outcome": done["outcome"], **window}
+        )
+        records = answer.json()["records"]
+    messages = [one for one in records if one["kind"] in ("request", "reply")]
+    assert [one["kind"] for one in messages] == ["request", "reply"]
+    assert '"fail"' in messages[0]["preview"] and parent in messages[0]["preview"]
+    texts = [one["text"] for one in records if one["kind"] == "stderr"]
+    assert "fail: the sensor is not connected" in texts
+
+
+async def test_the_traffic_is_searched_by_the_host_and_whole_frames_can_be_had(
+    running: Page,
+) -> None:
+    long = "needle " + "x" * 2000
+    async with client(running) as http:
+        await http.get("api/watch", params={"name": "showcase"})
+        await call(running, extension="showcase", tool="echo", arguments={"text": long})
+        query = {"name": "showcase", "search": "NEEDLE request"}
+        async with http.stream("GET", "api/traffic", params=query) as answer:
+            async for batch in events(answer):
+                if batch["records"]:
+                    break
+        (record,) = batch["records"]
+        assert record["is_cut"] and len(record["preview"]) < len(long)
+        whole = await http.get("api/frame", params={"name": "showcase", "number": record["number"]})
+        assert whole.json()["data"]["arguments"]["text"] == long
+
+
+async def test_a_crash_is_seen_while_it_happens_and_so_is_the_recovery(running: Page) -> None:
+    states = []
+    async with client(running) as http, http.stream("GET", "api/events") as answer:
+        following = events(answer)
+        first = await anext(following)
+        assert {row["id"] for row in first["rows"]} >= {"showcase", "fragile", "notes"}
+        assert first["order"] is not None
+        body: dict[str, Any] = {
+            "extension": "fragile",
+            "tool": "divide",
+            "arguments": {"a": 1, "b": 0},
+        }
+        (end,) = [one for one in await call(running, **body) if one["kind"] != "log"]
+        assert end["error"]["code"] == "X1001"
+        async for change in following:
+            states += [row for row in change["rows"] if row["id"] == "fragile"]
+            if states and states[-1]["state"] == "ready" and states[-1]["crashes"]:
+                break
+    assert states[-1]["restarts"] == 1 and states[-1]["last_error"]
+
+
+async def test_stop_start_and_reload_do_what_the_verbs_do(running: Page, folder: Path) -> None:
+    async with client(running) as http:
+        for verb, state in (("stop", "stopped"), ("start", "ready"), ("restart", "ready")):
+            answer = await http.post("api/steer", json={"verb": verb, "name": "notes"})
+            assert answer.json()["state"] == state, answer.text
+        answer = await http.post("api/reload", json={})
+        assert answer.json()["failed"] == []
+        log = (await http.get("api/log", params={"name": "notes"})).json()["lines"]
+    assert "stopped" in [line["text"] for line in log]
+    rows = await asyncio.to_thread(told, folder, "status")
+    assert {row["id"] for row in rows["extensions"]} >= {"showcase", "notes"}
+
+
+async def test_text_that_is_markup_stays_text(running: Page) -> None:
+    (end,) = await call(running, extension="showcase", tool="attack", arguments={})
+    assert end["result"]["content"] == [{"type": "text", "text": ATTACK}]
+
+
+# -- numbers ---------------------------------------------------------------------------------
+
+
+async def test_calls_are_counted_for_prometheus_and_for_status(running: Page, folder: Path) -> None:
+    await call(running, extension="showcase", tool="echo", arguments={"text": "hi"})
+    async with client(running) as http:
+        text = (await http.get("metrics")).text
+        health = await http.get("healthz")
+    assert health.json() == {"status": "ok"}
+    rows = {
+        row["id"]: row for row in (await asyncio.to_thread(told, folder, "status"))["extensions"]
+    }
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    calls = rows["showcase"]["calls"]
+    assert calls > 0
+    assert float(values['exthost_call_seconds_count{extension="showcase"}']) == calls
+    outcomes = ("result", "error", "timeout", "cancelled", "gone")
+    assert calls == sum(
+        float(values[f'exthost_calls_total{{extension="showcase",outcome="{one}"}}'])
+        for one in outcomes
+    )
+    assert values['exthost_extension_ready{extension="showcase"}'] == "1.0"
+
+
+# -- its life --------------------------------------------------------------------------------
+
+
+def test_it_ends_in_time_though_pages_are_open(tmp_path: Path) -> None:
+    showcase_config(tmp_path)
+    with page(tmp_path) as running:
+        address = urlsplit(running.url)
+        browser = http.client.HTTPConnection(address.netloc, timeout=RUN_SECONDS)
+        browser.request("GET", "/api/events", headers=running.headers)
+        with browser.getresponse() as following:
+            assert following.readline().startswith(b"data: ")
+            running.process.send_signal(signal.SIGTERM)
+            _, stderr = running.process.communicate(timeout=RUN_SECONDS)
+            following.read()  # to its end
+        browser.close()
+    assert "Traceback" not in stderr and "Exception" not in stderr, stderr
+
+
+def test_the_token_is_no_childs_business_and_a_missing_install_is_told(tmp_path: Path) -> None:
+    blocked = tmp_path / "blocked" / "starlette"
+    blocked.mkdir(parents=True)
+    (blocked / "__init__.py").write_text("raise ImportError('not here', name='starlette')")
+    (tmp_path / "exthost.toml").write_text("")
+    path = os.pathsep.join([str(blocked.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = run_process("run", "--web", "0", cwd=tmp_path, env=os.environ | {"PYTHONPATH": path})
+    assert done.returncode == 3 and "pip install 'exthost[web]'" in done.stderr
+    done = exthost(tmp_path, "run", "--token-file", "t")
+    assert done.returncode == 2 and "X1366" in done.stderr

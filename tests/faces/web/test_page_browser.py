@@ -1,0 +1,175 @@
+"""The page in a real browser: what a person sees and does."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.faces.cli.running import told
+from tests.faces.web.browser import Browser, chromium, find_program
+from tests.faces.web.running import FRAGILE, PLUGINS, Page, entry, page, showcase_config
+from tests.faces.web.showcase import ATTACK
+
+pytestmark = pytest.mark.more
+
+
+class Desktop(NamedTuple):
+    """A browser that shows the page of a host."""
+
+    browser: Browser
+    running: Page
+    folder: Path
+
+
+@pytest.fixture
+def desktop(tmp_path: Path) -> Iterator[Desktop]:
+    if find_program() is None:
+        pytest.skip("no chromium (make browser installs it where it may)")
+    showcase_config(tmp_path, f'[discovery]\nsearch_paths = ["{PLUGINS / "notes"}"]\n')
+    with ExitStack() as stack:
+        running = stack.enter_context(page(tmp_path))
+        browser = stack.enter_context(chromium(tmp_path))
+        browser.look(width=1200, height=800)
+        browser.go(f"{running.url}?token={running.token}")
+        browser.wait_for("document.querySelectorAll('.ext').length === 3")
+        yield Desktop(browser, running, tmp_path)
+        assert browser.complaints() == []
+        strangers = [
+            url
+            for url in browser.requested_urls()
+            if not url.startswith((running.url, "data:", "about:"))
+        ]
+        assert strangers == [], "the page asks no other machine"
+
+
+def chip(name: str) -> str:
+    return f"document.querySelector('.ext[data-id={name}] .chip').textContent"
+
+
+def test_a_crash_and_the_recovery_are_seen_live(desktop: Desktop) -> None:
+    browser, _, folder = desktop
+    assert "token" not in browser.evaluate("location.href"), "the address does not keep it"
+    browser.click(".ext[data-id=fragile]")
+    browser.click(".tabs [data-tab=life]")
+    browser.wait_for("document.querySelector('.life-state.lit')?.dataset.state === 'ready'")
+    (row,) = told(folder, "status", "fragile")["extensions"]
+    os.kill(row["pids"][0], signal.SIGKILL)
+    browser.wait_for_text("1 crash", ".facts")
+    browser.wait_for(f"{chip('fragile')} === 'ready'")
+    browser.wait_for("document.querySelector('.life-state.lit')?.dataset.state === 'ready'")
+    browser.wait_for("document.querySelector('.moves')?.innerText.includes('backoff')")
+
+
+def test_a_call_is_made_by_the_form_of_its_schema(desktop: Desktop) -> None:
+    browser = desktop.browser
+    browser.click(".ext[data-id=showcase]")
+    tool = "details[data-tool=forecast]"
+    browser.click(f"{tool} summary")
+    browser.type_into(f"{tool} [data-name=city]", "Quito")
+    browser.type_into(f"{tool} [data-name=days]", "4")
+    assert browser.evaluate(f"document.querySelector('{tool} select').selectedOptions[0].text")
+    browser.press("Enter", 13, "\r")
+    browser.wait_for(f"document.querySelectorAll('{tool} .result tbody tr').length === 4")
+    browser.click("details[data-tool=chart] summary")
+    browser.click("details[data-tool=chart] button.primary")
+    browser.wait_for("document.querySelector('img.picture')?.naturalWidth === 320")
+    # The form does not let a required argument be left out unseen: the host says what is missing.
+    browser.click("details[data-tool=echo] summary")
+    browser.click("details[data-tool=echo] .switch input")
+    browser.type_into("details[data-tool=echo] textarea.json", "{}")
+    browser.click("details[data-tool=echo] button.primary")
+    browser.wait_for_text("text", "details[data-tool=echo] .error")
+
+
+def test_progress_and_a_stream_are_watched(desktop: Desktop) -> None:
+    browser = desktop.browser
+    browser.click(".ext[data-id=showcase]")
+    browser.click("details[data-tool=count] summary")
+    browser.click("details[data-tool=count] button.primary")
+    browser.wait_for_text("4 of 4", "details[data-tool=count] .progress")
+    browser.click(".ext[data-id=notes]")
+    browser.wait_for("document.querySelector('h1').textContent === 'notes'")
+    browser.click("details.method summary")
+    browser.type_into("details.method input", "command.invoke")
+    params = json.dumps({"command": "export", "args": ["2"]})
+    browser.type_into("details.method textarea", params)
+    browser.click("details.method button.primary")
+    browser.wait_for_text("exported 2 notes", "pre.stream")
+    browser.wait_for_text("done in", "details.method")
+
+
+def test_an_attack_is_shown_as_text(desktop: Desktop) -> None:
+    browser = desktop.browser
+    browser.click(".ext[data-id=showcase]")
+    browser.wait_for_text(ATTACK, "details[data-tool=attack] summary")
+    browser.click("details[data-tool=attack] summary")
+    browser.click("details[data-tool=attack] button.primary")
+    browser.wait_for_text(ATTACK, "details[data-tool=attack] .result")
+    browser.click(".tabs [data-tab=traffic]")
+    browser.wait_for_text("onerror", ".traffic-rows")
+    assert browser.evaluate("document.title") == "showcase - exthost"
+    assert browser.evaluate("document.querySelectorAll('img[src=x], main script').length") == 0
+    blocked = browser.evaluate(
+        "(() => { try { document.createElement('div').innerHTML = '<b>x</b>'; return false } "
+        "catch { return true } })()"
+    )
+    assert blocked, "the policy lets no text become markup"
+    browser.messages.clear()  # what the policy had to say about that
+
+
+def test_a_failed_call_leads_to_its_frames(desktop: Desktop) -> None:
+    browser = desktop.browser
+    browser.click(".ext[data-id=showcase]")
+    browser.click("details[data-tool=crash] summary")
+    browser.click("details[data-tool=crash] button.primary")
+    browser.wait_for_text("out of cheese", "details[data-tool=crash] .error")
+    browser.click("details[data-tool=crash] .error a")
+    browser.wait_for_text("crash: out of cheese", ".traffic-rows")
+    browser.wait_for_text("tools/call", ".traffic-rows")
+    browser.click(".tabs [data-tab=calls]")
+    browser.wait_for("document.querySelector('tr.failed a')")
+    browser.click("tr.failed a")
+    browser.wait_for_text("crash: out of cheese", ".traffic-rows")
+
+
+def test_it_is_used_by_keyboard_and_on_a_phone(desktop: Desktop) -> None:
+    browser = desktop.browser
+    browser.press("/", 191, "/")
+    browser.wait_for("document.activeElement.id === 'filter'")
+    browser.send("Input.insertText", text="frag")
+    browser.wait_for("document.querySelectorAll('.ext').length === 1")
+    browser.press("ArrowDown", 40)
+    browser.wait_for("document.activeElement.dataset.id === 'fragile'")
+    browser.press("Enter", 13, "\r")
+    browser.wait_for("document.querySelector('h1').textContent === 'fragile'")
+    browser.look(width=390, height=780, phone=True)
+    browser.wait_for("document.querySelector('.list-pane').offsetParent === null")
+    assert browser.evaluate("document.documentElement.scrollWidth <= 390")
+    browser.click(".back")
+    browser.wait_for("document.querySelector('.list-pane').offsetParent !== null")
+    assert browser.evaluate("document.documentElement.scrollWidth <= 390")
+
+
+def test_a_thousand_extensions_are_listed_and_few_are_drawn(tmp_path: Path) -> None:
+    if find_program() is None:
+        pytest.skip("no chromium (make browser installs it where it may)")
+    lazy = [
+        entry(f"ext-{number:04}", "morphir", str(FRAGILE), more='start = "lazy"')
+        for number in range(1000)
+    ]
+    (tmp_path / "exthost.toml").write_text("".join(lazy))
+    with page(tmp_path) as running, chromium(tmp_path) as browser:
+        browser.look(width=1200, height=800)
+        browser.go(f"{running.url}?token={running.token}")
+        browser.wait_for_text("of 1000 extensions", "#summary")
+        browser.wait_for("document.querySelectorAll('.ext').length > 5")
+        assert browser.evaluate("document.querySelectorAll('.ext').length") < 40
+        browser.evaluate("document.querySelector('#list').scrollTop = 1e9")
+        browser.wait_for("document.querySelector('.ext[data-id=ext-0999]')")
+        assert browser.evaluate("document.querySelectorAll('.ext').length") < 40
+        assert browser.complaints() == []

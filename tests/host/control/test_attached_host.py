@@ -1,0 +1,442 @@
+"""A host in a program opens its socket; another program attaches to it and has the same API."""
+
+import asyncio
+import json
+import math
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost import errors
+from exthost.config import Config
+from exthost.dialects.meanings import Progress
+from exthost.host.control import attached_host, protocol
+from exthost.host.control.async_client import AsyncHostClient
+from exthost.host.control.attached_host import AttachedHost
+from exthost.host.control.host_lock import HostLock
+from exthost.host.control.protocol import encode_event, encode_success
+from exthost.host.host import Host
+from tests.extensions.driving import HOSTILE, until
+from tests.extensions.roder import entry as roder_entry
+from tests.host.test_hooks import guard
+from tests.host.test_host import TEXT
+from tests.toys import stepper
+
+
+def toml_entry(name: str, program: str) -> str:
+    args = json.dumps(["-S", "-E", program])
+    source = f"{{ type = 'process', command = '{sys.executable}', args = {args} }}"
+    return f'[[extensions]]\nname = "{name}"\nsource = {source}\n'
+
+
+@asynccontextmanager
+async def both(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
+    """A host of three extensions, and the same attached."""
+    path = folder / "exthost.toml"
+    roder = "\n".join(f"{key} = {json.dumps(value)}" for key, value in roder_entry(folder).items())
+    text = toml_entry("text", TEXT) + toml_entry("h", str(HOSTILE))
+    path.write_text(f"{text}\n[[process_extensions]]\n{roder}\n")
+    async with Host.from_config(path, control=True) as host, exthost.attach(path) as attached:
+        yield host, attached
+
+
+async def test_arguments_of_a_wrong_type_are_told_as_by_a_host(tmp_path: Path) -> None:
+    wrong: Any = 5
+    async with both(tmp_path) as (host, attached):
+        for one in (host, attached):
+            for name in ("ext_text_shout", "ext_toy_fail"):
+                with pytest.raises(errors.UsageError) as caught:
+                    await one.call_tool(name, {"text": "x"}, context=wrong)
+                assert caught.value.code == "X1338"
+            with pytest.raises(errors.UsageError) as caught:
+                await one.call_tool("ext_text_shout", {"text": "x"}, on_progress=wrong)
+            assert caught.value.code == "X1332"
+            with pytest.raises(errors.CallTimeout, match="was not sent"):
+                await one.call_tool("ext_text_shout", {"text": "x"}, timeout=-1)
+
+
+async def test_calls_have_the_results_and_errors_of_a_host(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        for one in (host, attached):
+            for name in ("ext_text_shout", "text:shout", "shout"):
+                assert (await one.call_tool(name, {"text": "x"})).data == {"text": "X"}
+            assert await one["h"].call("echo", [1]) == [1]
+            with pytest.raises(errors.CallFailed) as failed:
+                await one.call_tool("ext_toy_fail")
+            assert failed.value.code == "X0702"
+            assert (await one.call_tool("ext_toy_fail", check=False)).is_error
+            with pytest.raises(errors.CallFailed) as refused:
+                await one["toy"].call_tool("refuse")
+            result = await one["toy"].call_tool("refuse", check=False)
+            assert result.is_error and result.error_reply is not None
+            assert result.error_reply.error_code == refused.value.error_code is not None
+            with pytest.raises(errors.UsageError):
+                await one.call_tool("ext_text_shout", {"txt": 1})
+            with pytest.raises(errors.NotFound) as unknown:
+                await one.call_tool("ext_text_shoot")
+            assert unknown.value.help == "did you mean 'ext_text_shout'?"
+            with pytest.raises(errors.CallTimeout):
+                await one["h"].call("keep", timeout=0.1)
+            with pytest.raises(errors.NotFound):
+                one["nope"]
+
+
+@pytest.mark.parametrize("with_progress", [False, True])
+async def test_the_error_of_a_tool_has_the_advice_and_evidence_of_the_host(
+    with_progress: bool, tmp_path: Path
+) -> None:
+    on_progress = print if with_progress else None  # this one is called in a task
+    async with both(tmp_path) as (host, attached):
+        await host["toy"].start()
+        [session] = host["toy"].queue.live_sessions
+        session.diagnostics.suggest_grant = lambda text: "grant it permissions.network"
+        for one in (host, attached):
+            with pytest.raises(errors.CallFailed) as failed:
+                await one["toy"].call_tool("fail", on_progress=on_progress)
+            assert failed.value.code == "X0702"
+            assert failed.value.help == "grant it permissions.network"
+            assert failed.value.evidence.argv == session.diagnostics.evidence().argv
+
+
+@pytest.mark.parametrize("name", [None, 5, ["text"]])
+async def test_a_name_that_is_no_string_is_told(tmp_path: Path, name: Any) -> None:
+    path = tmp_path / "exthost.toml"
+    path.write_text(toml_entry("text", TEXT))
+    async with Host.from_config(path, control=True), exthost.attach(path) as attached:
+        uses: list[Callable[[], Any]] = [
+            lambda: attached["text"].call(name),
+            lambda: attached["text"].call_tool(name),
+            lambda: attached["text"].stream(name).__aenter__(),
+            lambda: attached.call_tool(name),
+            lambda: attached.find_tool(name),
+            lambda: attached[name],
+        ]
+        for use in uses:
+            with pytest.raises(errors.UsageError, match="is a string, and not") as caught:
+                await asyncio.wait_for(use(), 120)
+            assert caught.value.code == "X1335"
+
+
+def test_a_host_on_uvloop_is_attached_to_from_uvloop(tmp_path: Path) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    path = tmp_path / "exthost.toml"
+    path.write_text(toml_entry("text", TEXT))
+
+    async def work() -> None:
+        long = "x" * 1_000_000  # more than a socket takes at once, there and back
+        async with Host.from_config(path, control=True), exthost.attach(path) as attached:
+            calls = [attached.call_tool("ext_text_shout", {"text": long}) for _ in range(3)]
+            for result in await asyncio.gather(*calls):
+                assert result.data == {"text": long.upper()}
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work())
+
+
+async def test_tools_and_states_are_those_of_the_host(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        assert set(attached.tools) == set(host.tools) and list(attached) == list(host)
+        assert dict(attached.tools) == dict(host.tools)
+        for name, tool in host.tools.items():
+            assert attached.tools[name].extra == tool.extra
+        shout = attached.tools["ext_text_shout"]
+        assert (shout.tool, shout.extension) == ("shout", "text")
+        assert shout.input_schema == host.tools["ext_text_shout"].input_schema
+        await attached["text"].restart()
+        assert (attached["text"].state, str(host["text"].state)) == ("ready", "ready")
+        await attached["text"].drain()
+        assert (attached["text"].state, str(host["text"].state)) == ("stopped", "stopped")
+        assert "ext_text_shout" not in attached.tools
+        await attached["text"].start()
+        rows = await attached.status()
+        assert [row["state"] for row in rows] == ["ready", "ready", "admitted"]
+
+
+async def test_many_calls_go_at_once_and_a_cancelled_one_ends_alone(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        kept = [asyncio.ensure_future(attached["h"].call("keep", number)) for number in range(3)]
+        await until(lambda: host["h"].stats.in_flight == 3)
+        answers = await asyncio.gather(*(attached["h"].call("echo", one) for one in range(20)))
+        assert answers == list(range(20))
+        kept[1].cancel()
+        await until(lambda: host["h"].stats.in_flight == 2)
+        await attached["h"].call("release")
+        assert (await kept[0], await kept[2]) == (0, 2)
+        # Leaving gives up what is under way, and the host goes on.
+        left = asyncio.ensure_future(attached["h"].call("keep"))
+        await until(lambda: host["h"].stats.in_flight == 1)
+        await attached.close()
+        with pytest.raises(errors.ExtensionGone):
+            await left
+        await until(lambda: host["h"].stats.in_flight == 0)
+        assert await host["h"].call("echo", 1) == 1
+        with pytest.raises(errors.UsageError):
+            await attached["h"].call("echo")
+
+
+async def test_events_of_a_stream_come_as_data(tmp_path: Path) -> None:
+    words = [{"MessageDelta": {"text": "Hel"}}, {"MessageDelta": {"text": "lo"}}]
+    steps = [["ack"], *(["event", one] for one in words), ["event", {"Completed": {}}]]
+    params = {"engineId": "e", "request": {"script": steps}}
+    async with both(tmp_path) as (_, attached):
+        async with attached["toy"].stream("inference/streamTurn", params) as events:
+            texts = [event["data"].get("text") async for event in events]
+        assert texts[:2] == ["Hel", "lo"] and "stop_reason" in events.result
+        async with attached["toy"].stream("inference/streamTurn", params):
+            pass  # left at once
+        with pytest.raises(errors.ExthostError):
+            async with attached["toy"].stream("no/such/method") as events:
+                async for _event in events:
+                    pass
+
+
+async def test_progress_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(stepper.installed(tmp_path / "toys"))
+    path = tmp_path / "program.toml"
+    told: list[Progress] = []
+    host = Host(Config(specs=(stepper.spec("climber"),)), control=path)
+    async with host, exthost.attach(path) as attached:
+        arguments: Any = {"steps": 2}
+        await attached.call_tool("climb", arguments, on_progress=told.append)
+    assert [(one.progress, one.total, one.message) for one in told] == [
+        (1, 2, "step 1"),
+        (2, 2, "step 2"),
+    ]
+
+
+@pytest.mark.parametrize("failure", [ValueError("mine"), asyncio.CancelledError()])
+async def test_a_progress_callback_that_fails_harms_no_call(
+    failure: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> None:
+        raise failure
+
+    near, far = socket.socketpair()
+    client = AsyncHostClient(near)
+    try:
+        calls = [asyncio.ensure_future(client.ask("call", on_event=fail)) for _ in range(3)]
+        await asyncio.sleep(0)  # so that they are sent
+        # All in one read: replies before and after the event whose callback fails.
+        lines = [encode_success("a", 1), encode_event({"kind": "progress"}, 2)]
+        far.sendall(b"".join([*lines, encode_success("b", 2), encode_success("c", 3)]))
+        async with asyncio.timeout(60):
+            assert await asyncio.gather(*calls) == ["a", "b", "c"]
+        assert "callback of a request to the host failed" in caplog.text
+    finally:
+        client.abort()
+        far.close()
+
+
+async def test_a_request_that_is_too_large_is_told_before_it_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with both(tmp_path) as (host, attached):
+        kept = asyncio.ensure_future(attached["h"].call("keep", 1))
+        await until(lambda: host["h"].stats.in_flight == 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(protocol, "REQUEST_BYTES", 10_000)
+            with pytest.raises(errors.UsageError, match="over the limit") as caught:
+                await attached.call_tool("ext_text_shout", {"text": "x" * 10_000})
+        assert caught.value.code == "X1303"
+        # The connection, and the calls on it, go on.
+        assert (await attached.call_tool("ext_text_shout", {"text": "x"})).data == {"text": "X"}
+        await attached["h"].call("release")
+        assert await kept == 1
+
+
+async def test_time_limits_are_those_of_a_host(tmp_path: Path) -> None:
+    wrong_limits: tuple[Any, ...] = ("1s", math.nan)
+    path = tmp_path / "exthost.toml"
+    path.write_text("[defaults]\nlimits = { call = '200ms' }\n" + toml_entry("h", str(HOSTILE)))
+    async with Host.from_config(path, control=True) as host, exthost.attach(path) as attached:
+        for one in (host, attached):
+            for use in (one["h"].call, one["h"].call_tool):
+                for limit in wrong_limits:
+                    with pytest.raises(errors.UsageError) as caught:
+                        await use("echo", {}, timeout=limit)
+                    assert caught.value.code == "X1318"
+            with pytest.raises(errors.CallTimeout):
+                await one["h"].call("keep")
+            # A limit that is infinite is longer than that of the config.
+            kept = asyncio.ensure_future(one["h"].call("keep", timeout=math.inf))
+            with pytest.raises(errors.CallTimeout):
+                await one["h"].call("keep")
+            assert not kept.done()
+            await one["h"].call("release", timeout=60)
+            await kept
+
+
+async def test_an_attached_host_is_used_in_its_own_loop(tmp_path: Path) -> None:
+    async with both(tmp_path) as (_, attached):
+
+        def use() -> None:
+            for call in (attached.call_tool, attached["text"].call_tool, attached["h"].call):
+                asyncio.run(call("ext_text_shout", {"text": "x"}))
+
+        with pytest.raises(errors.UsageError) as caught:
+            await asyncio.to_thread(use)
+        assert caught.value.code == "X1319"
+        assert (await attached.call_tool("ext_text_shout", {"text": "x"})).data == {"text": "X"}
+
+
+async def test_a_host_that_does_not_answer_is_not_waited_for_longer_than_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "exthost.toml"
+    with HostLock(str(path)) as lock, socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(lock.socket_path))
+        silent.listen()
+        monkeypatch.setattr(attached_host, "HELLO_SECONDS", 0.05)
+        with pytest.raises(errors.CallTimeout, match=f"process {os.getpid()}") as caught:
+            async with exthost.attach(path):
+                pass
+        lock.socket_path.unlink()
+    assert caught.value.code == "X0875"
+
+
+async def test_calls_after_the_end_of_the_host_say_to_attach_again(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        kept = asyncio.ensure_future(attached["h"].call("keep"))
+        await until(lambda: host["h"].stats.in_flight == 1)
+        await host.close()
+        with pytest.raises(errors.ExtensionGone):
+            await kept
+        for _ in range(2):
+            with pytest.raises(errors.ExtensionGone, match="nothing was sent") as caught:
+                await attached.call_tool("ext_text_shout", {"text": "x"})
+            assert caught.value.code == "X1075" and "attach" in caught.value.help
+
+
+async def test_an_extension_that_a_reload_removed_is_told_as_not_found(tmp_path: Path) -> None:
+    path = tmp_path / "exthost.toml"
+    path.write_text(toml_entry("text", TEXT))
+    async with Host.from_config(path, control=True) as host, exthost.attach(path) as attached:
+        text = attached["text"]
+        path.write_text("")
+        await host.reload()
+        await attached.refresh()
+        for look in (lambda: text.state, lambda: text.health, lambda: text.stats):
+            with pytest.raises(errors.NotFound) as caught:
+                look()
+            assert caught.value.code == "X1205"
+        assert repr(text) == "<AttachedExtension 'text' removed>"
+
+
+async def test_without_a_host_and_without_a_name_it_is_told(tmp_path: Path) -> None:
+    with pytest.raises(errors.NotFound) as missing:
+        async with exthost.attach(tmp_path / "x.toml"):
+            pass
+    assert missing.value.code == "X1275"
+    with pytest.raises(errors.UsageError) as nameless:
+        Host(control=True)
+    assert nameless.value.code == "X1381"
+    path = tmp_path / "exthost.toml"
+    path.write_text("")
+    async with Host.from_config(path, control=True):
+        with pytest.raises(errors.UsageError) as second:
+            async with Host.from_config(path, control=True):
+                pass
+        assert second.value.code == "X1375"
+    async with Host.from_config(path, control=True):  # the socket was given back
+        pass
+
+
+async def test_a_deeply_nested_result_comes_back(tmp_path: Path) -> None:
+    deep: list[Any] = []
+    for _ in range(600):
+        deep = [deep]
+    async with both(tmp_path) as (host, attached):
+        for one in (host, attached):
+            async with asyncio.timeout(60):
+                result = await one["h"].call_tool("echo", {"value": deep})
+            assert json.dumps(result.raw) == json.dumps({"value": deep})
+
+
+@asynccontextmanager
+async def guarded(folder: Path) -> AsyncIterator[tuple[Host, AttachedHost]]:
+    """A host whose guard stops every call, and the same attached."""
+    guard(folder / "plugins", "guard", before_tool_call={"abort": True, "reason": "never"})
+    path = folder / "exthost.toml"
+    search = json.dumps([str(folder / "plugins")])
+    path.write_text(f"[discovery]\nsearch_paths = {search}\n{toml_entry('text', TEXT)}")
+    async with Host.from_config(path, control=True) as host, exthost.attach(path) as attached:
+        yield host, attached
+
+
+async def test_a_hook_stops_a_call_of_an_attached_program(tmp_path: Path) -> None:
+    async with guarded(tmp_path) as (host, attached):
+        for one in (host, attached):
+            with pytest.raises(errors.Refused, match="was stopped by guard: never") as caught:
+                await one.call_tool("ext_text_shout", {"text": "x"})
+            assert caught.value.code == "X0332"
+            result = await one.call_tool("ext_text_shout", {"text": "x"}, hooks=False)
+            assert result.data == {"text": "X"}
+        await attached["guard"].drain()
+        with pytest.raises(errors.Refused):  # a guard that does not run lets nothing pass
+            await attached.call_tool("ext_text_shout", {"text": "x"})
+
+
+async def test_the_calls_of_a_model_are_run_over_the_socket(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        assert attached.tools.as_openai() == host.tools.as_openai()
+        name = "ext_text_shout"
+        blocks = [
+            {"type": "tool_use", "id": "a", "name": name, "input": {"text": "x"}},
+            {"type": "tool_use", "id": "b", "name": "ext_toy_fail", "input": {}},
+            {"type": "tool_use", "id": "c", "name": "nope", "input": {}},
+        ]
+        answers = [await one.run_calls(blocks) for one in (host, attached)]
+        assert answers[0] == answers[1]
+        [answer] = answers[1]
+        assert [block["is_error"] for block in answer["content"]] == [False, True, True]
+
+
+async def test_a_tool_is_found_as_by_a_host(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        for name in ("ext_text_shout", "text:shout", "shout"):
+            assert await attached.find_tool(name) == await host.find_tool(name)
+        with pytest.raises(errors.NotFound):
+            await attached.find_tool("nope", ask_all=True)
+
+
+async def test_an_attached_program_reloads_the_config(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        path = tmp_path / "exthost.toml"
+        path.write_text(toml_entry("more", TEXT) + path.read_text())
+        outcome = await attached.reload()
+        assert (outcome.added, outcome.removed, outcome.failed) == (("more",), (), ())
+        assert "more" in attached and "more" in host
+
+
+async def test_a_notification_is_sent_over_the_socket(tmp_path: Path) -> None:
+    async with both(tmp_path) as (host, attached):
+        for one in (host, attached):
+            with pytest.raises(errors.UsageError) as caught:  # this dialect has none
+                await one["text"].notify("note")
+            assert caught.value.code == "X1304"
+            await one["toy"].start()
+            await one["toy"].notify("note", {"a": 1})
+
+
+async def test_results_of_another_contract_and_replaced_ones_are_read_alike(tmp_path: Path) -> None:
+    extensions = Path(__file__).parents[2] / "extensions"
+    roots = [str(extensions / name) for name in ("nexo_second", "synaps_today")]
+    path = tmp_path / "exthost.toml"
+    allowlist = json.dumps(["tide", "redact"])
+    path.write_text(f"[discovery]\nsearch_paths = {json.dumps(roots)}\nallowlist = {allowlist}\n")
+    async with Host.from_config(path, control=True) as host, exthost.attach(path) as attached:
+        for one in (host, attached):
+            assert (await one.call_tool("tide_next", {"port": "Brest"})).text.startswith("high at")
+            failed = await one.call_tool("tide_fail", {}, check=False)
+            assert failed.is_error and failed.text == "no gauge"
+            leak = await one.call_tool("ext_redact_leak", {"text": "it is hunter2"})
+            assert (leak.text, leak.is_error) == ("it is *******", False)
+            failed = await one.call_tool("ext_redact_fail", {}, check=False)
+            assert failed.is_error and "hunter2" not in failed.text

@@ -1,0 +1,408 @@
+"""Both ends of the socket: who is answered, what crosses it, what is told when it breaks."""
+
+import asyncio
+import errno
+import json
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from exthost import errors
+from exthost.config import Config
+from exthost.errors import CallFailed, Evidence, ExthostError, Refused, SpawnFailed
+from exthost.host.control import protocol
+from exthost.host.control.address import (
+    config_key,
+    lock_folder,
+    make_private_folder,
+    socket_paths,
+)
+from exthost.host.control.client import ask
+from exthost.host.control.host_lock import HostLock, lock_holder
+from exthost.host.control.protocol import Request
+from exthost.host.control.server import ControlServer
+from exthost.host.control.status_report import StatusReport
+from exthost.host.host import Host
+from exthost.session.trace.buffer import TraceBuffer
+from exthost.session.trace.record import TraceRecord
+from exthost.wire.framing import Skipped
+from tests.extensions.driving import HOSTILE, until
+from tests.host.test_host import config, entry
+from tests.toys import stepper
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that other users can reach, as pytest's own is not."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="exthost-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def config_in(home: Path) -> str:
+    """A config that no other run has: its path names the socket, also in a folder of all runs."""
+    return str(home / "x.toml")
+
+
+@asynccontextmanager
+async def controlled(home: Path, *entries: Any) -> AsyncIterator[ControlServer]:
+    host = Host.from_config(config(*entries))
+    control = ControlServer(host, StatusReport(host), config_in(home), {"EXTHOST_HOME": str(home)})
+    await control.serve()
+    try:
+        async with host:
+            yield control
+    finally:
+        await control.close()
+
+
+async def asked(home: Path, verb: str, name: str = "") -> Any:
+    """What the host of `home` answers."""
+    environ = {"EXTHOST_HOME": str(home)}
+    return await asyncio.to_thread(
+        ask, config_in(home), Request(verb, name), timeout=40, environ=environ
+    )
+
+
+async def test_one_connection_may_ask_again_and_again(home: Path) -> None:
+    async with controlled(home, entry("a")) as control:
+        reader, writer = await asyncio.open_unix_connection(control.path, limit=2**24)
+        writer.write(b'{"verb": "status", "name": "a"}\n\n{"verb": "sta')
+        first = json.loads(await reader.readline())["ok"]
+        writer.write(b'tus"}\n{"verb": "restart", "name": "a"}\nnonsense\n')
+        again, restarted, bad = [json.loads(await reader.readline()) for _ in range(3)]
+        writer.close()
+        await writer.wait_closed()
+    assert (
+        [one["id"] for one in first["extensions"]]
+        == ["a"]
+        == [one["id"] for one in again["ok"]["extensions"]]
+    )
+    assert restarted["ok"]["pids"] != first["extensions"][0]["pids"]
+    assert bad["error"]["code"] == "X1376"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can connect as another user")
+async def test_another_user_is_sent_away_even_if_the_folder_were_open(home: Path) -> None:
+    async with controlled(home) as control:
+        control.path.parent.chmod(0o755)
+        control.path.chmod(0o666)
+        connection = socket.socket(socket.AF_UNIX)
+        os.seteuid(65534)
+        try:
+            connection.connect(str(control.path))
+        finally:
+            os.seteuid(0)
+        with connection:
+            reader, writer = await asyncio.open_unix_connection(sock=connection)
+            told = json.loads(await reader.readline())
+            assert await reader.read() == b""
+            writer.close()
+    assert told["error"]["code"] == "X0376"
+
+
+async def test_whoever_asks_nothing_is_sent_away(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exthost.host.control.server_connection.IDLE_SECONDS", 0.1)
+    async with controlled(home) as control:
+        reader, writer = await asyncio.open_unix_connection(control.path, limit=2**24)
+        writer.write(b'{"verb": ')
+        assert await reader.read() == b""
+        writer.close()
+
+
+async def test_closing_sends_waiting_clients_away_and_leaves_no_file(home: Path) -> None:
+    async with controlled(home) as control:
+        reader, writer = await asyncio.open_unix_connection(control.path, limit=2**24)
+        writer.write(b'{"verb": "status"}\n')
+        assert b"ok" in await reader.readline()
+    assert await reader.read() == b""
+    writer.close()
+    assert not await asyncio.to_thread(lambda: list(control.path.parent.iterdir()))
+
+
+async def test_the_first_folder_that_is_ours_is_taken(home: Path) -> None:
+    (home / "run").write_text("in the way")
+    async with controlled(home) as control:
+        assert control.path.parent == Path(f"/tmp/exthost-{os.geteuid()}")
+        assert (await asked(home, "status"))["extensions"] == []
+
+
+async def test_without_a_folder_there_is_no_socket(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "run").write_text("in the way")
+    path = home / "run" / "x.sock"
+    monkeypatch.setattr("exthost.host.control.host_lock.socket_paths", lambda *_: (path,))
+    host = Host()
+    with pytest.raises(Refused) as caught:
+        ControlServer(host, StatusReport(host), "x.toml", {})
+    assert caught.value.code == "X0375" and str(path.parent) in caught.value.message
+
+
+async def test_a_full_disk_keeps_no_host_from_running(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.pwrite", fail)
+    async with controlled(home):
+        assert (await asked(home, "hello"))["pid"] == os.getpid()
+    monkeypatch.setattr("exthost.host.control.server._bind", fail)
+    host = Host()
+    with pytest.raises(Refused) as caught:
+        ControlServer(host, StatusReport(host), config_in(home), {"EXTHOST_HOME": str(home)})
+    assert caught.value.code == "X0375" and "No space left" in caught.value.message
+
+
+# -- the client's end ------------------------------------------------------------------------
+
+
+@contextmanager
+def answering(home: Path, answer: bytes) -> Iterator[None]:
+    """Something at the host's place that says this and hangs up."""
+    path = socket_paths(config_in(home), {"EXTHOST_HOME": str(home)})[0]
+    make_private_folder(path.parent)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        listening.settimeout(40)
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join(40)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (b"", "X1075"),
+        (b'{"ok": ', "X1075"),
+        (b"220 smtp.example\r\n", "X0675"),
+        (b"[]\n", "X0675"),
+        (b'{"error": 7}\n', "X0675"),
+        (b'{"error": {}}\n', ""),
+        (b'{"error": {"code": "X9", "kind": "Evidence", "evidence": [1]}}\n', "X9"),
+    ],
+)
+def test_whatever_answers_there_is_an_error_of_ours(home: Path, answer: bytes, code: str) -> None:
+    with answering(home, answer), pytest.raises(ExthostError) as caught:
+        ask(config_in(home), Request("status"), timeout=40, environ={"EXTHOST_HOME": str(home)})
+    assert caught.value.code == code
+
+
+def test_an_error_crosses_the_socket_whole() -> None:
+    evidence = Evidence(argv=("a", "b"), exit="exited with 3", stderr=("x", "y"), line=7)
+    error = SpawnFailed("X0401", "no", extension="e", help="do", evidence=evidence)
+    with pytest.raises(SpawnFailed) as caught:
+        protocol.read_outcome(protocol.encode_failure(error))
+    assert caught.value.as_dict() == error.as_dict()
+
+
+@pytest.mark.parametrize("kind", [name for name in errors.__all__ if name != "Evidence"])
+def test_every_kind_of_error_can_cross(kind: str) -> None:
+    error = getattr(errors, kind)("X0001", "m")
+    with pytest.raises(getattr(errors, kind)) as caught:
+        protocol.read_outcome(protocol.encode_failure(error))
+    assert type(caught.value) is getattr(errors, kind)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[]",
+        b"{}",
+        b"\xff",
+        b'{"verb": []}',
+        b'{"verb": "fly"}',
+        b'{"verb": "status", "id": "1"}',
+        b'{"verb": "status", "params": []}',
+        b'{"verb": "cancel"}',
+        b'{"verb": "inspect"}',
+        b'{"verb": "stop"}',
+        b'{"verb": "stop", "name": ""}',
+        b'{"verb": "status", "name": 1}',
+        Skipped("too long", b"x", 1),
+    ],
+)
+def test_what_is_no_request_is_told_so(line: Any) -> None:
+    with pytest.raises(errors.UsageError) as caught:
+        protocol.read_request(line)
+    assert caught.value.code == "X1376"
+
+
+# -- calls over the socket -------------------------------------------------------------------
+
+
+async def talk(control: ControlServer, *lines: dict[str, Any]) -> "Talk":
+    reader, writer = await asyncio.open_unix_connection(control.path, limit=2**24)
+    for line in lines:
+        writer.write(json.dumps(line).encode() + b"\n")
+    return Talk(reader, writer)
+
+
+class Talk(NamedTuple):
+    """A client that writes its own lines."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def next(self) -> Any:
+        async with asyncio.timeout(40):
+            return json.loads(await self.reader.readline())
+
+
+def calling(id: int, name: str, method: str, arguments: Any = None) -> dict[str, Any]:
+    params = {"method": method, "arguments": arguments}
+    return {"verb": "call", "name": name, "id": id, "params": params}
+
+
+async def test_requests_with_an_id_are_answered_as_they_end_and_can_be_cancelled(
+    home: Path,
+) -> None:
+    hostile = entry("h", str(HOSTILE))
+    async with controlled(home, hostile) as control:
+        client = await talk(control, calling(1, "h", "keep", 1), calling(2, "h", "keep", 2))
+        client.writer.write(json.dumps(calling(3, "h", "echo", 3)).encode() + b"\n")
+        third = await client.next()
+        assert (third["id"], third["ok"]["raw"]) == (3, 3)
+        client.writer.write(b'{"verb": "cancel", "id": 1}\n')
+        client.writer.write(json.dumps(calling(4, "h", "release")).encode() + b"\n")
+        rest = [await client.next(), await client.next()]
+        assert sorted(one["id"] for one in rest) == [2, 4]
+        client.writer.close()
+
+
+async def test_progress_comes_before_the_answer(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(stepper.installed(tmp_path))
+    host = Host(Config(specs=(stepper.spec("climber"),)))
+    control = ControlServer(host, StatusReport(host), config_in(home), {"EXTHOST_HOME": str(home)})
+    await control.serve()
+    params = {"tool": "climb", "arguments": {"steps": 2}, "progress": True}
+    try:
+        async with host:
+            client = await talk(
+                control, {"verb": "call", "name": "climber", "id": 1, "params": params}
+            )
+            told = [await client.next() for _ in range(3)]
+            client.writer.close()
+    finally:
+        await control.close()
+    assert [one["event"]["message"] for one in told[:2]] == ["step 1", "step 2"]
+    assert told[2]["ok"]["raw"] == {"climbed": 2}
+
+
+async def test_a_client_that_does_not_read_loses_its_own_calls_only(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exthost.host.control.server_connection.UNREAD_SECONDS", 0.2)
+    async with controlled(home, entry("h", str(HOSTILE))) as control:
+        deaf = await talk(control, calling(1, "h", "keep", 1))
+        deaf.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        other = await talk(control, calling(1, "h", "keep", "other"))
+        for number in range(2, 10):
+            line = json.dumps(calling(number, "h", "echo", "x" * 2**20)).encode() + b"\n"
+            deaf.writer.write(line)
+        await until(lambda: len(control._clients) == 1)
+        other.writer.write(json.dumps(calling(2, "h", "release")).encode() + b"\n")
+        answers = {(one := await other.next())["id"]: one["ok"]["raw"] for _ in range(2)}
+        assert answers[1] == "other"
+        deaf.writer.close()
+        other.writer.close()
+
+
+async def test_who_traces_and_does_not_read_misses_records_and_is_told_how_many(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("exthost.host.control.server_connection.UNREAD_SECONDS", 0.01)
+    monkeypatch.setattr("exthost.host.control.requests.TraceBuffer", lambda: TraceBuffer(100))
+    async with controlled(home, entry("h", str(HOSTILE))) as control:
+        host, seen = control.requests._host, list[TraceRecord]()
+        tracer = await talk(control, {"verb": "trace", "id": 1})
+        assert (await tracer.next())["event"]["records"] == []
+        host.traffic.subscribe(seen.append)
+        tracer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        for _ in range(10):  # much more than a socket and the buffer hold
+            calls = [host["h"].call("echo", "x" * 4096) for _ in range(50)]
+            assert len(await asyncio.gather(*calls)) == 50  # nobody waits for the tracer
+        tracer.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        records = dropped = 0
+        while records + dropped < len(seen):
+            event = (await tracer.next())["event"]
+            records, dropped = records + len(event["records"]), dropped + event["dropped"]
+        assert records + dropped == len(seen) and dropped > 0 and records >= 100
+        tracer.writer.close()
+
+
+@pytest.mark.parametrize(
+    "params", [{}, {"tool": "a", "method": "b"}], ids=["nothing to call", "two things"]
+)
+async def test_a_call_that_names_no_tool_is_told_so(home: Path, params: dict[str, Any]) -> None:
+    async with controlled(home, entry("a")) as control:
+        client = await talk(control, {"verb": "call", "name": "a", "params": params})
+        assert (await client.next())["error"]["code"] == "X1376"
+        client.writer.close()
+
+
+def test_what_an_extension_answered_crosses_with_its_error() -> None:
+    error = CallFailed("X0701", "no", error_code=-3, error_message="why", data={"a": [1]})
+    with pytest.raises(CallFailed) as caught:
+        protocol.read_outcome(protocol.encode_failure(error))
+    assert caught.value.as_dict() == error.as_dict()
+    assert (caught.value.error_code, caught.value.data) == (-3, {"a": [1]})
+
+
+def test_a_value_that_json_cannot_express_becomes_an_error_reply() -> None:
+    line = protocol.read_line(protocol.encode_success(object(), 7))
+    assert line.id == 7 and line.error is not None and line.error.code == "X1302"
+
+
+def test_a_host_whose_socket_is_elsewhere_or_deleted_is_named(tmp_path: Path) -> None:
+    config = str(tmp_path / "exthost.toml")
+    other_environ = {"XDG_RUNTIME_DIR": str(tmp_path), "EXTHOST_HOME": str(tmp_path)}
+    with HostLock(config, other_environ):  # and no socket
+        for environ in (os.environ, other_environ):
+            with pytest.raises(errors.NotFound) as caught:
+                ask(config, Request("status"), timeout=10, environ=environ)
+            assert caught.value.code == "X1277"
+            assert f"process {os.getpid()}" in caught.value.message
+            assert f"kill -TERM {os.getpid()}" in caught.value.help
+        # Whoever looks takes no lock, not even for a moment in which a host may start.
+        assert lock_holder(config) == os.getpid()
+    assert lock_holder(config) is None
+    # A file that another user has put there, such as a pipe, is not waited for.
+    planted = lock_folder() / f"{config_key(config)}.lock"
+    os.mkfifo(planted)
+    try:
+        assert lock_holder(config) is None
+    finally:
+        planted.unlink()
+    # The file of a host that was killed has its pid, and no lock.
+    left_over = lock_folder() / f"{config_key(config)}.lock"
+    left_over.write_text(f"{os.getpid()}\n")
+    try:
+        with pytest.raises(errors.NotFound) as caught:
+            ask(config, Request("status"), timeout=10)
+        assert caught.value.code == "X1275"
+    finally:
+        left_over.unlink()

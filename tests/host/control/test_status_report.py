@@ -1,0 +1,26 @@
+"""The rows of `exthost status`: what they remember of processes that are gone."""
+
+import os
+import signal
+
+from exthost.host.control.status_report import StatusReport
+from exthost.host.host import Host
+from tests.extensions.driving import until
+from tests.faces.cli.running import TALKER
+from tests.host.test_host import config, entry
+
+
+async def test_the_last_error_of_a_pool_that_lost_one_process_is_kept() -> None:
+    pool = {"pool": {"min": 2, "max": 2}, "lifetime": "plain"}
+    host = Host.from_config(config(entry("one", str(TALKER), **pool)))
+    report = StatusReport(host)
+    async with host:
+        extension = host["one"]
+        await until(lambda: extension.stats.processes == 2)
+        row = report.row(extension)
+        assert row["last_error"] is None
+        os.kill(row["pids"][0], signal.SIGUSR1)
+        await until(lambda: extension.stats.crashes == 1)
+        last_error = report.row(extension)["last_error"]
+        assert extension.state == "ready"
+        assert (last_error["code"], last_error["exit"]) == ("X1001", "exited with 3")

@@ -1,0 +1,179 @@
+"""What the blocking API has beside plain calls: facets, streams, hooks, by their own names."""
+
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import exthost
+from exthost import errors
+from exthost.extension.extension import Extension
+from exthost.host.host import Host
+from exthost.host.sync.sync_extension import SyncExtension
+from exthost.host.sync.sync_host import SyncHost
+from tests.dialects.test_roder import DELTA, DONE, FINISHED, TICK
+from tests.extensions.clock import Clock
+from tests.extensions.nexo_tree import config as nexo_config
+from tests.extensions.nexo_tree import plugin
+from tests.extensions.roder import entry as roder_entry
+from tests.host.test_hooks import guard
+from tests.host.test_host import config, entry
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(SyncExtension, Extension), (SyncHost, Host)])
+def test_every_public_name_is_there(ours: type, theirs: type) -> None:
+    public = {name for name in dir(theirs) if not name.startswith("_")}
+    assert public - set(dir(ours)) == set()
+
+
+def test_a_facet_answers_and_streams(tmp_path: Path) -> None:
+    with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
+        ext = host["toy"]
+        [definition] = ext.subagents.definitions()
+        assert definition.agent_type == "a"
+        script = [["ack"], ["event", DELTA], ["event", DONE]]
+        with ext.inference.stream_turn({"script": script}) as events:
+            shown = [type(event).__name__ for event in events]
+        assert shown == ["MessageDelta", "Completed"]
+        assert events.result.stop_reason == "end_turn"
+
+
+def test_leaving_a_stream_early_tells_the_child(tmp_path: Path) -> None:
+    with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
+        ext = host["toy"]
+        with ext.tasks.execute({"script": [["ack"], ["event", TICK]]}) as events:
+            assert next(iter(events)).chunk == "tick"
+        heard = ext.call_tool("heard").data
+        assert [one for one in heard if one.get("method") == "tasks/cancel"]
+        with ext.stream(
+            "tasks/execute",
+            {
+                "executorId": "wire-task_executor",
+                "executionId": "e",
+                "taskId": "t",
+                "input": {"script": [["ack"], ["event", FINISHED]]},
+            },
+        ) as events:
+            assert len(list(events)) == 1
+
+
+def when_it_waits(
+    do: Callable[[], object], function: str = Future.result.__name__
+) -> threading.Thread:
+    """Do something in another thread when this one waits for the host, in this function. Join
+    it."""
+    waiting = threading.get_ident()
+
+    def run() -> None:
+        names: list[str] = []
+        until = time.monotonic() + 40
+        while function not in names and time.monotonic() < until:
+            time.sleep(0.01)
+            frames = traceback.walk_stack(sys._current_frames()[waiting])
+            names = [frame.f_code.co_name for frame, _ in frames]
+        do()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def test_a_stream_that_breaks_raises_in_the_thread_that_reads(tmp_path: Path, clock: Clock) -> None:
+    with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
+        ext = host["toy"].start()
+
+        def let_pass() -> None:
+            clock.move(601)
+            ext.call_tool("heard")  # its loop looks at the clock when it has something to do
+
+        with ext.tasks.execute({"script": [["ack"], ["event", TICK]]}, timeout=600) as events:
+            seen = iter(events)
+            next(seen)
+            thread = when_it_waits(let_pass)
+            with pytest.raises(errors.CallTimeout):
+                next(seen)
+            thread.join()
+
+
+def test_a_facet_that_the_dialect_lacks_is_named(tmp_path: Path) -> None:
+    with SyncHost.from_config(config(entry("a"))) as host:
+        with pytest.raises(errors.UsageError) as caught:
+            host["a"].inference.list_models()
+        assert caught.value.code == "X1309" and "morphir" in caught.value.message
+        assert not hasattr(host["a"], "inference")
+        with pytest.raises(AttributeError):
+            _ = host["a"].no_such_thing  # type: ignore[attr-defined]
+
+
+def test_tools_run_between_their_hooks_and_hooks_can_be_run_alone(tmp_path: Path) -> None:
+    plugin(tmp_path / "tool", "tool")
+    guard(tmp_path, "g", before_tool_call={"override": {"arguments": {"a": 7}}})
+    with SyncHost(nexo_config(tmp_path)) as host:
+        assert host.call_tool("ext_tool_echo", {"a": 1}).data == {"a": 7}
+        outcome = host.hooks.run("before_tool_call", {"arguments": {}})
+        assert outcome.event["arguments"] == {"a": 7}
+        assert [type(one) for one in host.hooks.extensions_with("before_tool_call")] == [
+            SyncExtension
+        ]
+        answer = host["g"].run_hook("before_tool_call", {"arguments": {}})
+        assert answer.override == {"arguments": {"a": 7}}
+
+
+def test_an_extension_is_stopped_started_and_looked_at(tmp_path: Path) -> None:
+    with SyncHost.from_config(config(entry("a"), entry("b"))) as host:
+        ext = host["a"]
+        assert (ext.state, ext.health, ext.id, ext.spec.id) == ("ready", "running", "a", "a")
+        assert set(ext.tools) == {"echo", "shout", "count"} and len(ext.tools) == 3
+        assert "echo" in ext.tools and ext.tools["echo"].name == "echo"
+        assert ext.registered_name("echo") == "ext_a_echo"
+        ext.close()
+        assert ext.state == "stopped"
+        ext.restart()
+        assert isinstance(ext.start(), SyncExtension) and ext.call("echo", 1) == 1
+        assert [type(one) for one in host.extensions] == [SyncExtension] * 2
+        assert host.diagnostics == () and host.find_tool("a:echo").tool == "echo"
+    with pytest.raises(errors.UsageError) as caught:
+        ext.restart()
+    assert caught.value.code == "X1315"
+
+
+def test_tools_call_answers_instead_of_raising(tmp_path: Path) -> None:
+    with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
+        told: Any = host["toy"].tools.call("fail")
+        assert told.is_error is True
+
+
+def test_ctrl_c_while_a_stream_is_waited_for_ends_the_wait(tmp_path: Path) -> None:
+    script = {"script": [["ack"], ["event", TICK]]}
+    with SyncHost.from_config({"process_extensions": [roder_entry(tmp_path)]}) as host:
+        with host["toy"].tasks.execute(script, timeout=3600) as events:
+            seen = iter(events)
+            next(seen)
+            thread = when_it_waits(lambda: os.kill(os.getpid(), signal.SIGINT))
+            with pytest.raises(KeyboardInterrupt):
+                next(seen)
+            thread.join()
+        assert host["toy"].call_tool("echo", {}).is_error is False
+
+
+def test_a_listener_cannot_block_the_loop_that_calls_it(tmp_path: Path) -> None:
+    caught: list[BaseException] = []
+    with SyncHost.from_config(config(entry("a"))) as host:
+
+        def listen(_: object) -> None:
+            try:
+                host["a"].restart()
+            except errors.UsageError as error:
+                caught.append(error)
+
+        host.events.subscribe(exthost.events.StateChanged, listen)
+        host["a"].restart()
+    assert {error.code for error in caught if isinstance(error, errors.UsageError)} == {"X1314"}

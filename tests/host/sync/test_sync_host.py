@@ -1,0 +1,265 @@
+"""The blocking API: the same host, for programs without a loop, from any thread."""
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+import exthost
+from exthost import errors
+from exthost.dialects.meanings import Progress
+from exthost.extension.extension import Extension
+from exthost.host.sync.blocking_call import BlockingCall
+from exthost.host.sync.loop_thread import LoopThread
+from exthost.session.replies import DELIVER
+from tests.extensions.driving import command
+from tests.host.test_host import FRAGILE, TEXT, config, entry
+from tests.toys import stepper
+
+
+def hostile(**more: Any) -> dict[str, Any]:
+    program, *args = command()
+    return {
+        "name": "h",
+        "source": {"type": "process", "command": program, "args": args},
+        **more,
+    }
+
+
+def test_calls_answer_by_method_and_by_tool() -> None:
+    with exthost.SyncHost.from_config(config(entry("a"))) as host:
+        assert host["a"].call("echo", {"n": 1}) == {"n": 1}
+        assert host["a"].call_tool("shout", {"text": "x"}).data == {"text": "X"}
+        assert host.call_tool("ext_a_shout", {"text": "x"}).data == {"text": "X"}
+        assert host.call_tool("a:count", {"text": "x y"}).data == {"words": 2}
+        assert host["a"].stats.result == 4
+
+
+def test_many_threads_each_get_their_own_answers() -> None:
+    with exthost.SyncHost.from_config(config(entry("a"), entry("b"))) as host:
+
+        def work(n: int) -> bool:
+            name = "ab"[n % 2]
+            return all(host[name].call("echo", [n, i]) == [n, i] for i in range(50))
+
+        with ThreadPoolExecutor(16) as pool:
+            assert all(pool.map(work, range(32)))
+        assert host["a"].stats.result + host["b"].stats.result == 1600
+
+
+def test_threads_wait_for_their_turn_where_one_call_at_a_time_is_allowed() -> None:
+    with exthost.SyncHost.from_config(config(entry("a", limits={"max_in_flight": 1}))) as host:
+        with ThreadPoolExecutor(8) as pool:
+            answers = pool.map(lambda n: host["a"].call("echo", n), range(400))
+            assert list(answers) == list(range(400))
+        assert host["a"].stats.in_flight == host["a"].stats.waiting == 0
+
+
+def test_a_timeout_ends_the_wait_and_only_that() -> None:
+    with exthost.SyncHost.from_config(config(hostile())) as host:
+        with pytest.raises(errors.CallTimeout):
+            host["h"].call("keep", timeout=0.2)
+        assert host["h"].call("echo", 1) == 1
+        assert host["h"].stats.timeout == 1
+
+
+def test_a_crash_is_raised_in_the_thread_that_called() -> None:
+    restart = {"strategy": "immediate", "max_retries": 1}
+    with exthost.SyncHost.from_config(config(entry("a", FRAGILE, restart=restart))) as host:
+        with pytest.raises(errors.ExtensionGone) as caught:
+            host.call_tool("ext_a_divide", {"a": 1, "b": 0})
+        assert "ZeroDivisionError" in caught.value.evidence.stderr[-1]
+        assert host.call_tool("ext_a_divide", {"a": 4, "b": 2}).data == 2
+
+
+def test_extensions_come_and_go_at_run_time() -> None:
+    with exthost.SyncHost() as host:
+        extension = host.load(entry("a"))
+        assert extension.call("echo", 1) == 1
+        assert [one.id for one in host.extensions] == list(host) == ["a"]
+        extension.restart()
+        assert extension.call("echo", 2) == 2
+        host.unload("a")
+        assert "a" not in host
+        with pytest.raises(errors.ExtensionGone):
+            extension.call("echo", 3)
+
+
+def test_a_lazy_extension_is_found_by_its_registered_name() -> None:
+    with exthost.SyncHost.from_config(config(entry("a", start="lazy"))) as host:
+        assert host["a"].state == "admitted"
+        assert host.call_tool("ext_a_echo", {"n": 1}).data == {"n": 1}
+        assert host["a"].state == "ready"
+
+
+def test_a_host_that_is_not_open_says_so() -> None:
+    host = exthost.SyncHost()
+    with pytest.raises(errors.UsageError):
+        host.call_tool("x")
+    host.close()
+    with host:
+        pass
+    uses: list[Callable[[], Any]] = [lambda: host["x"], lambda: host.call_tool("x")]
+    for use in uses:
+        with pytest.raises(errors.UsageError) as caught:
+            use()
+        assert caught.value.code == "X1315" and "with `with`" in caught.value.help
+
+
+def test_an_extension_that_is_kept_after_its_host_says_that_the_host_is_not_open() -> None:
+    with exthost.SyncHost.from_config(config(entry("a"))) as host:
+        of_host = host["a"]
+        assert of_host.call_tool("echo", {"n": 1}).data == {"n": 1}
+    with exthost.sync_connect([sys.executable, "-S", "-E", TEXT], dialect="morphir") as connected:
+        assert connected.call("echo", 1) == 1
+    for ext in (of_host, connected):
+        uses: list[Callable[[], Any]] = [
+            partial(ext.call_tool, "echo", {"n": 1}),
+            partial(ext.call, "echo", 1),
+            ext.restart,
+            ext.start,
+        ]
+        for use in uses:
+            with pytest.raises(errors.UsageError) as caught:
+                use()
+            assert caught.value.code == "X1315"
+
+
+@pytest.mark.parametrize("name", [None, ["a"], {"a": 1}])
+def test_a_name_that_is_no_string_is_told(name: Any) -> None:
+    with exthost.SyncHost.from_config(config(entry("a"))) as host:
+        uses: list[Callable[[], Any]] = [
+            lambda: host["a"].call(name),
+            lambda: host["a"].call_tool(name),
+            lambda: host["a"].stream(name),
+            lambda: host.call_tool(name),
+            lambda: host.call_tool(name),
+            lambda: host.find_tool(name),
+            lambda: host.unload(name),
+            lambda: host[name],
+        ]
+        for use in uses:
+            with pytest.raises(errors.UsageError, match="is a string, and not") as caught:
+                use()
+            assert caught.value.code == "X1335"
+
+
+def test_a_large_message_crosses_between_threads() -> None:
+    with exthost.SyncHost.from_config(config(hostile())) as host:
+        text = "x" * (4 * 2**20)
+        assert host["h"].call("echo", {"text": text}, timeout=40) == {"text": text}
+
+
+def test_events_are_told_on_the_loops_own_thread() -> None:
+    threads: set[str] = set()
+    with exthost.SyncHost.from_config(config(entry("a"))) as host:
+        host.events.subscribe(
+            exthost.events.EVERYTHING, lambda _: threads.add(threading.current_thread().name)
+        )
+        host["a"].call("echo", 1)
+        host["a"].restart()
+    assert threads == {"exthost loop"}
+
+
+@pytest.fixture
+def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(stepper.installed(tmp_path)))
+
+
+@pytest.mark.usefixtures("toys")
+def test_progress_is_reported_on_the_loops_thread() -> None:
+    told: list[tuple[str, Any]] = []
+
+    def on_progress(progress: Progress) -> None:
+        told.append((threading.current_thread().name, progress[1:]))
+
+    with exthost.SyncHost() as host:
+        climber = host.load(stepper.spec("climber"))
+        climbed = host.call_tool("ext_climber_climb", {"steps": 3}, on_progress=on_progress)
+        assert climbed.data == {"climbed": 3}
+        climber.call_tool("climb", {"steps": 1}, on_progress=on_progress)
+    steps = [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3"), (1, 1, "step 1")]
+    assert told == [("exthost loop", step) for step in steps]
+
+
+def test_a_call_that_does_not_wait_fails_at_once_if_nothing_serves() -> None:
+    with exthost.SyncHost.from_config(config(entry("a"))) as host:
+        assert host["a"].call("echo", 1, wait=False) == 1
+        assert host.call_tool("a:shout", {"text": "x"}, wait=False).data == {"text": "X"}
+        host["a"].close()
+        for call in (
+            lambda: host["a"].call("echo", 1, wait=False),
+            lambda: host["a"].call_tool("shout", {"text": "x"}, wait=False),
+        ):
+            with pytest.raises(errors.ExtensionGone):
+                call()
+
+
+def test_closing_with_drain_lets_calls_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    drained: list[str] = []
+    drain = Extension.drain
+
+    async def record(extension: Extension) -> None:
+        drained.append(extension.id)
+        await drain(extension)
+
+    monkeypatch.setattr(Extension, "drain", record)
+    host = exthost.SyncHost.from_config(config(entry("a"))).__enter__()
+    host.close(drain=True)
+    assert drained == ["a"]
+
+
+def test_one_extension_is_connected_without_a_host() -> None:
+    seen: list[str] = []
+    bus = exthost.Bus()
+    bus.subscribe(exthost.events.StateChanged, lambda change: seen.append(change.after))
+    with exthost.sync_connect(command(), name="h", events=bus, dialect="morphir") as ext:
+        assert (ext.id, ext.state) == ("h", "ready")
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(lambda n: ext.call("echo", n), range(100))) == list(range(100))
+    assert seen[-1] == "stopped"
+    with pytest.raises(errors.UsageError):
+        ext.restart()
+
+
+def test_a_connection_that_fails_raises_its_cause_and_leaves_no_thread() -> None:
+    before = threading.active_count()
+    with (
+        pytest.raises(errors.SpawnFailed),
+        exthost.sync_connect(["/nowhere/at/all"], restart={"strategy": "never"}, dialect="morphir"),
+    ):
+        raise AssertionError("it was started")
+    assert threading.active_count() == before
+
+
+def test_the_loop_is_uvloops_where_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    thread = LoopThread()
+    assert isinstance(thread.loop, uvloop.Loop) == (sys.platform == "linux")
+    thread.close()
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    thread = LoopThread()
+    assert isinstance(thread.loop, asyncio.BaseEventLoop)
+    thread.close()
+
+
+def test_a_call_on_asyncios_loop_answers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("exthost.host.sync.loop_thread.new_event_loop", asyncio.new_event_loop)
+    with exthost.SyncHost.from_config(config(entry("a"))) as host:
+        assert host.call_tool("ext_a_shout", {"text": "x"}).data == {"text": "X"}
+
+
+def test_a_call_begins_now_even_if_the_loop_has_slept() -> None:
+    with exthost.SyncHost.from_config(config(entry("a"))) as host:
+        host["a"].call("echo", 1)
+        queue = host.target["a"].queue
+        before = time.monotonic()
+        call = BlockingCall("echo", {}, DELIVER, 1.0, queue)
+        assert call.started_at >= before

@@ -1,0 +1,173 @@
+"""The dialect of a bare command: found out by shaking hands, also with programs that start slowly.
+
+The programs are real processes. Where one takes long to start, it waits for a file that the test
+makes when the search has been waiting for longer than its patience.
+"""
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import exthost
+from exthost.errors import HandshakeFailed
+from exthost.events import Bus, LogLine
+from exthost.host import detection
+from exthost.host.connection import connection_spec
+from exthost.host.detection import DetectedConnection
+from tests.extensions.clock import Clock
+from tests.extensions.driving import until
+from tests.faces.cli.running import run_inside
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PROVIDER = EXAMPLES / "cigen" / "cigen-provider-demo"
+
+# Writes a line when it starts, waits for a file, then is one of the examples.
+SLOW = """
+import runpy, sys, time
+from pathlib import Path
+folder, program = Path(sys.argv[1]), sys.argv[2]
+with (folder / "starts").open("a") as starts:
+    starts.write("started\\n")
+while not (folder / "go").exists():
+    time.sleep(0.01)
+runpy.run_path(program, run_name="__main__")
+"""
+DEAF = "import sys\nfor line in sys.stdin: pass"
+NEVER_READS = "import time\ntime.sleep(1000)"
+
+
+def python(text: str, *words: object) -> list[str]:
+    return [sys.executable, "-S", "-E", "-c", text, *map(str, words)]
+
+
+@pytest.fixture
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Silence of this many seconds ends a try."""
+    seconds = 0.2
+    order = [(name, seconds) for name, _ in detection.detection_order("x")]
+    monkeypatch.setattr(detection, "detection_order", lambda program: order)
+    return seconds
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(
+    ("dialect", "command"),
+    [
+        ("morphir", [sys.executable, EXAMPLES / "morphir" / "text.py"]),
+        ("mcp", [sys.executable, EXAMPLES / "mcp" / "text.py"]),
+        ("cigen", [sys.executable, PROVIDER]),
+    ],
+)
+async def test_connect_finds_out_the_dialect(dialect: str, command: list[str]) -> None:
+    async with exthost.connect(command) as ext:
+        assert ext.dialect.name == dialect
+        assert ext.state == "ready"
+
+
+def test_the_blocking_connect_finds_it_out_as_well() -> None:
+    with exthost.sync_connect([sys.executable, str(EXAMPLES / "mcp" / "text.py")]) as ext:
+        assert ext.dialect.name == "mcp"
+
+
+async def test_one_that_starts_slowly_is_found_by_its_first_process(
+    tmp_path: Path, short_patience: float
+) -> None:
+    command = python(SLOW, tmp_path, EXAMPLES / "mcp" / "text.py")
+    spec = connection_spec(command, None, {})
+    detected = DetectedConnection(spec, seconds=100)
+    opening = asyncio.ensure_future(detected.__aenter__())
+    starts = tmp_path / "starts"
+    try:
+        await until(starts.exists)
+        waits_until = time.monotonic() + 5 * short_patience
+        await until(lambda: time.monotonic() > waits_until)
+        assert not opening.done() and detected.attempts == []
+        (tmp_path / "go").touch()
+        ext = await opening
+        assert ext.dialect.name == "mcp"
+        assert starts.read_text().splitlines() == ["started"]
+    finally:
+        opening.cancel()
+        await asyncio.wait([opening])
+        await detected.__aexit__()
+
+
+@pytest.mark.more
+async def test_one_that_reads_and_is_silent_is_given_up(short_patience: float) -> None:
+    with pytest.raises(HandshakeFailed) as caught:
+        async with exthost.connect(python(DEAF)):
+            pass
+    assert caught.value.code == "X0504"
+    assert "it read the opening and did not shake hands" in caught.value.message
+    assert "does it flush stdout" in caught.value.help
+
+
+@pytest.mark.more
+async def test_what_a_silent_one_wrote_to_stderr_is_the_evidence(short_patience: float) -> None:
+    complaint = "import sys\nprint('DEMO_KEY is not set', file=sys.stderr, flush=True)\n"
+    with pytest.raises(HandshakeFailed) as caught:
+        async with exthost.connect(python(complaint + DEAF)):
+            pass
+    error = caught.value
+    assert error.code == "X0504"
+    assert error.evidence.stderr == ("DEMO_KEY is not set",) and error.evidence.argv
+    assert error.help.startswith("what it wrote to stderr may tell why; ")
+
+
+async def test_what_one_that_never_reads_wrote_to_stderr_is_the_evidence(clock: Clock) -> None:
+    complaint = "import sys\nprint('waiting for a lock', file=sys.stderr, flush=True)\n"
+    spec = connection_spec(python(complaint + NEVER_READS), None, {})
+    bus = Bus()
+    # More than the limit of the search, less than the longer limit of the start.
+    bus.subscribe(LogLine, lambda line: clock.move(105))
+    with pytest.raises(HandshakeFailed) as caught:
+        async with DetectedConnection(spec, events=bus, seconds=100):
+            pass
+    error = caught.value
+    assert error.code == "X0504" and "did not even read its input" in error.message
+    assert error.evidence.stderr == ("waiting for a lock",)
+
+
+async def test_one_that_dies_each_time_is_told_once_with_what_it_wrote(tmp_path: Path) -> None:
+    with pytest.raises(HandshakeFailed) as caught:
+        async with exthost.connect([sys.executable, str(tmp_path / "missing.py")]):
+            pass
+    error = caught.value
+    assert error.code == "X0501" and "ended before any handshake" in error.message
+    assert any("can't open file" in line for line in error.evidence.stderr)
+    assert error.evidence.argv
+
+
+@pytest.mark.parametrize(
+    ("program", "help"),
+    [
+        ("pass", "it exited by itself, without an error, and wrote nothing to stderr: "),
+        ("raise SystemExit(3)", "it wrote nothing to stderr that says why: run its command"),
+        ("raise SystemExit('no key')", "its stderr says why; or it needs its own option"),
+    ],
+)
+async def test_one_that_dies_each_time_is_sent_to_its_stderr_only_if_it_wrote_there(
+    program: str, help: str
+) -> None:
+    with pytest.raises(HandshakeFailed) as caught:
+        async with exthost.connect(python(program)):
+            pass
+    assert caught.value.code == "X0501" and caught.value.help.startswith(help)
+    assert "it needs its own option to speak a dialect" in caught.value.help
+
+
+def test_one_that_never_reads_ends_the_search_at_its_limit() -> None:
+    words = ("inspect", "--timeout", "500ms", "--json", "--", *python(NEVER_READS))
+    done = run_inside(*words)
+    assert done.returncode == 5, done.stderr
+    assert "did not even read its input" in done.stdout + done.stderr
+
+
+def test_timeout_bounds_a_handshake_in_a_dialect_that_was_named() -> None:
+    words = ("inspect", "--timeout", "500ms", "--dialect", "nexo", "--", *python(DEAF))
+    done = run_inside(*words)
+    assert done.returncode == 5
+    assert "within 0.5 s" in done.stderr or "in 0.5 s" in done.stderr

@@ -1,0 +1,141 @@
+"""Durations and sizes, as people write them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exthost.model.documents.units import (
+    MAX_BYTES,
+    MAX_SECONDS,
+    UnitError,
+    parse_seconds,
+    parse_size,
+)
+
+FACTORS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+MULTIPLES = {
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("500ms", 0.5),
+        ("1s", 1.0),
+        ("2m", 120.0),
+        ("1h", 3600.0),
+        ("1.5s", 1.5),
+        ("0.1s", 0.1),
+        (" 1 s ", 1.0),
+        ("0s", 0.0),
+        (3, 3.0),
+        (0.25, 0.25),
+        (MAX_SECONDS, float(MAX_SECONDS)),
+    ],
+)
+def test_a_duration_is_read_as_seconds(written: object, meant: float) -> None:
+    assert parse_seconds(written) == meant
+    assert isinstance(parse_seconds(written), float)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("", "s", "30", "1 day", "1S", "-1s", "+1s", "1_0s", "1s2", "1e3s", ".5s", "1.s", "٣s"),
+        *("1" * 39 + "s", "9999999h", True, False, -1, -0.1, None, [], {}, b"1s"),
+        *(float("nan"), float("inf"), float("-inf"), 10**400, MAX_SECONDS + 1),
+    ],
+)
+def test_what_is_no_duration_is_refused_with_examples(written: object) -> None:
+    with pytest.raises(UnitError, match=r'write "500ms", "1s", "2m" or "1h"'):
+        parse_seconds(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("256MB", 256_000_000),
+        ("256MiB", 268_435_456),
+        ("1KB", 1000),
+        ("1KiB", 1024),
+        ("0.5GiB", 2**29),
+        ("12B", 12),
+        ("64 MiB", 2**26),
+        (0, 0),
+        (4096, 4096),
+        (MAX_BYTES, MAX_BYTES),
+    ],
+)
+def test_a_size_is_read_as_bytes(written: object, meant: int) -> None:
+    assert parse_size(written) == meant
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("", "256", "256M", "256mb", "-1MB", "1.5B", "0.3KiB", "MB", "٣MB", "99999999TB"),
+        *(True, 1.0, -1, None, [], {}, float("nan"), MAX_BYTES + 1),
+    ],
+)
+def test_what_is_no_size_is_refused_with_examples(written: object) -> None:
+    with pytest.raises(UnitError, match=r'write "256MB" \(10\^6\), "256MiB" \(2\^20\)'):
+        parse_size(written)
+
+
+def test_a_number_too_long_to_print_is_refused_all_the_same() -> None:
+    for read in (parse_seconds, parse_size):
+        with pytest.raises(UnitError, match="that number is more than"):
+            read(10**5000)
+
+
+def test_a_refusal_repeats_the_text_but_not_a_page_of_it() -> None:
+    with pytest.raises(UnitError, match="'5 parsecs' is not a duration"):
+        parse_seconds("5 parsecs")
+    with pytest.raises(UnitError) as caught:
+        parse_size("x" * 100_000)
+    assert len(str(caught.value)) < 200
+
+
+@given(number=st.integers(0, 10_000), unit=st.sampled_from(sorted(FACTORS)))
+def test_any_number_of_any_unit_of_time_comes_back(number: int, unit: str) -> None:
+    assert parse_seconds(f"{number}{unit}") == pytest.approx(number * FACTORS[unit], rel=1e-15)
+
+
+@given(value=st.floats(0, MAX_SECONDS).map(lambda value: round(value, 3)))
+def test_a_number_of_seconds_means_the_same_with_and_without_its_unit(value: float) -> None:
+    assert parse_seconds(f"{value:.3f}s") == value == parse_seconds(value)
+
+
+@given(number=st.integers(0, 1_000_000), unit=st.sampled_from(sorted(MULTIPLES)))
+def test_any_number_of_any_unit_of_size_comes_back(number: int, unit: str) -> None:
+    assert parse_size(f"{number}{unit}") == number * MULTIPLES[unit]
+
+
+@given(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(max_size=60),
+        st.from_regex(r"[0-9.]{1,30} ?[A-Za-z]{1,3}", fullmatch=True),
+        st.binary(),
+        st.lists(st.integers()),
+    )
+)
+def test_nothing_but_a_unit_error_comes_out(value: object) -> None:
+    for read in (parse_seconds, parse_size):
+        try:
+            amount = read(value)
+        except UnitError:
+            continue
+        assert amount >= 0

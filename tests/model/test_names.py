@@ -1,0 +1,115 @@
+"""Registered names and the nearest known name."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exthost.model.names import nearest, prefixed_description, registered_name, registered_prefix
+
+VECTORS = Path(__file__).parents[1] / "vectors" / "names.toml"
+ROWS: list[dict[str, Any]] = tomllib.loads(VECTORS.read_text(encoding="utf-8"))["name"]
+
+# Surrogates too: they reach us in tool names that Node wrote.
+any_text = st.text(st.characters(), max_size=120)
+long_text = st.text("ab._é", min_size=60, max_size=90)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['id']}-{row['tool']}"[:24])
+def test_a_vector_gives_its_name(row: dict[str, Any]) -> None:
+    made = registered_name(
+        row["id"] * row.get("id_times", 1), row["tool"] * row.get("tool_times", 1)
+    )
+    assert made == row.get("name", made)
+    assert made.endswith(row.get("ends", ""))
+    assert len(made.encode()) == row["bytes"]
+
+
+def test_every_vector_says_what_it_expects() -> None:
+    assert all("name" in row or "ends" in row for row in ROWS)
+
+
+@given(any_text, any_text)
+def test_any_name_is_short_and_safe_and_always_the_same(extension: str, tool: str) -> None:
+    made = registered_name(extension, tool)
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", made)
+    assert made == registered_name(extension, tool)
+    assert made.startswith("ext_")
+
+
+@given(st.integers(0, 70), st.integers(0, 70))
+def test_a_name_is_cut_exactly_when_it_would_be_over_64_bytes(id_len: int, tool_len: int) -> None:
+    made = registered_name("i" * id_len, "t" * tool_len)
+    whole = f"ext_{'i' * id_len}_{'t' * tool_len}"
+    if len(whole) <= 64:
+        assert made == whole
+    else:
+        assert re.fullmatch(r"ext_i*_?t*_[0-9a-f]{6}", made)
+        assert len(made) == 64
+
+
+# Not random: six hex digits do collide once in a while, and a test must not.
+@settings(derandomize=True)
+@given(st.lists(st.tuples(long_text, any_text), min_size=2, max_size=20, unique=True))
+def test_different_tools_with_cut_names_get_different_names(pairs: list[tuple[str, str]]) -> None:
+    assert len({registered_name(*pair) for pair in pairs}) == len(pairs)
+
+
+def test_cut_names_that_differ_only_in_replaced_characters_stay_apart() -> None:
+    one, other = registered_name("e", "a.b" * 30), registered_name("e", "a_b" * 30)
+    assert one != other
+    assert one[:-6] == other[:-6]
+
+
+def test_cut_names_do_not_confuse_where_the_id_ends() -> None:
+    assert registered_name("x" * 60 + "y", "z") != registered_name("x" * 60, "yz")
+
+
+def test_short_names_that_differ_only_in_replaced_characters_collide_as_documented() -> None:
+    assert registered_name("e", "a.b") == registered_name("e", "a_b")
+
+
+def test_a_description_says_whose_tool_it_is_with_the_original_id() -> None:
+    assert prefixed_description("my.ext", "Reads a file.") == "[ext:my.ext] Reads a file."
+
+
+@pytest.mark.parametrize(
+    ("wrong", "known", "meant"),
+    [
+        ("max_retrys", ["max_retries", "max_delay", "window"], "max_retries"),
+        ("max-delay", ["max_retries", "max_delay"], "max_delay"),
+        ("Timeout", ["timeout", "window"], "timeout"),
+        ("WINDOW", ["Window"], "Window"),
+        ("call", ["Call", "call"], "call"),
+        ("zzz", ["max_retries", "window"], None),
+        ("--timeout", ["--lifetime", "--config"], None),
+        ("--tiemout", ["--timeout", "--lifetime"], "--timeout"),
+        ("net", ["network", "filesystem"], "network"),
+        ("retries", ["max_retries", "window"], "max_retries"),
+        ("tools", ["models", "rooms"], None),
+        ("env", ["name", "enabled"], None),
+        ("anything", [], None),
+        ("", ["window"], None),
+    ],
+)
+def test_the_nearest_name_is_the_one_that_was_meant(
+    wrong: str, known: list[str], meant: str | None
+) -> None:
+    assert nearest(wrong, known) == meant
+    assert nearest(wrong, iter(known)) == meant
+
+
+@given(st.text(max_size=20), st.lists(st.text(max_size=20), max_size=8))
+def test_the_nearest_name_is_always_one_of_the_candidates(name: str, known: list[str]) -> None:
+    found = nearest(name, known)
+    assert found is None or found in known
+    assert found == name or name not in known
+
+
+@given(any_text | long_text, any_text | long_text)
+def test_every_registered_name_begins_with_the_prefix_of_its_extension(id: str, tool: str) -> None:
+    assert registered_name(id, tool).startswith(registered_prefix(id))

@@ -1,0 +1,53 @@
+"""Strict semantic versions: the order that their page gives, and what is no version at all."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exthost.model.semver import is_newer, is_version
+
+RISING = [
+    "0.0.1",
+    "0.1.0",
+    "1.0.0-alpha",
+    "1.0.0-alpha.1",
+    "1.0.0-alpha.beta",
+    "1.0.0-beta",
+    "1.0.0-beta.2",
+    "1.0.0-beta.11",
+    "1.0.0-rc.1",
+    "1.0.0",
+    "1.0.1",
+    "1.2.0",
+    "1.10.0",
+    "2.0.0",
+]
+
+
+def test_the_order_is_the_one_of_the_standard() -> None:
+    for before, after in pairwise(RISING):
+        assert is_newer(after, before) and not is_newer(before, after)
+
+
+def test_build_data_does_not_count() -> None:
+    assert is_version("1.0.0+a.01") and not is_newer("1.0.0+b", "1.0.0+a")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "1", "1.2", "1.2.3.4", "v1.2.3", "1.2.3-", "1.2.3+", "1.2.3-a..b", "1.02.3", "\u0661.2.3"],
+)
+def test_what_is_no_version(text: str) -> None:
+    assert not is_version(text) and not is_newer(text, "0.0.0") and not is_newer("9.0.0", text)
+
+
+@given(st.text(max_size=20) | st.from_regex(r"[0-9.+a-z-]{0,30}"))
+def test_any_text_has_an_answer(text: str) -> None:
+    assert not is_newer(text, text)
+    assert is_version(text) in (True, False)
+
+
+def test_digits_without_end_are_no_version() -> None:
+    assert not is_version("1." + "9" * 5000 + ".0")

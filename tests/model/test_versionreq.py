@@ -1,0 +1,58 @@
+"""Cargo requirements: every row that the original library was asked, and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from exthost.model.versionreq import NotAVersion, Version, VersionReq
+from tests.dialects.requirements import shows
+
+ROWS = [
+    tuple(line.split("\t"))
+    for line in (Path(__file__).parents[1] / "vectors" / "versionreq.tsv").read_text().splitlines()
+    if not line.startswith("#")
+]
+
+
+def verdict(requirement: str, version: str) -> str:
+    try:
+        read = VersionReq.parse(requirement)
+    except NotAVersion:
+        return "badreq"
+    return str(read.matches(Version.parse(version))).lower()
+
+
+@shows("roder-manifest-06")
+def test_every_row_has_the_verdict_of_the_original() -> None:
+    assert len(ROWS) == 3822
+    wrong = [row for row in ROWS if verdict(row[0], row[1]) != row[2]]
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "1.2.x.4", "1.*.2", "*.1", "* , 1", "1, *", "1,", ", 1", "1 2", "1.", ".1"),
+        *("01", "1.02", "1.2.03", "1.2.3-", "1.2.3-a..b", "1.2.3-01", "1.2.3+", "1.2-a", "1.2+b"),
+        *("== 1", "=> 1", "v1", "1 || 2", "1.2.3 - 2", "18446744073709551616", "9" * 5000),
+        *("\t1", "1\t", "1\n", "≥1", "1.2.3-é", ",".join(["1"] * 33)),
+    ],
+)
+def test_what_is_no_requirement_is_refused_with_a_reason(text: str) -> None:
+    with pytest.raises(NotAVersion) as refused:
+        VersionReq.parse(text)
+    assert str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "1.2", "1.2.3 ", " 1.2.3", "1.2.3.4", "1.2.3-", "1.2.3-01", "1.*.3", "a.b.c"]
+)
+def test_what_is_no_version_is_refused_with_a_reason(text: str) -> None:
+    with pytest.raises(NotAVersion) as refused:
+        Version.parse(text)
+    assert str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["  *", "x ", "X", "1.*.*", ">=1.*", ",".join(["1"] * 32)])
+def test_wildcards_and_blanks_are_read_where_the_original_reads_them(text: str) -> None:
+    assert VersionReq.parse(text).matches(Version.parse("1.2.3"))

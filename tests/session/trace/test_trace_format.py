@@ -1,0 +1,261 @@
+"""The file format of a trace, the buffer of one, and which values are hidden in it."""
+
+import asyncio
+import base64
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import exthost
+from exthost.errors import UsageError
+from exthost.session.trace import trace_file
+from exthost.session.trace.buffer import TraceBuffer
+from exthost.session.trace.record import TraceRecord
+from exthost.session.trace.secrets import SecretFilter, find_secrets, is_secret_name
+from exthost.session.trace.trace_file import TraceFile
+from exthost.session.trace.trace_format import LineMaker, header_line, read_recording
+
+REQUEST = TraceRecord(
+    1.5, "a", "request", "sent", pid=7, size=40, id=0, call=1, method="m", data={"x": [1, None]}
+)
+RECORDS = (
+    TraceRecord(1.0, "a", "spawned", pid=7, data={"argv": ["x"]}),
+    REQUEST,
+    REQUEST._replace(kind="reply", direction="received", data=None),
+    REQUEST._replace(kind="failure", direction="received", data={"code": None, "message": "no"}),
+    TraceRecord(2.0, "a", "notification", "received", pid=7, size=3, method="n"),
+    TraceRecord(2.0, "a", "stderr", text="a line"),
+    TraceRecord(2.0, "a", "noise", "received", pid=7, size=2, data="not JSON", text="hi"),
+    TraceRecord(2.0, "b", "request", "received", pid=8, size=2, id="text", method="ask", data=0),
+)
+
+
+def test_what_is_written_is_read_again() -> None:
+    maker = LineMaker({"a": "morphir", "b": "mcp"})
+    lines = b"".join(map(maker.lines, RECORDS)).splitlines(keepends=True)
+    assert lines[0] == header_line("a", "morphir")
+    recording = read_recording(lines, "file")
+    assert recording.records == RECORDS
+    assert recording.dialects == {"a": "morphir", "b": "mcp"}
+
+
+def test_what_json_cannot_hold_is_written_as_text() -> None:
+    lines = LineMaker({}).lines(REQUEST._replace(data=object())).splitlines(keepends=True)
+    [record] = read_recording(lines, "file").records
+    assert "object" in record.data
+
+
+HEADER = header_line("a", "morphir")
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "why"),
+    [
+        ([], "X1384", "it is empty"),
+        ([b"root:x:0:0\n"], "X1384", "line 1"),
+        ([b"{}\n"], "X1384", "no header"),
+        ([b'{"format": "har"}\n'], "X1384", "'har'"),
+        ([b'{"format": "exthost-trace", "version": 2}\n'], "X1385", "version 2"),
+        ([b'{"format": "exthost-trace", "version": 1}\n'], "X1384", "names an extension"),
+        ([HEADER, b'{"time": 1, "exten'], "X1384", "line 2: the last line is cut"),
+        ([HEADER, b"nonsense\n", HEADER], "X1384", "line 2"),
+        ([HEADER, b"[]\n"], "X1384", "a JSON object"),
+        ([HEADER, b'{"kind": "poem"}\n'], "X1384", "'poem' is no kind"),
+        ([HEADER, b'{"kind": "reply"}\n'], "X1384", "missing"),
+        ([HEADER, b'{"kind": "reply", "time": "x", "extension": "a"}\n'], "X1384", "time is 'x'"),
+    ],
+)
+def test_what_is_no_recording_is_an_error_with_its_line(
+    lines: list[bytes], code: str, why: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_recording(lines, "some/file")
+    assert caught.value.code == code and why in caught.value.message
+    assert caught.value.evidence.path == "some/file"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        ("Authorization", True),
+        ("apiKey", True),
+        ("api_key", True),
+        ("X-Api-Key", True),
+        ("accessToken", True),
+        ("GITHUB_TOKEN", True),
+        ("password", True),
+        ("token", True),
+        ("Set-Cookie", True),
+        ("progressToken", False),
+        ("max_tokens", False),
+        ("keyboard", False),
+        ("text", False),
+    ],
+)
+def test_names_of_secrets_are_known(name: str, is_secret: bool) -> None:
+    assert is_secret_name(name) is is_secret
+
+
+def test_no_line_controls_a_terminal() -> None:
+    text = "\x1b]0;x\x07 \x9b31m \x7f \u202e \u2066 \u061c käse"
+    record = TraceRecord(1.0, text, "stderr", text=text)
+    lines = LineMaker({text: "mcp"}).lines(record)
+    assert lines.decode().replace("\n", "").isprintable() and "käse" in lines.decode()
+    assert read_recording(lines.splitlines(keepends=True), "file").records == (record,)
+
+
+def test_each_line_of_a_secret_of_several_lines_is_hidden() -> None:
+    hide = SecretFilter(["-----BEGIN KEY-----\nMIIEvQIBADAN\r\n  abc\n-----END KEY-----\n"])
+    assert hide.text("MIIEvQIBADAN") == hide.text("-----END KEY-----") == "***"
+    assert hide.text("it is abc") == "it is abc", "a short line would occur by chance"
+
+
+def test_a_secret_is_hidden_as_json_writes_it() -> None:
+    secret = 'pass"word\\with\nschön'
+    hide = SecretFilter([secret])
+    for ascii in (True, False):
+        assert hide.text("noise " + json.dumps({"a": secret}, ensure_ascii=ascii)) == (
+            'noise {"a": "***"}'
+        )
+
+
+SECRETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=6, max_size=40).filter(
+    lambda text: len(text.strip()) >= 6
+)
+
+
+@given(SECRETS, st.binary(max_size=9), st.binary(max_size=9))
+def test_the_base64_of_a_secret_is_hidden_whatever_is_around_it(
+    secret: str, before: bytes, after: bytes
+) -> None:
+    hide = SecretFilter([secret])
+    data = secret.encode()
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        assert hide.text(encode(data).decode()) == "***"
+        assert hide.text(f"x {encode(data).decode().rstrip('=')}.") == "x ***."
+        encoded = encode(before + data + after).decode()
+        hidden = hide.text(f"Basic {encoded}")
+        # What is left are the digits of the other bytes, one at either end that both share, and
+        # padding.
+        assert "***" in hidden
+        assert len(hidden) - len("Basic ***") <= len(encode(before)) + len(encode(after)) + 4
+
+
+@given(SECRETS)
+def test_a_secret_is_hidden_in_a_url_and_as_digits(secret: str) -> None:
+    hide = SecretFilter([secret])
+    data = secret.encode()
+    for form in (quote(secret), quote(secret, safe=""), quote_plus(secret), data.hex()):
+        assert hide.text(f"<{form}>") == "<***>"
+    assert hide.text(data.hex().upper()) == "***"
+
+
+def test_the_codes_of_a_url_have_small_letters_as_well() -> None:
+    hide = SecretFilter(["key/with+signs="])
+    for text in ("key%2Fwith%2Bsigns%3D", "key%2fwith%2bsigns%3d", "key/with%2Bsigns%3D"):
+        assert hide.text(f"?token={text}&a=b") == "?token=***&a=b"
+
+
+def test_a_secret_that_is_not_text_is_hidden_as_it_is() -> None:
+    assert SecretFilter(["bytes-\udcff"]).text("x bytes-\udcff") == "x ***"
+    assert SecretFilter(["lone-\ud800-surrogate"]).text("lone-\ud800-surrogate") == "***"
+    encoded = base64.b64encode(b"bytes-\xff").decode()
+    assert SecretFilter(["bytes-\udcff"]).text(encoded) == "***"
+
+
+def test_a_number_whose_text_is_a_secret_is_hidden() -> None:
+    hide = SecretFilter(["12345678", "-1234.5"])
+    numbers = {"pin": 12345678, "rate": -1234.5, "other": 123456789, "flag": True, "none": None}
+    assert hide.data([numbers]) == [{**numbers, "pin": "***", "rate": "***"}]
+    assert SecretFilter().data(numbers) == numbers
+
+
+def test_secrets_are_hidden_by_value_and_by_name() -> None:
+    given = {"PLAIN": "visible-value", "GIVEN": "from-the-host", "MY_KEY": "secret-key"}
+    config = {"nested": [{"password": "hunter-22"}], "level": "visible-value"}
+    hide = SecretFilter(find_secrets(given, ["GIVEN"], config))
+    value: Any = {
+        "header": {"authorization": "Basic abc", "n": 7, "token": 12},
+        "headers": {"Authorization": ["Basic abc", "Basic def", 7], "password": {"type": "string"}},
+        "by secret-key": 1,
+        "text": ["a secret-key here", "from-the-host", "hunter-22", "visible-value"],
+    }
+    assert hide.data(value) == {
+        "header": {"authorization": "***", "n": 7, "token": 12},
+        "headers": {"Authorization": ["***", "***", 7], "password": {"type": "string"}},
+        "by ***": 1,
+        "text": ["a *** here", "***", "***", "visible-value"],
+    }
+    assert value["text"][0] == "a secret-key here"
+
+
+async def test_a_buffer_keeps_the_last_records_and_counts_what_it_drops() -> None:
+    buffer = TraceBuffer(max_records=3, max_bytes=1000)
+    for number in range(5):
+        buffer(REQUEST._replace(id=number))
+    assert [one.id for one in buffer.after(0)] == [2, 3, 4] and (buffer.start, buffer.end) == (2, 5)
+    assert [one.id for one in buffer.after(4)] == [4] and buffer.after(5) == []
+    buffer(REQUEST._replace(id=5, size=5000))
+    assert [one.id for one in buffer.after(0)] == [5]
+    seen = []
+
+    async def read() -> None:
+        async for record, dropped in buffer.follow():
+            seen.append((record.id, dropped))
+
+    reading = asyncio.create_task(read())
+    await asyncio.sleep(0)
+    buffer(REQUEST._replace(id=6))
+    buffer.close()
+    await reading
+    assert seen == [(5, 5), (6, 0)]
+
+
+def test_a_file_that_takes_nothing_costs_records_and_no_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trace_file, "MAX_WAITING_RECORDS", 10)
+    reader, writer = os.pipe()
+    file = TraceFile(writer, {"a": "morphir"})
+    for _ in range(100):  # nobody reads: this must not wait
+        file(REQUEST._replace(data="x" * 200_000))
+    chunks: list[bytes] = []
+
+    def drain() -> None:
+        while data := os.read(reader, 2**20):
+            chunks.append(data)
+
+    draining = threading.Thread(target=drain)
+    draining.start()
+    while file.waiting >= 10:
+        threading.Event().wait(0.01)
+    file(REQUEST)  # there is room again: it says how many are missing
+    file.close()
+    os.close(writer)
+    draining.join()
+    os.close(reader)
+    records = read_recording(b"".join(chunks).splitlines(keepends=True), "pipe").records
+    missing = sum(one.data["times"] for one in records if one.kind == "dropped")
+    assert missing > 0 and missing + sum(one.kind == "request" for one in records) == 101
+
+
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        TraceFile(tmp_path / "no" / "such", {})
+    assert caught.value.code == "X1386"
+
+
+async def test_a_host_keeps_or_passes_on_what_it_traces() -> None:
+    seen: list[TraceRecord] = []
+    assert exthost.Host().trace is None
+    async with exthost.Host(trace=seen.append):
+        pass
+    kept = exthost.Host(trace=True)
+    assert kept.trace is not None and len(kept.trace) == 0
