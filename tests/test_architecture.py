@@ -8,6 +8,7 @@ string counts, too: `importlib` could import it from there.
 import ast
 import re
 from collections.abc import Iterator, Mapping, Set
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def modules(source: Path, package: str) -> dict[str, Path]:
     return found
 
 
+@cache
 def import_graph(source: Path, package: str, *, in_strings: bool = False) -> Graph:
     """Return which modules each module imports, those of the package only. With `in_strings`,
     also those whose name is in a string."""

@@ -126,7 +126,7 @@ async def test_a_node_that_reports_a_process_and_opens_no_streams_is_an_error_so
 
 async def test_strangers_that_keep_a_node_out_are_named_as_the_cause() -> None:
     placer = DeafNodes("far")
-    cluster = Cluster(ClusterSettings(place=10.0), lambda: placer)
+    cluster = Cluster(ClusterSettings(place=3.0), lambda: placer)
     spawn = cluster.spawner(Spec(id="a", dialect="morphir", argv=("true",), pool=Pool()))
     starting = asyncio.ensure_future(failing(spawn(PLAN, "a")))
     await until(lambda: bool(cluster._listener.address))

@@ -175,7 +175,7 @@ async def test_log_notices_become_log_lines_at_their_level_and_other_notices_are
 
 async def test_a_flood_of_notices_delays_but_loses_no_answer() -> None:
     async with hostile() as ext:
-        flood = asyncio.ensure_future(ext.call("notices", {"thousands": 200}))
+        flood = asyncio.ensure_future(ext.call("notices", {"thousands": 10}))
         await turns()  # so that it is the first
         assert await ext.call("echo", 1) == 1
         assert await flood == "noticed"
