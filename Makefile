@@ -74,7 +74,7 @@ NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 # The server that passes MCP's conformance suite, for the gateway to stand before.
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
-.PHONY: node fastmcp ray frameworks cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
+.PHONY: node fastmcp integrations ray frameworks cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
 	tests pure-tests bench soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
 	browser format clean
 
@@ -104,6 +104,12 @@ fastmcp: $(STAMP)
 	@test -e $(VENV)/fastmcp/bin/fastmcp || { $(INTERPRETER) -m venv $(VENV)/fastmcp \
 		&& timeout 180 $(VENV)/fastmcp/bin/python -m pip install --quiet --retries 1 "fastmcp>=4.1,<5"; } \
 		|| { rm -rf $(VENV)/fastmcp; echo "no FastMCP: its tests are skipped"; }
+
+# The packages of models' APIs, and each framework of `exthost.integrations`, the newest release and
+# the oldest that we claim, in environments of their own. One that cannot be installed whole is
+# removed again.
+integrations: $(STAMP)
+	@sh scripts/install_integrations.sh $(INTERPRETER) $(BIN)/uv $(VENV)/integrations
 
 # For the tests of pools on a cluster, which are skipped without it.
 ray: $(STAMP)
@@ -153,7 +159,7 @@ tests: $(STAMP) bubblewrap
 
 # The tests that `make test` leaves out. The time limit ends pytest by SIGINT, so that it still
 # prints what it has found.
-test-more: $(STAMP) $(RUST_STAMP) node fastmcp ray frameworks bubblewrap browser
+test-more: $(STAMP) $(RUST_STAMP) node fastmcp integrations ray frameworks bubblewrap browser
 	timeout --signal=INT --kill-after=60 $(MORE_SECONDS) $(PYTEST) $(PARALLEL_DEV) -m more -rs
 
 # The fast part on this interpreter; and in Python's development mode, in which it takes longer.

@@ -26,6 +26,7 @@ __all__ = [
     "TextBlock",
     "ToolResult",
     "UnknownBlock",
+    "block_text",
     "tool_error",
 ]
 
@@ -84,6 +85,22 @@ class UnknownBlock:
 
 
 Block: TypeAlias = TextBlock | ImageBlock | AudioBlock | ResourceBlock | UnknownBlock
+
+
+def block_text(block: Block) -> str:
+    """Return the text of a block. For a block without text, it is a short note in brackets."""
+    match block:
+        case TextBlock(text):
+            return text
+        case ResourceBlock(text=str(text)):
+            return text
+        case ResourceBlock(uri=uri):
+            return f"[resource: {uri}]"
+        case ImageBlock(mime_type=mime_type) | AudioBlock(mime_type=mime_type):
+            return f"[{block.type}: {mime_type}]" if mime_type else f"[{block.type}]"
+        case UnknownBlock(raw):
+            type_name = raw.get("type") if type(raw) is dict else None
+            return f"[{type_name}]" if type_name and type(type_name) is str else "[unknown content]"
 
 
 # -- the result ------------------------------------------------------------------------------

@@ -8,7 +8,15 @@ there; calls to it raise the error.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack
@@ -39,7 +47,7 @@ from exthost.host.extension_set import ExtensionSet
 from exthost.host.guarded_calls import GuardedCalls
 from exthost.host.hooks import Confirm, Hooks
 from exthost.host.host_settings import HostSettings, check_config
-from exthost.host.model_api.model_calls import run_model_calls
+from exthost.host.model_api.model_calls import CallOptions, run_model_calls
 from exthost.host.model_api.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
 from exthost.host.start_diagnostics import raise_first_problem, start_diagnostics
@@ -271,7 +279,7 @@ class Host:
     @property
     def tools(self) -> RegisteredTools:
         """The tools that can be called now, by their registered names."""
-        return RegisteredTools(self.registry.tools, self.registry.logged_warnings)
+        return RegisteredTools(self.registry.tools, self.registry.logged_warnings, self)
 
     def call_tool(
         self,
@@ -323,20 +331,37 @@ class Host:
         return await calls.call_tool(tool.tool, arguments, timeout, *options)
 
     async def run_calls(
-        self, response: Any, *, context: Mapping[str, Any] = EMPTY_MAPPING
-    ) -> list[dict[str, Any]]:
+        self,
+        response: Any,
+        *,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        only: Iterable[str] | None = None,
+        confirm: Confirm | None = None,
+        media: Collection[str] | None = None,
+    ) -> list[Any]:
         """Run the tool calls in a model's response, and return the messages that answer them.
 
-        The calls run concurrently, each as by `call_tool`. The answers are in the order of the
-        calls. For a response without calls the list is empty. A call that fails does not raise:
-        its answer has `is_error` in a `tool_result` block, or content that begins with "Error: "
-        in a `tool` message.
+        `response` is a response of OpenAI (chat completions or Responses), Anthropic or Gemini; its
+        message or content; or the list of all chunks of a stream. Dictionaries and the objects of
+        the APIs' packages are accepted. Raises UsageError for anything else. The answers have the
+        form of the API, in the order of the calls. For a response without calls the list is empty.
 
-        `response` is a chat-completions response or its message, with `tool_calls`; or a message
-        with `tool_use` blocks, or the list of its blocks. Dictionaries and the objects of the APIs'
-        packages are accepted. Raises UsageError for anything else.
+        The calls run concurrently, each as by `call_tool`. A call that fails does not raise: its
+        answer says so. The context of a call has the model's id of the call as `call_id`, and so
+        has the `id` of the progress that `on_progress` is called with. `timeout` is the limit of
+        each call, in seconds.
+
+        only     the names that the model is allowed to call, or patterns of them, as in
+                 `host.tools.select`; None is all
+        confirm  a plain or an async function that is asked before each call; any answer but True
+                 means no
+        media    what the model takes beside text: any of "image", "audio" and "document". None is
+                 what most models of the API take. Anything else is a note in the text.
         """
-        return await run_model_calls(self.call_tool, response, context)
+        options = CallOptions(context, timeout, on_progress, only, confirm, media)
+        return await run_model_calls(self, response, options)
 
     async def find_tool(
         self, name: str, *, capability: str = "", ask_all: bool = False

@@ -1,5 +1,7 @@
 """Tools as model APIs want them, and the tool calls of a response, run and answered."""
 
+import asyncio
+import base64
 import json
 import sys
 from pathlib import Path
@@ -9,8 +11,7 @@ from typing import Any
 import pytest
 
 import exthost
-from exthost.errors import UsageError
-from exthost.host.model_api.model_calls import read_calls
+from exthost.dialects.meanings import Progress
 from exthost.host.model_api.registered_tools import RegisteredTools
 from exthost.model.offer import RegisteredTool
 
@@ -65,12 +66,154 @@ async def test_calls_of_both_forms_are_run_and_answered() -> None:
         assert not any(one["content"].startswith("Error: ") for one in answer["content"])
 
 
-def test_a_response_without_calls_needs_no_answer() -> None:
-    assert read_calls({"role": "assistant", "content": "done"}).messages([]) == []
-    assert read_calls([{"type": "text", "text": "done"}]).messages([]) == []
+# -- choices of the program --------------------------------------------------------------------
+
+MCP_CHILD = Path(__file__).parents[2] / "extensions" / "mcp_child.py"
+PICTURE = base64.b64encode(b"\x89PNG a picture").decode()
+SOUND = base64.b64encode(b"RIFF a sound").decode()
 
 
-def test_something_else_is_told_apart() -> None:
-    with pytest.raises(UsageError) as caught:
-        read_calls({"nonsense": 1})
-    assert caught.value.code == "X1330"
+CHILD = {
+    "name": "child",
+    "dialect": "mcp",
+    "source": {"type": "process", "command": sys.executable, "args": ["-S", "-E", str(MCP_CHILD)]},
+}
+
+
+def use(id: str, name: str, **arguments: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": id, "name": name, "input": arguments}
+
+
+def outcomes(answers: list[Any]) -> list[tuple[bool, Any]]:
+    return [(block["is_error"], block["content"]) for block in answers[0]["content"]]
+
+
+async def test_only_the_chosen_tools_are_called() -> None:
+    async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
+        blocks = [use("1", "ext_text_shout", text="a"), use("2", "ext_text_count", text="a")]
+        for only in (["ext_text_shout"], "ext_*_shout", host.tools.select("text:shout")):
+            (good, _), (bad, why) = outcomes(await host.run_calls(blocks, only=only))
+            assert not good and bad and "cannot be used here" in why
+        assert all(failed for failed, _ in outcomes(await host.run_calls(blocks, only=[])))
+        assert host["text"].stats.calls == 3
+
+
+async def test_a_call_that_is_not_confirmed_is_not_made() -> None:
+    asked = []
+
+    def confirm(question: Any) -> Any:
+        asked.append(question)
+        if question.event["arguments"]["text"] == "raise":
+            raise RuntimeError("nobody there")
+        return question.event["arguments"]["text"] == "yes" or "not True"
+
+    async def confirm_async(question: Any) -> Any:
+        return confirm(question)
+
+    async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
+        blocks = [use(text, "ext_text_shout", text=text) for text in ("yes", "no", "raise")]
+        for function in (confirm, confirm_async):
+            answers = outcomes(await host.run_calls(blocks, confirm=function))
+            assert [failed for failed, _ in answers] == [False, True, True]
+            assert "not confirmed" in answers[1][1] and "not confirmed" in answers[2][1]
+        assert host["text"].stats.calls == 2
+        assert asked[0].extension == "text" and '{"text":"yes"}' in asked[0].message
+
+
+async def test_each_call_has_the_time_limit_and_its_progress_has_the_id_of_the_model() -> None:
+    async with exthost.Host.from_config({"extensions": [CHILD]}) as host:
+        heard: list[Progress] = []
+        blocks = [use("one", "ext_child_steps", times=2)]
+        await host.run_calls(blocks, on_progress=heard.append)
+        assert [(one.id, one.progress) for one in heard] == [("one", 1), ("one", 2)]
+        slow = [use("two", "ext_child_hang")]
+        [(failed, why)] = outcomes(await host.run_calls(slow, timeout=0.2))
+        assert failed and "0.2" in why
+
+
+async def test_ten_thousand_calls_are_answered_in_order_a_few_at_a_time() -> None:
+    async with exthost.Host.from_config({"extensions": [ENTRY]}) as host:
+        most = 0
+
+        def look(_: Any) -> None:
+            nonlocal most
+            stats = host["text"].stats
+            most = max(most, stats.in_flight + stats.waiting)
+
+        host.events.subscribe(exthost.events.CallEnded, look)
+        blocks = [use(str(n), "ext_text_shout", text=str(n)) for n in range(10_000)]
+        [answer] = await host.run_calls(blocks)
+        texts = [json.loads(block["content"])["text"] for block in answer["content"]]
+        assert texts == [str(n) for n in range(10_000)]
+        assert 1 < most <= 64
+
+
+async def test_a_cancelled_run_cancels_its_calls() -> None:
+    async with exthost.Host.from_config({"extensions": [CHILD]}) as host:
+        blocks = [use(str(n), "ext_child_hang") for n in range(3)]
+        started, all_started = [], asyncio.Event()
+
+        def count(event: exthost.events.CallStarted) -> None:
+            started.append(event)
+            if len(started) == 3:
+                all_started.set()
+
+        host.events.subscribe(exthost.events.CallStarted, count)
+        task = asyncio.create_task(host.run_calls(blocks))
+        async with asyncio.timeout(30):
+            await all_started.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert host["child"].stats.cancelled == 3
+
+
+# -- images, sounds and documents ----------------------------------------------------------------
+
+
+CONTENT = [
+    {"type": "text", "text": "look"},
+    {"type": "image", "data": PICTURE, "mimeType": "image/png"},
+    {"type": "audio", "data": SOUND, "mimeType": "audio/wav"},
+    {"type": "image", "data": "not base64!", "mimeType": "image/png"},
+    {"type": "image", "data": PICTURE, "mimeType": "image/svg+xml"},
+]
+NAME = "ext_child_typed"
+GIVEN = {"content": CONTENT, "structuredContent": {"sum": 1}}
+ARGUMENTS = json.dumps(GIVEN)
+
+
+async def test_pictures_reach_each_model_in_the_form_of_its_api() -> None:
+    async with exthost.Host.from_config({"extensions": [CHILD]}) as host:
+        url = f"data:image/png;base64,{PICTURE}"
+        message = {"role": "assistant", "tool_calls": [function("1", NAME, ARGUMENTS)]}
+        tool, user = await host.run_calls(message)
+        notes = "[audio: audio/wav]\n[image: image/png]\n[image: image/svg+xml]"
+        assert tool["content"] == f"look\n{notes}"
+        assert user["role"] == "user" and user["content"][1]["image_url"] == {"url": url}
+        item = {"type": "function_call", "call_id": "1", "name": NAME, "arguments": ARGUMENTS}
+        [output] = await host.run_calls({"object": "response", "output": [item]})
+        assert output["call_id"] == "1" and output["type"] == "function_call_output"
+        assert output["output"][0] == {"type": "input_text", "text": "look"}
+        assert output["output"][1]["image_url"] == url
+        [[_, blocks]] = [outcomes(await host.run_calls([use("1", NAME, **GIVEN)]))[0]]
+        source = {"type": "base64", "media_type": "image/png", "data": PICTURE}
+        assert blocks[1] == {"type": "image", "source": source}
+        assert [block["type"] for block in blocks] == ["text", "image", "text", "text", "text"]
+        part = {"functionCall": {"name": NAME, "args": GIVEN}}
+        response = {"candidates": [{"content": {"role": "model", "parts": [part]}}]}
+        [content] = await host.run_calls(response)
+        first, picture, sound, _ = content["parts"]
+        assert first["functionResponse"]["name"] == NAME and content["role"] == "user"
+        assert "look" in first["functionResponse"]["response"]["output"]
+        assert picture["inlineData"] == {"mimeType": "image/png", "data": PICTURE}
+        assert sound["inlineData"] == {"mimeType": "audio/wav", "data": SOUND}
+
+
+async def test_a_program_says_what_its_model_takes() -> None:
+    async with exthost.Host.from_config({"extensions": [CHILD]}) as host:
+        message = {"role": "assistant", "tool_calls": [function("1", NAME, ARGUMENTS)]}
+        _, user = await host.run_calls(message, media=["audio"])
+        assert user["content"][1]["input_audio"] == {"data": SOUND, "format": "wav"}
+        [tool] = await host.run_calls(message, media=[])
+        assert "[image: image/png]" in tool["content"]

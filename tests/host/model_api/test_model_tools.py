@@ -17,11 +17,8 @@ OBJECT = {"type": "object", "properties": {"text": {"type": "string"}}, "require
 def test_what_every_api_accepts_is_not_reported(form: Form, schema: Any) -> None:
     tool = model_tool(form, "shout", "Upper case", schema)
     assert tool.changes == ()
-    parameters = (
-        tool.data["function"]["parameters"]
-        if form == "openai"
-        else tool.data["input_schema" if form == "anthropic" else "inputSchema"]
-    )
+    data = tool.data["function"] if form == "openai" else tool.data
+    [parameters] = [data[key] for key in data if "schema" in key.lower() or key == "parameters"]
     assert parameters["type"] == "object" and isinstance(parameters["properties"], dict)
 
 
@@ -72,3 +69,46 @@ def test_a_change_is_logged_once_per_host(caplog: pytest.LogCaptureFixture) -> N
             RegisteredTools({"a_b": tool}, told).as_openai()
     assert len(caplog.records) == 1 and "`anyOf`" in caplog.text
     assert len(RegisteredTools({"a_b": tool}, told).changes("openai")) == 1
+
+
+def two_tools() -> RegisteredTools:
+    tools = [
+        RegisteredTool("ext_fs_read", "[ext:fs] Read a file", OBJECT, tool="read", extension="fs"),
+        RegisteredTool("ext_web_get", "[ext:web] ", None, tool="get", extension="web"),
+    ]
+    return RegisteredTools({tool.name: tool for tool in tools})
+
+
+def test_each_api_has_its_form() -> None:
+    tools = two_tools().select("ext_fs_read")
+    about = {"name": "ext_fs_read", "description": "[ext:fs] Read a file"}
+    assert tools.as_openai() == [{"type": "function", "function": {**about, "parameters": OBJECT}}]
+    assert tools.as_openai("responses") == [
+        {"type": "function", **about, "parameters": OBJECT, "strict": False}
+    ]
+    assert tools.as_anthropic() == [{**about, "input_schema": OBJECT}]
+    assert tools.as_gemini() == [
+        {"functionDeclarations": [{**about, "parametersJsonSchema": OBJECT}]}
+    ]
+    assert RegisteredTools({}).as_gemini() == []
+
+
+def test_the_id_of_the_extension_can_be_left_out() -> None:
+    tools = two_tools()
+    lists = [
+        [tool["function"] for tool in tools.as_openai(prefix=False)],
+        tools.as_openai("responses", prefix=False),
+        tools.as_anthropic(prefix=False),
+        tools.as_gemini(prefix=False)[0]["functionDeclarations"],
+        tools.as_mcp(prefix=False),
+    ]
+    for one in lists:
+        assert [tool["description"] for tool in one] == ["Read a file", "get"]
+
+
+def test_tools_are_selected_by_patterns_in_their_order() -> None:
+    tools = two_tools()
+    assert list(tools.select("web:*", "ext_*")) == ["ext_web_get", "ext_fs_read"]
+    assert list(tools.select("fs:read").select("*")) == ["ext_fs_read"]
+    assert list(tools.select()) == list(tools.select("read")) == []
+    assert tools.select("ext_*").is_selection and not tools.is_selection

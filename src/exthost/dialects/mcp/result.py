@@ -18,6 +18,7 @@ from exthost.tool_result import (
     ResultReader,
     TextBlock,
     UnknownBlock,
+    block_text,
 )
 
 __all__ = ["MCP_RESULT"]
@@ -36,7 +37,7 @@ def _read_text(result: Any) -> str:
         return value_text(result)
     if not result.get("content"):
         return value_text(result["structuredContent"]) if "structuredContent" in result else ""
-    return "\n".join(map(_format_block, _read_content(result)))
+    return "\n".join(map(block_text, _read_content(result)))
 
 
 def _read_data(result: Any) -> Any:
@@ -86,21 +87,6 @@ def _parse_resource(sent: dict[str, Any]) -> ResourceBlock:
 
 def _text_or_empty(value: Any) -> str:
     return value if type(value) is str else ""
-
-
-def _format_block(block: Block) -> str:
-    match block:
-        case TextBlock(text):
-            return text
-        case ResourceBlock(text=str(text)):
-            return text
-        case ResourceBlock(uri=uri):
-            return f"[resource: {uri}]"
-        case ImageBlock(mime_type=mime_type) | AudioBlock(mime_type=mime_type):
-            return f"[{block.type}: {mime_type}]" if mime_type else f"[{block.type}]"
-        case UnknownBlock(raw):
-            type_name = _text_or_empty(raw.get("type")) if type(raw) is dict else ""
-            return f"[{type_name or 'unknown content'}]"
 
 
 MCP_RESULT = ResultReader(_is_error, _read_text, _read_data, _read_content)

@@ -34,7 +34,7 @@ from exthost.faces.cli.verb_loop import run_once
 from exthost.host.control.description import describe_tools
 from exthost.host.control.protocol import Request, read_error
 from exthost.host.host import Host
-from exthost.host.model_api.model_tools import FORMS, Form, model_tool
+from exthost.host.model_api.model_tools import FORMS, Form, model_tool, request_tools
 from exthost.model.spec import Spec
 
 
@@ -111,7 +111,7 @@ def _print_for_model(form: Form, tools: list[dict[str, Any]]) -> None:
         model_tool(form, tool["name"], tool["description"] or tool["tool"], tool["input_schema"])
         for tool in tools
     ]
-    show_json([tool.data for tool in model_tools], pretty=True)
+    show_json(request_tools(form, model_tools), pretty=True)
     for tool in model_tools:
         for change in tool.changes:
             say(f"warning: {change}")

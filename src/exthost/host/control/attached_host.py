@@ -12,7 +12,7 @@ running.
 
 import asyncio
 import os
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -28,7 +28,8 @@ from exthost.host.control.client import HELLO_SECONDS, connect_to_host, unrespon
 from exthost.host.control.peer_credentials import peer_pid
 from exthost.host.control.protocol import read_error, read_tool_error, read_tool_result
 from exthost.host.control.served_host import ReloadOutcome
-from exthost.host.model_api.model_calls import run_model_calls
+from exthost.host.hooks import Confirm
+from exthost.host.model_api.model_calls import CallOptions, run_model_calls
 from exthost.host.model_api.registered_tools import RegisteredTools
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.names import nearest
@@ -189,7 +190,7 @@ class AttachedHost:
     @property
     def tools(self) -> RegisteredTools:
         """The tools that could be called at the last refresh, by their registered names."""
-        return RegisteredTools(self._tools, self._logged_warnings)
+        return RegisteredTools(self._tools, self._logged_warnings, self)
 
     async def find_tool(
         self, name: str, *, capability: str = "", ask_all: bool = False
@@ -248,11 +249,20 @@ class AttachedHost:
         return await self.call_own_tool(extension, tool, *arguments)
 
     async def run_calls(
-        self, response: Any, *, context: Mapping[str, Any] = EMPTY_MAPPING
-    ) -> list[dict[str, Any]]:
+        self,
+        response: Any,
+        *,
+        context: Mapping[str, Any] = EMPTY_MAPPING,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        only: Iterable[str] | None = None,
+        confirm: Confirm | None = None,
+        media: Collection[str] | None = None,
+    ) -> list[Any]:
         """Run the tool calls in a model's response, and return the messages that answer them, as
         `Host.run_calls` does."""
-        return await run_model_calls(self.call_tool, response, context)
+        options = CallOptions(context, timeout, on_progress, only, confirm, media)
+        return await run_model_calls(self, response, options)
 
     async def call_own_tool(
         self,

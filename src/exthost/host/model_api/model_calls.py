@@ -1,133 +1,138 @@
 """Runs the tool calls in a model's response, and returns the messages that answer them.
 
-Two forms of response are accepted, as dictionaries or as the objects of the APIs' own packages: the
-`tool_calls` of a chat-completions message (or of the whole response), and `tool_use` blocks in the
-content of a message. The answers have the form of the calls. A `tool` message has no field that
-marks a failure; so the content of a failure begins with "Error: ".
+`model_responses` reads the calls, `model_answers` writes the answers. A response may have any
+number of calls, so a limited number runs at a time: the time limit of a call begins when it runs.
 """
 
 import asyncio
-import json
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from exthost.errors import ExthostError, UsageError
+from exthost.dialects.meanings import OnProgress, Progress
+from exthost.errors import ExthostError
+from exthost.events import check_callback
+from exthost.host.callbacks import call_plain_or_async
+from exthost.host.hooks import Confirm, Confirmation
+from exthost.host.model_api.media import result_parts
+from exthost.host.model_api.model_answers import Answer, MediaLimits, media_limits, messages
+from exthost.host.model_api.model_responses import ModelCall, read_calls
+from exthost.host.model_api.registered_tools import RegisteredTools, is_selected, read_patterns
 from exthost.tool_result import ToolResult
+from exthost.wire import jsontext
 
-__all__ = ["ModelCall", "ModelCalls", "read_calls", "run_model_calls"]
+__all__ = ["CallOptions", "run_model_calls"]
+
+_log = logging.getLogger("exthost.tools")
+
+# More at a time do not make a model's calls faster, and each one takes memory.
+MAX_CONCURRENT_CALLS = 64
+
+# How much of the arguments a question shows; its `event` has all of them.
+_SHOWN_CHARACTERS = 500
 
 
-class CallTool(Protocol):
-    """`Host.call_tool`."""
+class CallingHost(Protocol):
+    """The part of a host that is used here."""
 
-    async def __call__(
-        self, name: str, arguments: Any, *, context: Mapping[str, Any], check: bool
-    ) -> ToolResult: ...
+    @property
+    def tools(self) -> RegisteredTools: ...
+
+    @property
+    def call_tool(self) -> Callable[..., Any]: ...
 
 
-async def run_model_calls(
-    call_tool: CallTool, response: Any, context: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    """Run the tool calls in a response concurrently; return the messages that answer them. The
-    context of each call has the model's id of the call as `call_id`. Raises UsageError if
-    `response` has neither form."""
+class CallOptions(NamedTuple):
+    """The parameters of `Host.run_calls`."""
 
-    async def run(call: ModelCall) -> Answer:
-        if call.problem:
-            return Answer(call.problem, is_error=True)
-        try:
-            named = {**context, "call_id": call.id}
-            result = await call_tool(call.name, call.arguments, context=named, check=False)
-            return Answer(result.text, result.is_error)
-        except ExthostError as error:
-            return Answer(error.message, is_error=True)
+    context: Mapping[str, Any]
+    timeout: float | None = None
+    on_progress: OnProgress | None = None
+    only: Iterable[str] | None = None
+    confirm: Confirm | None = None
+    media: Collection[str] | None = None
 
+
+async def run_model_calls(host: CallingHost, response: Any, options: CallOptions) -> list[Any]:
+    """Run the tool calls in a response; return the messages that answer them. Raises UsageError if
+    `response` is not one."""
     calls = read_calls(response)
-    return calls.messages(await asyncio.gather(*map(run, calls.calls)))
+    if options.on_progress is not None:
+        check_callback(options.on_progress, "on_progress")
+    patterns = None if options.only is None else read_patterns(options.only)
+    run = _ModelRun(host, options, patterns, media_limits(calls.api, options.media))
+    answers: list[Answer | None] = [None] * len(calls.calls)
+    waiting = iter(enumerate(calls.calls))
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(MAX_CONCURRENT_CALLS, len(answers))):
+            group.create_task(_answer_each(run, waiting, answers))
+    return messages(calls, [answer for answer in answers if answer is not None])
 
 
-class ModelCall(NamedTuple):
-    """A call that a model requests. `problem` is why its arguments cannot be read, or ""."""
-
-    id: str
-    name: str
-    arguments: Any
-    problem: str = ""
+async def _answer_each(
+    run: "_ModelRun", waiting: Iterator[tuple[int, ModelCall]], answers: list[Answer | None]
+) -> None:
+    for position, call in waiting:
+        answers[position] = await run.answer(call)
 
 
-class Answer(NamedTuple):
-    """The outcome of one call, as text for the model."""
-
-    text: str
-    is_error: bool
-
-
-class ModelCalls(NamedTuple):
+class _ModelRun(NamedTuple):
     """The calls of one response."""
 
-    calls: tuple[ModelCall, ...]
-    has_blocks: bool  # whether the calls are `tool_use` blocks, and not `tool_calls`
+    host: CallingHost
+    options: CallOptions
+    patterns: tuple[str, ...] | None
+    limits: MediaLimits
 
-    def messages(self, answers: Sequence[Answer]) -> list[dict[str, Any]]:
-        """Return the messages to send back, with one answer for each call, in order."""
-        pairs = list(zip(self.calls, answers, strict=True))
-        if not self.has_blocks:
-            return [
-                {"role": "tool", "tool_call_id": call.id, "content": _mark_error(answer)}
-                for call, answer in pairs
-            ]
-        blocks = [
-            {
-                "type": "tool_result",
-                "tool_use_id": call.id,
-                "content": answer.text,
-                "is_error": answer.is_error,
-            }
-            for call, answer in pairs
-        ]
-        return [{"role": "user", "content": blocks}] if blocks else []
+    async def answer(self, call: ModelCall) -> Answer:
+        """Make one call. A call that fails is an answer, too."""
+        try:
+            problem = call.problem or await self._find_objection(call)
+            if problem:
+                return Answer([problem], is_error=True)
+            result = await self._call(call)
+            return Answer(result_parts(result, *self.limits), result.is_error)
+        except ExthostError as error:
+            return Answer([error.message], is_error=True)
 
+    async def _find_objection(self, call: ModelCall) -> str:
+        """Return why the call is not allowed, or ""."""
+        tool = self.host.tools.get(call.name)
+        if self.patterns is not None and not is_selected(self.patterns, call.name, tool):
+            return f"the tool {call.name!r} cannot be used here"
+        if self.options.confirm is None:
+            return ""
+        extension = "" if tool is None else tool.extension
+        event = {"tool_name": call.name, "arguments": call.arguments, "call_id": call.id}
+        shown = jsontext.display_text(call.arguments)
+        message = f"the model requests {call.name} with {shown:.{_SHOWN_CHARACTERS}}"
+        question = Confirmation(extension, message, "", event)
+        try:
+            answer = await call_plain_or_async(self.options.confirm, question)
+        except Exception:
+            _log.exception("confirm failed, so %s was not called", call.name)
+            answer = None
+        return "" if answer is True else f"{call.name} was not confirmed, so it was not called"
 
-def _mark_error(answer: Answer) -> str:
-    return f"Error: {answer.text}" if answer.is_error else answer.text
-
-
-def read_calls(response: Any) -> ModelCalls:
-    """Return the tool calls of a response, which may be none. Raises UsageError for a value that is
-    not a response of either form."""
-    choices = _member(response, "choices")
-    if choices:
-        response = _member(choices[0], "message")
-    content = response if isinstance(response, list | tuple) else _member(response, "content")
-    calls = _member(response, "tool_calls")
-    if calls is None and isinstance(content, list | tuple):
-        blocks = [block for block in content if _member(block, "type") == "tool_use"]
-        return ModelCalls(tuple(_from_block(block) for block in blocks), has_blocks=True)
-    if calls is None and _member(response, "role") is None:
-        raise UsageError(
-            "X1330",
-            "this is not a model's response",
-            help="pass the response, its message, or its content blocks, as the API returned them",
+    async def _call(self, call: ModelCall) -> ToolResult:
+        context = {**self.options.context, "call_id": call.id} if call.id else self.options.context
+        on_progress = self.options.on_progress
+        report = None if on_progress is None else _with_call_id(on_progress, call.id)
+        result: ToolResult = await self.host.call_tool(
+            call.name,
+            call.arguments,
+            context=context,
+            timeout=self.options.timeout,
+            on_progress=report,
+            check=False,
         )
-    return ModelCalls(tuple(_from_function(call) for call in calls or ()), has_blocks=False)
+        return result
 
 
-def _from_block(block: Any) -> ModelCall:
-    return ModelCall(
-        str(_member(block, "id")), str(_member(block, "name")), _member(block, "input")
-    )
+def _with_call_id(on_progress: OnProgress, id: str) -> OnProgress:
+    """Return a callback that passes progress on with the model's id of the call."""
 
+    def report(progress: Progress) -> None:
+        on_progress(progress._replace(id=id))
 
-def _from_function(call: Any) -> ModelCall:
-    function = _member(call, "function")
-    id, name = str(_member(call, "id")), str(_member(function, "name"))
-    text = _member(function, "arguments")
-    try:
-        return ModelCall(id, name, json.loads(text) if text else {})
-    except (TypeError, ValueError) as error:
-        return ModelCall(id, name, None, f"its arguments are not JSON: {error}")
-
-
-def _member(value: Any, name: str) -> Any:
-    """Return a key of a dictionary or an attribute of an object; None if there is none."""
-    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+    return report

@@ -7,13 +7,29 @@ is removed where possible, and reported.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-__all__ = ["FORMS", "Form", "ModelTool", "model_tool"]
+__all__ = ["FORMS", "Form", "ModelTool", "model_tool", "request_tools"]
 
-Form: TypeAlias = Literal["openai", "anthropic", "mcp"]
-FORMS: Final[tuple[Form, ...]] = ("openai", "anthropic", "mcp")
+Form: TypeAlias = Literal["openai", "responses", "anthropic", "gemini", "mcp"]
+FORMS: Final[tuple[Form, ...]] = ("openai", "responses", "anthropic", "gemini", "mcp")
+
+# The APIs that reject some keywords, and what their errors call them.
+_STRICT_APIS: Final[dict[Form, str]] = {
+    "openai": "openai",
+    "responses": "openai",
+    "anthropic": "anthropic",
+}
+
+# Where each form has the schema of the arguments.
+_SCHEMA_KEYS: Final[dict[Form, str]] = {
+    "openai": "parameters",
+    "responses": "parameters",
+    "anthropic": "input_schema",
+    "gemini": "parametersJsonSchema",
+    "mcp": "inputSchema",
+}
 
 # The APIs of OpenAI and Anthropic answer 400 if one of these keywords is at the top level.
 _REJECTED_KEYWORDS: Final = ("oneOf", "anyOf", "allOf", "not", "enum")
@@ -36,18 +52,28 @@ def model_tool(form: Form, name: str, description: str, schema: Any) -> ModelToo
     """Return a tool in this form. `schema` is its input schema, or None if it has none."""
     changes: list[str] = []
     parameters = _object_schema(schema, changes)
-    if form != "mcp":
-        parameters = _remove_rejected(form, parameters, changes)
-    if form == "openai" and len(description) > _MAX_DESCRIPTION_CHARS:
+    if form in _STRICT_APIS:
+        parameters = _remove_rejected(_STRICT_APIS[form], parameters, changes)
+    if _STRICT_APIS.get(form) == "openai" and len(description) > _MAX_DESCRIPTION_CHARS:
         description = description[: _MAX_DESCRIPTION_CHARS - 1] + "…"
         changes.append(f"its description is cut to {_MAX_DESCRIPTION_CHARS} characters")
-    about = {"name": name, "description": description}
-    data: dict[str, Any]
+    data: dict[str, Any] = {
+        "name": name,
+        "description": description,
+        _SCHEMA_KEYS[form]: parameters,
+    }
     if form == "openai":
-        data = {"type": "function", "function": {**about, "parameters": parameters}}
-    else:
-        data = {**about, "input_schema" if form == "anthropic" else "inputSchema": parameters}
+        data = {"type": "function", "function": data}
+    elif form == "responses":
+        # Without it the API demands schemas of a stricter kind.
+        data = {"type": "function", **data, "strict": False}
     return ModelTool(data, tuple(f"{name}: {change}" for change in changes))
+
+
+def request_tools(form: Form, tools: Iterable[ModelTool]) -> list[Any]:
+    """Return the `tools` of a request. Gemini has one list inside another."""
+    data = [tool.data for tool in tools]
+    return [{"functionDeclarations": data}] if form == "gemini" and data else data
 
 
 def _object_schema(schema: Any, changes: list[str]) -> dict[str, Any]:
@@ -59,23 +85,23 @@ def _object_schema(schema: Any, changes: list[str]) -> dict[str, Any]:
     return {**schema, "type": "object", "properties": schema.get("properties") or {}}
 
 
-def _remove_rejected(form: Form, schema: dict[str, Any], changes: list[str]) -> dict[str, Any]:
+def _remove_rejected(api: str, schema: dict[str, Any], changes: list[str]) -> dict[str, Any]:
     """Return the schema without the keywords that the API rejects. Add to `changes` what was
     removed, and what the API will not accept or follow."""
     rejected = [keyword for keyword in _REJECTED_KEYWORDS if keyword in schema]
     if rejected:
         keywords = ", ".join(f"`{keyword}`" for keyword in rejected)
-        changes.append(f"{keywords} at the top of its schema is left out: {form} rejects it")
+        changes.append(f"{keywords} at the top of its schema is left out: {api} rejects it")
     external_refs = sorted({ref for ref in _references(schema) if not ref.startswith("#")})
     if external_refs:
-        changes.append(f"`$ref` to {', '.join(external_refs)}: {form} cannot follow it")
-    if form == "anthropic":
+        changes.append(f"`$ref` to {', '.join(external_refs)}: {api} cannot follow it")
+    if api == "anthropic":
         rejected_names = [
             key for key in schema["properties"] if not _ARGUMENT_NAME.fullmatch(str(key))
         ]
         if rejected_names:
             names = ", ".join(map(repr, rejected_names))
-            changes.append(f"the argument {names}: {form} rejects such names")
+            changes.append(f"the argument {names}: {api} rejects such names")
     return {key: value for key, value in schema.items() if key not in rejected}
 
 

@@ -6,29 +6,56 @@ of a schema that an API does not support are left out and logged (see `model_too
 """
 
 import logging
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Literal
 
-from exthost.host.model_api.model_tools import Form, ModelTool, model_tool
+from exthost.host.model_api.model_tools import Form, ModelTool, model_tool, request_tools
+from exthost.model.names import prefixed_description
 from exthost.model.offer import RegisteredTool
 
-__all__ = ["RegisteredTools"]
+__all__ = ["RegisteredTools", "is_selected", "own_description", "read_patterns"]
 
 _log = logging.getLogger("exthost.tools")
+
+
+def own_description(tool: RegisteredTool) -> str:
+    """Return the description of a tool without the id of its extension."""
+    return tool.description.removeprefix(prefixed_description(tool.extension, ""))
+
+
+def read_patterns(patterns: str | Iterable[str]) -> tuple[str, ...]:
+    """Return patterns of names as a tuple. A single text is one pattern."""
+    return (patterns,) if isinstance(patterns, str) else tuple(map(str, patterns))
+
+
+def is_selected(patterns: Iterable[str], name: str, tool: RegisteredTool | None) -> bool:
+    """Return whether a pattern fits the name by which a tool is called, its registered name, or
+    `extension:tool`. `tool` is None if no listed tool has the name."""
+    names = [name] if tool is None else [name, tool.name, f"{tool.extension}:{tool.tool}"]
+    return any(fnmatchcase(each, pattern) for pattern in patterns for each in names)
 
 
 class RegisteredTools(Mapping[str, RegisteredTool]):
     """A read-only mapping from registered names to tools."""
 
-    __slots__ = ("_logged_warnings", "_tools")
+    __slots__ = ("_logged_warnings", "_tools", "host", "is_selection")
 
     def __init__(
-        self, tools: Mapping[str, RegisteredTool], logged_warnings: set[str] | None = None
+        self,
+        tools: Mapping[str, RegisteredTool],
+        logged_warnings: set[str] | None = None,
+        host: Any = None,
+        *,
+        is_selection: bool = False,
     ) -> None:
         """`logged_warnings` are the warnings that are not logged again. Further warnings are added
-        when they are logged."""
+        when they are logged. `host` is the host whose tools they are, of which it may be only a
+        selection."""
         self._tools = tools
         self._logged_warnings: set[str] = set() if logged_warnings is None else logged_warnings
+        self.host = host
+        self.is_selection = is_selection
 
     def __getitem__(self, name: str) -> RegisteredTool:
         return self._tools[name]
@@ -42,33 +69,60 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
     def __repr__(self) -> str:
         return f"RegisteredTools({', '.join(self._tools)})"
 
-    def as_openai(self) -> list[dict[str, Any]]:
-        """Return the `tools` of a chat-completions request."""
-        return self._in_form("openai")
+    def select(self, *patterns: str) -> "RegisteredTools":
+        """Return the tools that a pattern fits, in the order of the patterns. A pattern, in which
+        `*` stands for any text, is compared with registered names and with `extension:tool`."""
+        selected = {
+            name: tool
+            for pattern in patterns
+            for name, tool in self._tools.items()
+            if is_selected((pattern,), name, tool)
+        }
+        return RegisteredTools(selected, self._logged_warnings, self.host, is_selection=True)
 
-    def as_anthropic(self) -> list[dict[str, Any]]:
-        """Return the `tools` of a messages request."""
-        return self._in_form("anthropic")
+    # The lists are typed `list[Any]`, because each API's package has types of its own, which
+    # change between its versions.
 
-    def as_mcp(self) -> list[dict[str, Any]]:
-        """Return the `tools` of a tools/list result."""
-        return self._in_form("mcp")
+    def as_openai(
+        self, form: Literal["chat", "responses"] = "chat", *, prefix: bool = True
+    ) -> list[Any]:
+        """Return the `tools` of a chat-completions request, or of a request to the Responses API.
+        Without `prefix`, descriptions do not begin with `[ext:…]`, the id of the extension."""
+        return self._in_form("responses" if form == "responses" else "openai", prefix)
+
+    def as_anthropic(self, *, prefix: bool = True) -> list[Any]:
+        """Return the `tools` of a messages request; see `as_openai` for `prefix`."""
+        return self._in_form("anthropic", prefix)
+
+    def as_gemini(self, *, prefix: bool = True) -> list[Any]:
+        """Return the `tools` of a generateContent request; see `as_openai` for `prefix`."""
+        return self._in_form("gemini", prefix)
+
+    def as_mcp(self, *, prefix: bool = True) -> list[Any]:
+        """Return the `tools` of a tools/list result; see `as_openai` for `prefix`."""
+        return self._in_form("mcp", prefix)
 
     def changes(self, form: Form) -> list[str]:
-        """Return a sentence for each part of a tool that the form ("openai", "anthropic" or "mcp")
-        does not support. The methods above leave these parts out, and log each sentence once."""
-        return [change for tool in self._convert(form) for change in tool.changes]
+        """Return a sentence for each part of a tool that the form ("openai", "responses",
+        "anthropic", "gemini" or "mcp") does not support. The methods above leave these parts out,
+        and log each sentence once."""
+        return [change for tool in self._convert(form, True) for change in tool.changes]
 
-    def _in_form(self, form: Form) -> list[dict[str, Any]]:
-        converted = self._convert(form)
+    def _in_form(self, form: Form, prefix: bool) -> list[Any]:
+        converted = self._convert(form, prefix)
         for change in (change for tool in converted for change in tool.changes):
             if change not in self._logged_warnings:
                 self._logged_warnings.add(change)
                 _log.warning("%s", change)
-        return [tool.data for tool in converted]
+        return request_tools(form, converted)
 
-    def _convert(self, form: Form) -> list[ModelTool]:
+    def _convert(self, form: Form, prefix: bool) -> list[ModelTool]:
         return [
-            model_tool(form, tool.name, tool.description or tool.tool, tool.input_schema)
+            model_tool(
+                form,
+                tool.name,
+                (tool.description if prefix else own_description(tool)) or tool.tool,
+                tool.input_schema,
+            )
             for tool in self._tools.values()
         ]

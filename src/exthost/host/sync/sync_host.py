@@ -233,7 +233,8 @@ class SyncHost:
     @property
     def tools(self) -> RegisteredTools:
         """The tools that can be called now, by their registered names."""
-        return self.target.tools
+        registry = self.target.registry
+        return RegisteredTools(registry.tools, registry.logged_warnings, self)
 
     @property
     def registry(self) -> Registry:

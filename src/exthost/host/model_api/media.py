@@ -1,0 +1,86 @@
+"""The content of a tool result as texts and media, for models that take images or sounds. Pure.
+
+An API answers a whole request with an error if one image in it is not valid. An extension may send
+any text as base64 and any media type, so both are checked here. What is not valid, or is not taken,
+becomes a note in brackets, such as `[image: image/svg+xml]`.
+"""
+
+import base64
+import binascii
+from collections.abc import Collection
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from exthost.tool_result import (
+    AudioBlock,
+    Block,
+    ImageBlock,
+    ResourceBlock,
+    ToolResult,
+    block_text,
+)
+
+__all__ = ["IMAGE_TYPES", "KINDS", "Media", "MediaKind", "result_parts"]
+
+MediaKind: TypeAlias = Literal["image", "audio", "document"]
+KINDS: Final[tuple[MediaKind, ...]] = ("image", "audio", "document")
+
+# The types that the APIs of OpenAI and Anthropic document for images.
+IMAGE_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+_DOCUMENT_TYPES: Final = frozenset({"application/pdf"})
+
+
+class Media(NamedTuple):
+    """An image, a sound or a document of a result. `data` is valid base64."""
+
+    kind: MediaKind
+    media_type: str
+    data: str
+
+    @property
+    def content(self) -> bytes:
+        """The decoded data."""
+        return base64.b64decode(self.data)
+
+
+def result_parts(
+    result: ToolResult,
+    kinds: Collection[str] = KINDS,
+    types: Collection[str] | None = None,
+    max_bytes: int | None = None,
+) -> list[str | Media]:
+    """Return the content of a result in its order, as texts and media of these kinds.
+
+    `types` are the media types that are taken; None is any. `max_bytes` is the largest size of one
+    medium. Without media the list has one text, which is `result.text`.
+    """
+    parts = [
+        media if (media := _read_media(block, kinds, types, max_bytes)) else block_text(block)
+        for block in result.content
+    ]
+    return parts if any(isinstance(part, Media) for part in parts) else [result.text]
+
+
+def _read_media(
+    block: Block, kinds: Collection[str], types: Collection[str] | None, max_bytes: int | None
+) -> Media | None:
+    if not isinstance(block, ImageBlock | AudioBlock | ResourceBlock) or not block.data:
+        return None
+    media_type = block.mime_type.partition(";")[0].strip().lower()
+    kind: MediaKind
+    if media_type.startswith("image/"):
+        kind = "image"
+    elif media_type.startswith("audio/"):
+        kind = "audio"
+    elif media_type in _DOCUMENT_TYPES:
+        kind = "document"
+    else:
+        return None
+    is_taken = kind in kinds and (types is None or media_type in types)
+    if not is_taken or (max_bytes is not None and len(block.data) * 3 // 4 > max_bytes):
+        return None
+    try:
+        base64.b64decode(block.data, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return Media(kind, media_type, block.data)

@@ -1,0 +1,314 @@
+"""Reads the tool calls in a response of a model API. Pure.
+
+Known are OpenAI's chat completions and Responses, Anthropic's messages and Gemini's
+generateContent: a whole response, its message or content, or the list of all chunks of a stream, as
+dictionaries or as the objects of the APIs' own packages. Everything else is an error, because an
+empty list would end an agent without a word.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from exthost.errors import UsageError
+from exthost.wire import jsontext
+
+__all__ = ["Api", "ModelCall", "ModelCalls", "read_calls"]
+
+Api: TypeAlias = Literal["chat", "responses", "anthropic", "gemini"]
+
+# The chunks of a stream of Anthropic; the last four are those of its package.
+_ANTHROPIC_EVENTS: Final = frozenset(
+    [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "ping",
+        "error",
+        "text",
+        "citation",
+        "thinking",
+        "signature",
+        "input_json",
+    ]
+)
+# Content blocks of Anthropic. `text` and `thinking` are also the names of events.
+_ANTHROPIC_BLOCKS: Final = frozenset(
+    [
+        "text",
+        "thinking",
+        "redacted_thinking",
+        "tool_use",
+        "server_tool_use",
+        "mcp_tool_use",
+        "container_upload",
+    ]
+)
+# The items of a Responses output that name themselves neither `…_call` nor `…_output`.
+_RESPONSES_ITEMS: Final = frozenset(["message", "reasoning", "compaction", "mcp_list_tools"])
+
+_CUT_OFF: Final = "the response ended before its arguments were complete"
+
+
+class ModelCall(NamedTuple):
+    """A call that a model requests. `id` is "" if the API gave none. `problem` is why the call
+    cannot be made, or ""."""
+
+    id: str
+    name: str
+    arguments: Any
+    problem: str = ""
+
+
+class ModelCalls(NamedTuple):
+    """The calls of one response, and the API whose form they have."""
+
+    calls: tuple[ModelCall, ...]
+    api: Api
+
+
+def read_calls(response: Any) -> ModelCalls:
+    """Return the tool calls of a response, which may be none. Raises UsageError for a value that is
+    not understood."""
+    if isinstance(response, list | tuple):
+        return _read_list(response)
+    choices = _member(response, "choices")
+    if isinstance(choices, list | tuple) and choices:
+        if (message := _member(choices[0], "message")) is not None:
+            return read_calls(message)
+        raise _unknown_error(response, "is one chunk of a stream: pass the list of all its chunks")
+    if isinstance(output := _member(response, "output"), list | tuple):
+        return _read_items(output)
+    if _is_gemini(response):
+        return _read_gemini([response])
+    if isinstance(parts := _member(response, "parts"), list | tuple):
+        return ModelCalls(tuple(_read_parts(parts)), "gemini")
+    if calls := _member(response, "tool_calls"):
+        return ModelCalls(tuple(map(_from_function, calls)), "chat")
+    content, role = _member(response, "content"), _member(response, "role")
+    if isinstance(content, list | tuple) and role is not None:
+        return _read_blocks(content)
+    if role is not None and _member(response, "function_call") is None:
+        return ModelCalls((), "chat")
+    raise _unknown_error(response)
+
+
+def _read_list(items: Sequence[Any]) -> ModelCalls:
+    """Read a list of content blocks, of output items, of tool calls, or of the chunks of a
+    stream."""
+    if any(isinstance(_member(item, "choices"), list | tuple) for item in items):
+        return _read_chat_chunks(items)
+    if any(_is_gemini(item) for item in items):
+        return _read_gemini(items)
+    types = {_member(item, "type") for item in items}
+    if any(isinstance(type, str) and type.startswith("response.") for type in types):
+        return _read_responses_events(items)
+    if types & (_ANTHROPIC_EVENTS - _ANTHROPIC_BLOCKS):
+        return _read_anthropic_events(items)
+    if "function" in types:
+        return ModelCalls(tuple(map(_from_function, items)), "chat")
+    if not items or types & _ANTHROPIC_BLOCKS:
+        return _read_blocks(items)
+    if any(map(_is_responses_item, types)):
+        return _read_items(items)
+    raise _unknown_error(items)
+
+
+# -- chat completions ------------------------------------------------------------------------
+
+
+def _from_function(call: Any) -> ModelCall:
+    function = _member(call, "function")
+    id = _text(_member(call, "id"))
+    if function is None:
+        name = _text(_member(_member(call, "custom"), "name"))
+        return ModelCall(id, name, None, "it is not a call of a function")
+    name = _text(_member(function, "name"))
+    return _from_json(id, name, _member(function, "arguments"))
+
+
+def _read_chat_chunks(chunks: Sequence[Any]) -> ModelCalls:
+    """Join the parts of each call. Some servers give the same index to several calls, each with an
+    id of its own."""
+    parts_by_index: dict[Any, _CallParts] = {}
+    all_parts: list[_CallParts] = []
+    is_whole = False
+    for chunk in chunks:
+        for choice in _list(_member(chunk, "choices")):
+            if _member(choice, "index"):
+                continue  # only the first choice is answered
+            if (message := _member(choice, "message")) is not None:
+                return read_calls(message)
+            is_whole = is_whole or _member(choice, "finish_reason") not in (None, "", "length")
+            for part in _list(_member(_member(choice, "delta"), "tool_calls")):
+                index, id = _member(part, "index"), _text(_member(part, "id"))
+                parts = parts_by_index.get(index)
+                if parts is None or (id and id != parts.id):
+                    parts = parts_by_index[index] = _CallParts(id)
+                    all_parts.append(parts)
+                function = _member(part, "function")
+                parts.name = parts.name or _text(_member(function, "name"))
+                parts.texts.append(_text(_member(function, "arguments")))
+    return ModelCalls(tuple(parts.join(is_whole=is_whole) for parts in all_parts), "chat")
+
+
+class _CallParts:
+    """A call of which a stream has sent parts."""
+
+    def __init__(self, id: str, name: str = "") -> None:
+        self.id = id
+        self.name = name
+        self.texts: list[str] = []
+        self.is_whole = False
+
+    def join(self, *, is_whole: bool) -> ModelCall:
+        """Return the call. Without an end of the stream, no arguments are not `{}`."""
+        text = "".join(self.texts)
+        if not text and not is_whole:
+            return ModelCall(self.id, self.name, None, _CUT_OFF)
+        return _from_json(self.id, self.name, text)
+
+
+# -- Responses -------------------------------------------------------------------------------
+
+
+def _is_responses_item(type: Any) -> bool:
+    if not isinstance(type, str):
+        return False
+    return type in _RESPONSES_ITEMS or type.endswith(("_call", "_output", "_request"))
+
+
+def _read_items(items: Sequence[Any]) -> ModelCalls:
+    calls = [item for item in items if _member(item, "type") == "function_call"]
+    return ModelCalls(tuple(map(_from_item, calls)), "responses")
+
+
+def _from_item(item: Any) -> ModelCall:
+    id, name = _text(_member(item, "call_id")), _text(_member(item, "name"))
+    text = _member(item, "arguments")
+    if not text and _member(item, "status") in ("incomplete", "in_progress"):
+        return ModelCall(id, name, None, _CUT_OFF)
+    return _from_json(id, name, text)
+
+
+def _read_responses_events(events: Sequence[Any]) -> ModelCalls:
+    """Read the items of a stream: those that are done, and those that were only begun, which are
+    cut off. The last event has all of them again."""
+    items: dict[Any, Any] = {}
+    for event in events:
+        type = _member(event, "type")
+        if type in ("response.output_item.added", "response.output_item.done"):
+            items[_member(event, "output_index")] = _member(event, "item")
+        elif type in ("response.completed", "response.incomplete", "response.failed"):
+            output = _list(_member(_member(event, "response"), "output"))
+            items |= dict(enumerate(output))
+    return _read_items(list(items.values()))
+
+
+# -- Anthropic -------------------------------------------------------------------------------
+
+
+def _read_blocks(blocks: Sequence[Any]) -> ModelCalls:
+    calls = [block for block in blocks if _member(block, "type") == "tool_use"]
+    return ModelCalls(tuple(map(_from_block, calls)), "anthropic")
+
+
+def _from_block(block: Any) -> ModelCall:
+    return ModelCall(
+        _text(_member(block, "id")), _text(_member(block, "name")), _member(block, "input")
+    )
+
+
+def _read_anthropic_events(events: Sequence[Any]) -> ModelCalls:
+    blocks: dict[Any, tuple[_CallParts, Any]] = {}
+    for event in events:
+        index = _member(event, "index")
+        match _member(event, "type"):
+            case "content_block_start":
+                block = _member(event, "content_block")
+                if _member(block, "type") == "tool_use":
+                    id, name = _text(_member(block, "id")), _text(_member(block, "name"))
+                    blocks[index] = _CallParts(id, name), _member(block, "input")
+            case "content_block_delta" if index in blocks:
+                partial_json = _member(_member(event, "delta"), "partial_json")
+                blocks[index][0].texts.append(_text(partial_json))
+            case "content_block_stop" if index in blocks:
+                blocks[index][0].is_whole = True
+    calls = (
+        ModelCall(parts.id, parts.name, input)
+        if input and not any(parts.texts)
+        else parts.join(is_whole=parts.is_whole)
+        for parts, input in blocks.values()
+    )
+    return ModelCalls(tuple(calls), "anthropic")
+
+
+# -- Gemini ----------------------------------------------------------------------------------
+
+
+def _is_gemini(value: Any) -> bool:
+    """Return whether this is a response or a chunk. A blocked prompt has no candidates."""
+    names = ("candidates", "promptFeedback", "prompt_feedback", "usageMetadata", "usage_metadata")
+    if isinstance(value, Mapping):
+        return any(name in value for name in names)
+    return any(hasattr(value, name) for name in names)
+
+
+def _read_gemini(chunks: Sequence[Any]) -> ModelCalls:
+    calls: list[ModelCall] = []
+    for chunk in chunks:
+        for candidate in _list(_member(chunk, "candidates"))[:1]:
+            calls += _read_parts(_list(_member(_member(candidate, "content"), "parts")))
+    return ModelCalls(tuple(calls), "gemini")
+
+
+def _read_parts(parts: Sequence[Any]) -> Iterator[ModelCall]:
+    for part in parts:
+        call = _member(part, "functionCall") or _member(part, "function_call")
+        if call is not None:
+            arguments = _member(call, "args")
+            yield ModelCall(
+                _text(_member(call, "id")),
+                _text(_member(call, "name")),
+                {} if arguments is None else arguments,
+            )
+
+
+# -- values ----------------------------------------------------------------------------------
+
+
+def _member(value: Any, name: str) -> Any:
+    """Return a key of a mapping or an attribute of an object; None if there is none."""
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
+
+
+def _from_json(id: str, name: str, text: Any) -> ModelCall:
+    try:
+        arguments = jsontext.decode(text.encode("utf-8", "surrogatepass")) if text else {}
+    except jsontext.NotJson as error:
+        return ModelCall(id, name, None, f"its arguments are not JSON: {error}")
+    except AttributeError:  # some servers send an object instead of its text
+        arguments = text
+    return ModelCall(id, name, arguments)
+
+
+def _unknown_error(value: Any, problem: str = "") -> UsageError:
+    if not problem and any(hasattr(value, name) for name in ("__aiter__", "__next__")):
+        problem = "is a stream that was not read: pass the list of all its chunks"
+    kind = "a list of other values" if isinstance(value, list | tuple) else type(value).__name__
+    return UsageError(
+        "X1330",
+        f"this {problem}" if problem else f"this is not a model's response: {kind}",
+        help="pass a response of OpenAI (chat completions or Responses), Anthropic or Gemini, its "
+        "message or content, or the list of all chunks of a stream, as the API returned them",
+    )

@@ -1,0 +1,294 @@
+"""A loopback server that speaks the APIs of models: chat completions, Responses, Anthropic, Gemini.
+
+The model calls the tools that the question names, all at once: a line `call NAME {"a": 1}` for
+each. When it has their results, it answers with what it got: `It says: TEXTS; images: N`. It
+refuses a request that the API would refuse, as far as tests depend on it.
+"""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+__all__ = ["fake_model", "model_environment"]
+
+CALL = re.compile(r"call ([\w:-]+) (\{.*\})")
+SCHEMA_KEYS = ("parametersJsonSchema", "parameters_json_schema")
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def requested_calls(question: Any) -> list[tuple[str, Any]]:
+    """Return the calls that the question names."""
+    text = question if isinstance(question, str) else json.dumps(question).replace('\\"', '"')
+    return [(name, json.loads(arguments)) for name, arguments in CALL.findall(text)]
+
+
+def summary(texts: list[str], images: int) -> str:
+    return f"It says: {'; '.join(texts)}; images: {images}"
+
+
+def count_images(request: Any) -> int:
+    text = json.dumps(request)
+    return text.count("data:image/png;base64,") + text.count('"image/png", "data"')
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text", "") for part in content or ())
+
+
+# -- the APIs ----------------------------------------------------------------------------------
+
+
+def chat(request: Any) -> Any:
+    for tool in request.get("tools") or ():
+        function = tool["function"]
+        assert NAME.fullmatch(function["name"]) and function["parameters"]["type"] == "object"
+    answered = [message for message in request["messages"] if message["role"] == "tool"]
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    if answered:
+        texts = [_text_of(one["content"]) for one in answered]
+        message["content"] = summary(texts, count_images(request["messages"]))
+    else:
+        [*_, last] = [one for one in request["messages"] if one["role"] == "user"]
+        message["tool_calls"] = [
+            {
+                "id": f"call_{n}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(arguments)},
+            }
+            for n, (name, arguments) in enumerate(requested_calls(_text_of(last["content"])))
+        ]
+        assert message["tool_calls"], last
+    reason = "stop" if answered else "tool_calls"
+    choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    about = {"id": "c1", "created": 1, "model": "m", "object": "chat.completion"}
+    return about | {"choices": [choice], "usage": usage}
+
+
+def chat_chunks(whole: Any) -> Iterator[Any]:
+    about = {"id": "c1", "created": 1, "model": "m", "object": "chat.completion.chunk"}
+
+    def chunk(delta: Any, reason: str | None = None) -> Any:
+        choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
+        return about | {"choices": [choice]}
+
+    message = whole["choices"][0]["message"]
+    yield chunk({"role": "assistant", "content": message["content"] or ""})
+    for index, call in enumerate(message.get("tool_calls", ())):
+        text = call["function"]["arguments"]
+        first = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
+        yield chunk({"tool_calls": [first]})
+        for piece in (text[:3], text[3:]):
+            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+    yield chunk({}, whole["choices"][0]["finish_reason"])
+
+
+def responses(request: Any) -> Any:
+    for tool in request.get("tools") or ():
+        assert NAME.fullmatch(tool["name"]) and tool["strict"] is False, tool
+    items = request["input"]
+    items = [{"role": "user", "content": items}] if isinstance(items, str) else items
+    answered = [item for item in items if item.get("type") == "function_call_output"]
+    if answered:
+        texts = [
+            item["output"]
+            if isinstance(item["output"], str)
+            else "".join(part.get("text", "") for part in item["output"])
+            for item in answered
+        ]
+        text = {"type": "output_text", "text": summary(texts, count_images(items))}
+        content: Any = [{**text, "annotations": []}]
+        about = {"type": "message", "id": "m1", "role": "assistant", "status": "completed"}
+        output = [about | {"content": content}]
+    else:
+        output = [
+            {
+                "type": "function_call",
+                "id": f"fc_{n}",
+                "call_id": f"call_{n}",
+                "name": name,
+                "arguments": json.dumps(arguments),
+                "status": "completed",
+            }
+            for n, (name, arguments) in enumerate(requested_calls(_text_of(items[-1]["content"])))
+        ]
+        assert output, items
+    return {
+        "id": "r1",
+        "object": "response",
+        "created_at": 1,
+        "model": "m",
+        "status": "completed",
+        "output": output,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "usage": {
+            "input_tokens": 1,
+            "output_tokens": 1,
+            "total_tokens": 2,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens_details": {"reasoning_tokens": 0},
+        },
+    }
+
+
+def responses_events(whole: Any) -> Iterator[Any]:
+    yield {"type": "response.created", "sequence_number": 0, "response": whole | {"output": []}}
+    for index, item in enumerate(whole["output"]):
+        begun = item | {"status": "in_progress"}
+        if item["type"] == "function_call":
+            begun["arguments"] = ""
+        about = {"sequence_number": 1, "output_index": index}
+        yield {"type": "response.output_item.added", **about, "item": begun}
+        yield {"type": "response.output_item.done", **about, "item": item}
+    yield {"type": "response.completed", "sequence_number": 2, "response": whole}
+
+
+def anthropic(request: Any) -> Any:
+    for tool in request["tools"]:
+        assert NAME.fullmatch(tool["name"]) and tool["input_schema"]["type"] == "object"
+    last = request["messages"][-1]["content"]
+    results = [] if isinstance(last, str) else [b for b in last if b["type"] == "tool_result"]
+    if results:
+        texts = [_text_of(block["content"]) for block in results]
+        content: list[Any] = [{"type": "text", "text": summary(texts, count_images(last))}]
+    else:
+        content = [
+            {"type": "tool_use", "id": f"toolu_{n}", "name": name, "input": arguments}
+            for n, (name, arguments) in enumerate(requested_calls(_text_of(last)))
+        ]
+    about = {"id": "m1", "type": "message", "role": "assistant", "model": "m"}
+    reason = "end_turn" if results else "tool_use"
+    ends = {"stop_reason": reason, "stop_sequence": None}
+    return about | ends | {"content": content, "usage": {"input_tokens": 1, "output_tokens": 1}}
+
+
+def anthropic_events(whole: Any) -> Iterator[Any]:
+    begun = whole | {"content": [], "stop_reason": None}
+    yield {"type": "message_start", "message": begun}
+    for index, block in enumerate(whole["content"]):
+        is_call = block["type"] == "tool_use"
+        nothing: dict[str, Any] = {"input": {}} if is_call else {"text": ""}
+        empty = block | nothing
+        yield {"type": "content_block_start", "index": index, "content_block": empty}
+        text = json.dumps(block["input"]) if is_call else block["text"]
+        for piece in (text[:3], text[3:]):
+            delta = (
+                {"type": "input_json_delta", "partial_json": piece}
+                if is_call
+                else {"type": "text_delta", "text": piece}
+            )
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    ends = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    yield {"type": "message_delta", "delta": ends, "usage": {"output_tokens": 1}}
+    yield {"type": "message_stop"}
+
+
+def gemini(request: Any) -> Any:
+    for declaration in request["tools"][0]["functionDeclarations"]:
+        assert NAME.fullmatch(declaration["name"]), declaration
+        # The API takes both spellings, and its package sends the second one.
+        [schema] = [declaration[key] for key in declaration if key in SCHEMA_KEYS]
+        assert schema["type"] == "object", request
+    last = request["contents"][-1]
+    results = [part["functionResponse"] for part in last["parts"] if "functionResponse" in part]
+    if results:
+        texts = [next(iter(one["response"].values())) for one in results]
+        pictures = [part for part in last["parts"] if "inlineData" in part]
+        parts: list[Any] = [{"text": summary(texts, len(pictures))}]
+    else:
+        calls = requested_calls(last["parts"][0]["text"])
+        parts = [{"functionCall": {"name": name, "args": args}} for name, args in calls]
+    return {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
+
+
+def gemini_chunks(whole: Any) -> Iterator[Any]:
+    content = whole["candidates"][0]["content"]
+    for part in content["parts"]:
+        yield {"candidates": [{"content": {**content, "parts": [part]}}]}
+    yield {"usageMetadata": {"totalTokenCount": 2}}
+
+
+APIS = [
+    ("/chat/completions", chat, chat_chunks),
+    ("/responses", responses, responses_events),
+    ("/messages", anthropic, anthropic_events),
+    (":generateContent", gemini, gemini_chunks),
+    (":streamGenerateContent", gemini, gemini_chunks),
+]
+
+
+# -- the server --------------------------------------------------------------------------------
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        path = self.path.partition("?")[0]
+        [(answer, pieces)] = [(a, p) for end, a, p in APIS if path.endswith(end)]
+        is_stream = request.get("stream") or "streamGenerateContent" in path
+        try:
+            status, whole = 200, answer(request)
+        except (AssertionError, KeyError, TypeError, ValueError, IndexError) as error:
+            status, whole = 400, {"error": {"message": repr(error), "type": "fake"}}
+        if status == 200 and is_stream:
+            self._send(status, "text/event-stream", b"".join(map(_event, pieces(whole))))
+        else:
+            self._send(status, "application/json", json.dumps(whole).encode())
+
+    def _send(self, status: int, kind: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def _event(piece: Any) -> bytes:
+    name = f"event: {piece['type']}\n" if "type" in piece else ""
+    return f"{name}data: {json.dumps(piece)}\n\n".encode()
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True  # a client that was ended may leave its connection open
+
+
+@contextmanager
+def fake_model() -> Iterator[str]:
+    """Serve the APIs on a free port, and yield the URL."""
+    with Server(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def model_environment(url: str) -> dict[str, str]:
+    """Return the variables with which the APIs' packages use the fake."""
+    return {
+        "OPENAI_BASE_URL": f"{url}/v1",
+        "OPENAI_API_KEY": "secret",
+        "OPENAI_AGENTS_DISABLE_TRACING": "1",
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "secret",
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GEMINI_API_KEY": "secret",
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
+    }

@@ -1,0 +1,107 @@
+"""Programs that run in the environments of frameworks, against a model on loopback.
+
+`make integrations` makes one environment for the newest release of each framework and one for the
+oldest that we claim, under `.venv/integrations/`.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.test_docs import blocks, unpack
+from tests.fake_model import fake_model, model_environment
+
+__all__ = ["RELEASES", "agent_folder", "call", "environment_python", "run_program"]
+
+ROOT = Path(__file__).parents[2]
+ENVIRONMENTS = Path(sys.prefix) / "integrations"
+RELEASES = ["newest", "oldest"]
+
+# Some frameworks take twenty seconds to import on a busy machine.
+PROGRAM_SECONDS = 180
+
+CONFIG = """\
+[[extensions]]
+name = "text"
+source = {{ type = "process", command = "{python}", args = ["-S", "-E", "text.py"] }}
+
+[[extensions]]
+name = "painter"
+dialect = "mcp"
+source = {{ type = "process", command = "{python}", args = ["-S", "-E", "painter.py", "heard"] }}
+restart = {{ strategy = "exponential", initial_delay = "100ms" }}
+
+[[extensions]]
+name = "remark"
+dialect = "nexo"
+source = {{ type = "process", command = "{python}", args = ["-S", "-E", "remark.py"] }}
+"""
+
+# An extension of a third dialect.
+REMARK = """\
+import json
+import sys
+
+TOOL = {"name": "remark", "description": "Remark on a text", "input_schema": {"type": "object"}}
+
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["method"] == "initialize":
+        result = {"tools": [TOOL], "hooks": []}
+    elif request["method"] == "tools/call":
+        result = {"remark": "fine: " + request["params"]["arguments"]["text"]}
+    else:
+        result = {}
+    if "id" in request:
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
+"""
+
+
+def environment_python(name: str) -> str:
+    """Return the interpreter of an environment. Skips the test if it is not there."""
+    python = ENVIRONMENTS / name / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"the environment {name} is not installed: make integrations")
+    return str(python)
+
+
+def agent_folder(page: str, folder: Path) -> Path:
+    """Write the programs of a how-to, and a config with extensions of three dialects."""
+    (folder / "exthost.toml").write_text(CONFIG.format(python=sys.executable))
+    shutil.copy(ROOT / "examples" / "morphir" / "text.py", folder / "text.py")
+    shutil.copy(ROOT / "tests" / "extensions" / "painter.py", folder / "painter.py")
+    (folder / "remark.py").write_text(REMARK)
+    unpack(blocks(f"docs/howto/{page}.md"), folder)
+    return folder
+
+
+def call(name: str, **arguments: Any) -> str:
+    """Return the line of a question that makes the fake model call a tool."""
+    return f"call {name} {json.dumps(arguments)}"
+
+
+def _variables(folder: Path, url: str) -> dict[str, str]:
+    home = {"EXTHOST_HOME": str(folder / "home"), "HOME": str(folder)}
+    return os.environ | model_environment(url) | home
+
+
+def run_program(python: str, folder: Path, *arguments: str) -> str:
+    """Run a program with the fake model, and return what it prints."""
+    with fake_model() as url:
+        done = subprocess.run(
+            [python, *arguments],
+            cwd=folder,
+            env=_variables(folder, url),
+            capture_output=True,
+            text=True,
+            timeout=PROGRAM_SECONDS,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
