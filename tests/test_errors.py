@@ -7,7 +7,7 @@ import pytest
 
 import exthost
 from exthost import errors
-from exthost.errors import Evidence, ExthostError
+from exthost.errors import BreakerOpen, CallFailed, Evidence, ExthostError, UsageError
 
 LEAVES = [getattr(errors, name) for name in errors.__all__ if name != "Evidence"]
 
@@ -83,3 +83,39 @@ def test_a_name_of_another_module_says_where_it_is() -> None:
             getattr(exthost, name)
     with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
         getattr(exthost, "nothing")  # noqa: B009
+
+
+SECRETS = Evidence(
+    argv=("/opt/tool", "--token", "hunter2"),
+    cwd="/srv/private",
+    stderr=("Traceback: password",),
+    bytes="leaked bytes",
+    path="/etc/exthost.toml",
+    exit="exited with 3",
+)
+
+
+@pytest.mark.parametrize("kind", LEAVES)
+def test_a_public_error_has_nothing_of_the_operator(kind: type[ExthostError]) -> None:
+    for message in ("it ended", "no program /opt/tool in /srv/private", "Traceback: password"):
+        error = kind("X0101", message, extension="a", help="see /srv/private", evidence=SECRETS)
+        error.add_note("a note about /srv/private")
+        public = error.public()
+        assert type(public) is kind and public is not error
+        assert (public.code, public.extension) == ("X0101", "a")
+        shown = f"{public} {public.as_dict()} {public!r} {public.args} {vars(public)}"
+        for secret in ("hunter2", "/opt/tool", "/srv/private", "password", "leaked", "/etc"):
+            assert secret not in shown
+        assert public.evidence.exit == "exited with 3" and public.message
+        assert error.message == message and error.evidence is SECRETS, "the error stays as it is"
+
+
+def test_a_public_error_keeps_what_its_caller_needs() -> None:
+    wrong = UsageError("X1301", "text is not a string", help="see its schema").public()
+    assert (wrong.message, wrong.help) == ("text is not a string", "see its schema")
+    failed = CallFailed("X0701", "no", error_code=-1, error_message="no", data=[1]).public()
+    assert failed.as_dict()["evidence"]["answer"] == {"code": -1, "message": "no", "data": [1]}
+    gone = BreakerOpen("X1001", "it is down")
+    gone.seconds_left = 3.0
+    public = gone.public()
+    assert isinstance(public, BreakerOpen) and public.seconds_left == 3.0

@@ -10,6 +10,7 @@ from exthost.host.control.attached_extension import AttachedExtension
 from exthost.host.control.attached_host import AttachedHost
 from exthost.host.host_settings import HostSettings
 from exthost.host.model_api.registered_tools import RegisteredTools
+from exthost.host.sync.sync_attached_host import SyncAttachedExtension, SyncAttachedHost
 from exthost.model.offer import RegisteredTool
 from scripts.reference.markdown import code, page, prose, table
 from scripts.reference.source_code import docstring, fields, members, signature
@@ -26,7 +27,14 @@ the mistakes in manifests.
 """
 
 # What public functions and properties return, and users then call.
-RETURNED = (RegisteredTools, RegisteredTool, AttachedHost, AttachedExtension)
+RETURNED = (
+    RegisteredTools,
+    RegisteredTool,
+    AttachedHost,
+    AttachedExtension,
+    SyncAttachedHost,
+    SyncAttachedExtension,
+)
 
 
 def api_page() -> str:

@@ -6,6 +6,7 @@ the exit status, the last lines of stderr, …). Exceptions of other libraries a
 classes where exthost calls those libraries.
 """
 
+import copy
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
@@ -119,6 +120,24 @@ class ExthostError(Exception):
             "help": self.help,
             "evidence": self.evidence.as_dict(),
         }
+
+    def public(self) -> "ExthostError":
+        """Return the error without what concerns only the operator, to be sent to a client over
+        HTTP: without argv, cwd, stderr, paths and output of the process, and without advice for the
+        operator. A message that contains one of them is replaced by a general one."""
+        known = self.evidence
+        secrets = {known.cwd, known.path, known.bytes, *known.argv, *known.stderr} - {""}
+        error = copy.copy(self)
+        error.__dict__.pop("__notes__", None)
+        error.evidence = Evidence(exit=known.exit, key=known.key, answer=known.answer)
+        general_message = _GENERAL_MESSAGES.get(type(self))
+        if general_message or any(secret in self.message for secret in secrets):
+            error.message = general_message or "it failed"
+            error.args = (error.message,)
+        is_for_clients = isinstance(self, UsageError | NotFound)
+        if not is_for_clients or any(secret in self.help for secret in secrets):
+            error.help = ""
+        return error
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Support pickling, so that an error can be sent to another process."""
@@ -316,3 +335,13 @@ class UsageError(ExthostError):
     """The caller used exthost in a way that is not possible."""
 
     exit_code = 2
+
+
+# The messages of errors about the config and the start of extensions, for clients of a program.
+_GENERAL_MESSAGES: Mapping[type[ExthostError], str] = {
+    ConfigError: "the host is not configured correctly",
+    ManifestError: "the extension has no usable manifest",
+    SpawnFailed: "the extension could not be started",
+    HandshakeFailed: "the extension could not be started",
+    ProtocolViolation: "the extension broke a rule of its protocol",
+}

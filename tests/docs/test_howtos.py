@@ -1,12 +1,19 @@
 """The how-tos: their programs are type-checked, and run where what they need is installed."""
 
+import http.client
 import importlib.util
 import json
+import re
 import shutil
+import socket
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -20,9 +27,15 @@ CONFIG = """\
 [[extensions]]
 name = "text"
 source = { type = "process", command = "python3", args = ["text.py"] }
+
+[[extensions]]
+name = "painter"
+dialect = "mcp"
+source = { type = "process", command = "python3", args = ["painter.py"] }
 """
 
-# A request for a tool, and one for a tool that does not exist.
+# A request for a tool, one for a tool that does not exist, one with wrong arguments, one whose body
+# is not JSON, and one that ends the extension.
 DJANGO_REQUESTS = """\
 import json
 
@@ -34,8 +47,14 @@ from django.test import RequestFactory
 
 from views import call
 
-for name in ("ext_text_shout", "none"):
-    request = RequestFactory().post("/", data={"text": "hi"}, content_type="application/json")
+for name, data in (
+    ("ext_text_shout", {"text": "hi"}),
+    ("none", {}),
+    ("ext_text_shout", {"text": 3}),
+    ("ext_text_shout", "{"),
+    ("ext_painter_crash", {}),
+):
+    request = RequestFactory().post("/", data=data, content_type="application/json")
     reply = call(request, name)
     print(json.dumps([reply.status_code, json.loads(reply.content)]))
 """
@@ -56,6 +75,7 @@ def unpacked(page: str, folder: Path) -> Path:
     """Write the programs of a page, with an extension for them."""
     (folder / "exthost.toml").write_text(CONFIG)
     shutil.copy(ROOT / "examples" / "morphir" / "text.py", folder / "text.py")
+    shutil.copy(ROOT / "tests" / "extensions" / "painter.py", folder / "painter.py")
     unpack(blocks(f"docs/howto/{page}.md"), folder)
     return folder
 
@@ -91,23 +111,141 @@ async def test_the_sandbox_of_the_how_to_holds(tmp_path: Path) -> None:
             await read("read", {"path": str(folder / "secret.txt")})
 
 
-@pytest.mark.more  # needs FastAPI: make test-more installs it
-@pytest.mark.filterwarnings("ignore")  # of what is installed here, not ours
-def test_the_application_of_fastapi_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    needs("fastapi")
-    from fastapi.testclient import TestClient  # type: ignore[import-not-found,unused-ignore]
+# An application that counts the calls of the how-to's.
+FASTAPI_SERVER = """\
+from typing import Any
 
+import uvicorn
+from app import app
+from fastapi import Request
+
+
+@app.get("/stats")
+async def stats(request: Request) -> dict[str, Any]:
+    found = request.app.state.host["painter"].stats
+    return {"in_flight": found.in_flight, "cancelled": found.cancelled}
+
+
+uvicorn.run(app, host="127.0.0.1", port=0, log_level="info", timeout_graceful_shutdown=5)
+"""
+
+DJANGO_SERVER = """\
+import uvicorn
+from django.conf import settings
+
+settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], SECRET_KEY="x")
+
+from async_views import call, host
+from django.core.asgi import get_asgi_application
+from django.http import JsonResponse
+from django.urls import path
+
+
+async def stats(request):
+    found = (await host())["painter"].stats
+    return JsonResponse({"in_flight": found.in_flight, "cancelled": found.cancelled})
+
+
+urlpatterns = [path("tools/<name>", call), path("stats", stats)]
+uvicorn.run(get_asgi_application(), host="127.0.0.1", port=0, timeout_graceful_shutdown=5)
+"""
+
+
+class Server(NamedTuple):
+    """A running program of a how-to."""
+
+    port: int
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Return the status and the body of a reply."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        with closing(connection):
+            text = body if isinstance(body, str) else json.dumps(body)
+            connection.request(method, path, text, {"Content-Type": "application/json"})
+            reply = connection.getresponse()
+            return reply.status, json.loads(reply.read())
+
+    def stats(self) -> Any:
+        return self.ask("GET", "/stats")[1]
+
+    def wait_until(self, expected: Any) -> None:
+        """Wait until the counts are these. The server handles a disconnect a moment later."""
+        deadline = time.monotonic() + 60
+        while (stats := self.stats()) != expected:
+            assert time.monotonic() < deadline, stats
+            time.sleep(0.05)
+
+
+@contextmanager
+def served(program: str, folder: Path) -> Iterator[Server]:
+    """Run a program with uvicorn until the block ends."""
+    (folder / "serve.py").write_text(program)
+    command = [sys.executable, "serve.py"]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            lines = []
+            for line in process.stderr:
+                lines.append(line)
+                if found := re.search(r"running on http://127.0.0.1:(\d+)", line):
+                    break
+            else:
+                pytest.fail("".join(lines))
+            drain = threading.Thread(target=process.stderr.read)
+            drain.start()
+            yield Server(int(found[1]))
+        finally:
+            process.terminate()
+            try:
+                process.wait(60)
+            finally:
+                process.kill()
+                drain.join()
+
+
+def check_web_application(server: Server) -> None:
+    """Check what both how-tos for web frameworks promise."""
+    status, reply = server.ask("POST", "/tools/ext_text_shout", {"text": "hi"})
+    assert status == 200 and json.loads(reply["text"]) == {"text": "HI"}
+    assert server.ask("POST", "/tools/none", {})[0] == 404
+    status, reply = server.ask("POST", "/tools/ext_text_shout", {"text": 3})
+    assert status == 422 and reply["code"] == "X1301" and "text" in reply["message"]
+    assert server.ask("POST", "/tools/ext_text_shout", "{")[0] in (400, 422)
+    status, reply = server.ask("POST", "/tools/ext_painter_fail", {})
+    assert status == 200 and reply == {"text": "the brush is dry", "is_error": True}
+    status, reply = server.ask("POST", "/tools/ext_painter_crash", {})
+    assert status == 502 and reply["kind"] == "ExtensionGone"
+    for secret in ("painter.py", "argv", "cwd", "stderr", "the easel broke"):
+        assert secret not in json.dumps(reply)
+
+
+def check_disconnect(server: Server) -> None:
+    """Check that a client that goes away cancels its call."""
+    request = b"POST /tools/ext_painter_hang HTTP/1.1\r\nHost: a\r\n"
+    request += b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
+        client.sendall(request)
+        server.wait_until({"in_flight": 1, "cancelled": 0})
+    server.wait_until({"in_flight": 0, "cancelled": 1})
+
+
+@pytest.mark.more  # needs FastAPI: make test-more installs it
+def test_the_application_of_fastapi_answers_and_cancels(tmp_path: Path) -> None:
+    needs("fastapi")
     folder = unpacked("fastapi", tmp_path)
-    monkeypatch.chdir(folder)
-    names: dict[str, Any] = {"__name__": "app"}
-    exec((folder / "app.py").read_text(), names)
-    with TestClient(names["app"]) as client:
-        assert "ext_text_shout" in client.get("/tools").json()
-        reply = client.post("/tools/ext_text_shout", json={"text": "hi"})
-        assert json.loads(reply.json()["text"]) == {"text": "HI"}
-        assert client.post("/tools/none", json={}).status_code == 404
+    with served(FASTAPI_SERVER, folder) as server:
+        assert "ext_text_shout" in server.ask("GET", "/tools")[1]
+        check_disconnect(server)
+        check_web_application(server)
+
+
+@pytest.mark.more  # needs Django: make test-more installs it
+def test_the_asynchronous_view_of_django_answers_and_cancels(tmp_path: Path) -> None:
+    needs("django")
+    folder = unpacked("django", tmp_path)
+    with served(DJANGO_SERVER, folder) as server:
+        check_disconnect(server)
+        check_web_application(server)
 
 
 @pytest.mark.more  # needs Django: make test-more installs it
@@ -124,9 +262,12 @@ def test_the_view_of_django_answers(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    fine, unknown = map(json.loads, done.stdout.splitlines())
-    assert fine == [200, {"text": '{"text":"HI"}'}]
+    fine, unknown, wrong, broken, crashed = map(json.loads, done.stdout.splitlines())
+    assert fine == [200, {"text": '{"text":"HI"}', "is_error": False}]
     assert unknown[0] == 404 and unknown[1]["kind"] == "NotFound"
+    assert wrong[0] == 422 and wrong[1]["code"] == "X1301"
+    assert broken[0] == 400
+    assert crashed[0] == 502 and "painter.py" not in json.dumps(crashed)
 
 
 def write_programs(folder: Path) -> list[str]:
@@ -138,7 +279,8 @@ def write_programs(folder: Path) -> list[str]:
         cells = sorted(own.glob("cell_*.py"))
         if cells:
             (own / "cells.py").write_text("".join(cell.read_text() for cell in cells))
-        for needless in (*cells, *(own / "text.py",) * (page != "editor-config")):
+        extensions = [own / "text.py"] * (page != "editor-config") + [own / "painter.py"]
+        for needless in (*cells, *extensions):
             needless.unlink()
     return [str(folder / page) for page in PAGES]
 

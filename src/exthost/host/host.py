@@ -408,6 +408,11 @@ class Host:
 
     # -- life --------------------------------------------------------------------------------
 
+    async def open(self) -> Self:
+        """Open the host, and return it, where an `async with` block does not fit. Close it with
+        `close`."""
+        return await self.__aenter__()
+
     async def __aenter__(self) -> Self:
         if self._extensions.is_open:
             raise UsageError("X1311", "this host is open already")

@@ -111,4 +111,3 @@ def test_tools_are_selected_by_patterns_in_their_order() -> None:
     assert list(tools.select("web:*", "ext_*")) == ["ext_web_get", "ext_fs_read"]
     assert list(tools.select("fs:read").select("*")) == ["ext_fs_read"]
     assert list(tools.select()) == list(tools.select("read")) == []
-    assert tools.select("ext_*").is_selection and not tools.is_selection

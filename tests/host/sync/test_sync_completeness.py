@@ -12,9 +12,16 @@ from exthost.dialects.facet_placeholder import Facet
 from exthost.extension.extension import Extension
 from exthost.extension.toolbox import Toolbox
 from exthost.host.connect_function import connect
+from exthost.host.control.attached_extension import AttachedExtension
+from exthost.host.control.attached_host import AttachedHost, attach
 from exthost.host.hooks import Hooks
 from exthost.host.host import Host
 from exthost.host.sync.facet_property import FacetProperty, blocking_facet
+from exthost.host.sync.sync_attached_host import (
+    SyncAttachedExtension,
+    SyncAttachedHost,
+    sync_attach,
+)
 from exthost.host.sync.sync_connection import sync_connect
 from exthost.host.sync.sync_extension import SyncExtension, SyncToolbox
 from exthost.host.sync.sync_host import SyncHooks, SyncHost
@@ -25,6 +32,8 @@ PAIRS = [
     (Host, SyncHost),
     (Toolbox, SyncToolbox),
     (Hooks, SyncHooks),
+    (AttachedHost, SyncAttachedHost),
+    (AttachedExtension, SyncAttachedExtension),
 ]
 # What a value of the asynchronous API is in the blocking one.
 BLOCKING: dict[Any, Any] = dict(PAIRS) | {EventStream: SyncStream}
@@ -79,6 +88,12 @@ def test_connecting_takes_the_same_parameters() -> None:
     blocking, original = inspect.signature(sync_connect), inspect.signature(connect)
     assert dict(blocking.parameters) == dict(original.parameters)
     assert exthost.sync_connect is sync_connect
+
+
+def test_attaching_takes_the_same_parameters() -> None:
+    blocking, original = inspect.signature(sync_attach), inspect.signature(attach)
+    assert dict(blocking.parameters) == dict(original.parameters)
+    assert exthost.sync_attach is sync_attach
 
 
 def facets() -> list[tuple[str, str, Any]]:

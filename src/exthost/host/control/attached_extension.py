@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from exthost.dialects.meanings import OnProgress
 from exthost.extension.misuse import check_name, check_timeout
+from exthost.extension.stats import Stats
 from exthost.host.control.async_client import OnEvent
 from exthost.host.control.attached_stream import AttachedStream
 from exthost.model.empty_mapping import EMPTY_MAPPING
@@ -81,9 +82,9 @@ class AttachedExtension:
         return str(self._host.row(self.id)["health"])
 
     @property
-    def stats(self) -> Mapping[str, Any]:
-        """Its counts at the last refresh, as `exthost status --json` prints them."""
-        return self._host.row(self.id)
+    def stats(self) -> Stats:
+        """Its counts, and data about its current process, at the last refresh."""
+        return Stats(**self._host.row(self.id)["stats"])
 
     @property
     def tools(self) -> Mapping[str, RegisteredTool]:

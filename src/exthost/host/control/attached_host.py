@@ -64,6 +64,11 @@ class AttachedHost:
     def __repr__(self) -> str:
         return f"<AttachedHost of process {self.pid}, {len(self._rows)} extensions>"
 
+    async def open(self) -> Self:
+        """Connect to the host, and return it, where an `async with` block does not fit. Disconnect
+        with `close`."""
+        return await self.__aenter__()
+
     async def __aenter__(self) -> Self:
         if self._client is not None:
             raise UsageError("X1311", "this host is open already")

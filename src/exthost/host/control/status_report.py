@@ -13,6 +13,7 @@ from typing import Any
 from exthost.errors import ExthostError
 from exthost.events import Exited, Spawned, StateChanged
 from exthost.extension.extension import Extension
+from exthost.extension.stats import Stats
 from exthost.host.control.served_host import ServedHost
 
 # When an extension enters one of these states, the reason of the change is an error. "open" is the
@@ -93,7 +94,16 @@ class StatusReport:
             "breaker": stats.breaker,
             "tools": len(extension.tools),
             "last_error": self._last_error(extension),
+            "stats": stats_as_data(stats),
         }
+
+
+def stats_as_data(stats: Stats) -> dict[str, Any]:
+    """Return every count and fact of `ext.stats`, for JSON."""
+    return {
+        name: dict(value) if isinstance(value, Mapping) else value
+        for name, value in dict(stats).items()
+    }
 
 
 def _error_cells(error: ExthostError, when: float) -> dict[str, Any]:

@@ -42,6 +42,11 @@ class Media(NamedTuple):
         """The decoded data."""
         return base64.b64decode(self.data)
 
+    @property
+    def url(self) -> str:
+        """The data as a URL."""
+        return f"data:{self.media_type};base64,{self.data}"
+
 
 def result_parts(
     result: ToolResult,

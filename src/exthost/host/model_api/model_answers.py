@@ -103,11 +103,7 @@ def _chat_part(media: Media) -> dict[str, Any]:
     if media.kind == "audio":
         sound = {"data": media.data, "format": _SOUND_FORMATS[media.media_type]}
         return {"type": "input_audio", "input_audio": sound}
-    return {"type": "image_url", "image_url": {"url": _data_url(media)}}
-
-
-def _data_url(media: Media) -> str:
-    return f"data:{media.media_type};base64,{media.data}"
+    return {"type": "image_url", "image_url": {"url": media.url}}
 
 
 # -- Responses -------------------------------------------------------------------------------
@@ -124,8 +120,8 @@ def _responses_part(part: str | Media) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "input_text", "text": part}
     if part.kind == "document":
-        return {"type": "input_file", "filename": "document.pdf", "file_data": _data_url(part)}
-    return {"type": "input_image", "image_url": _data_url(part), "detail": "auto"}
+        return {"type": "input_file", "filename": "document.pdf", "file_data": part.url}
+    return {"type": "input_image", "image_url": part.url, "detail": "auto"}
 
 
 # -- Anthropic -------------------------------------------------------------------------------

@@ -39,23 +39,19 @@ def is_selected(patterns: Iterable[str], name: str, tool: RegisteredTool | None)
 class RegisteredTools(Mapping[str, RegisteredTool]):
     """A read-only mapping from registered names to tools."""
 
-    __slots__ = ("_logged_warnings", "_tools", "host", "is_selection")
+    __slots__ = ("_logged_warnings", "_tools", "host")
 
     def __init__(
         self,
         tools: Mapping[str, RegisteredTool],
         logged_warnings: set[str] | None = None,
         host: Any = None,
-        *,
-        is_selection: bool = False,
     ) -> None:
         """`logged_warnings` are the warnings that are not logged again. Further warnings are added
-        when they are logged. `host` is the host whose tools they are, of which it may be only a
-        selection."""
+        when they are logged. `host` is the host whose tools they are, or some of them."""
         self._tools = tools
         self._logged_warnings: set[str] = set() if logged_warnings is None else logged_warnings
         self.host = host
-        self.is_selection = is_selection
 
     def __getitem__(self, name: str) -> RegisteredTool:
         return self._tools[name]
@@ -69,6 +65,10 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
     def __repr__(self) -> str:
         return f"RegisteredTools({', '.join(self._tools)})"
 
+    def of_host(self, host: Any) -> "RegisteredTools":
+        """Return the same tools, to be called by another form of their host."""
+        return RegisteredTools(self._tools, self._logged_warnings, host)
+
     def select(self, *patterns: str) -> "RegisteredTools":
         """Return the tools that a pattern fits, in the order of the patterns. A pattern, in which
         `*` stands for any text, is compared with registered names and with `extension:tool`."""
@@ -78,7 +78,7 @@ class RegisteredTools(Mapping[str, RegisteredTool]):
             for name, tool in self._tools.items()
             if is_selected((pattern,), name, tool)
         }
-        return RegisteredTools(selected, self._logged_warnings, self.host, is_selection=True)
+        return RegisteredTools(selected, self._logged_warnings, self.host)
 
     # The lists are typed `list[Any]`, because each API's package has types of its own, which
     # change between its versions.

@@ -36,6 +36,18 @@ class SyncConnection:
         self._connection = connection
         self._loop_thread: LoopThread | None = None
 
+    def __repr__(self) -> str:
+        return f"<SyncConnection, {'open' if self._loop_thread is not None else 'not open'}>"
+
+    def open(self) -> SyncExtension:
+        """Start the extension, and return it, where a `with` block does not fit. End it with
+        `close`."""
+        return self.__enter__()
+
+    def close(self) -> None:
+        """End the extension, and the thread of the event loop. Closing twice is allowed."""
+        self.__exit__()
+
     def __enter__(self) -> SyncExtension:
         if self._loop_thread is not None:
             raise already_open_error()

@@ -95,7 +95,17 @@ class SyncHost:
         opens."""
         self._change_spec = change
 
+    def __repr__(self) -> str:
+        if self._loop_thread is None:
+            return "<SyncHost, not open>"
+        return f"<SyncHost of {len(self.target)} extensions>"
+
     # -- life --------------------------------------------------------------------------------
+
+    def open(self) -> Self:
+        """Open the host, and return it, where a `with` block does not fit. Close it with
+        `close`."""
+        return self.__enter__()
 
     def __enter__(self) -> Self:
         if self._loop_thread is not None:
@@ -233,8 +243,7 @@ class SyncHost:
     @property
     def tools(self) -> RegisteredTools:
         """The tools that can be called now, by their registered names."""
-        registry = self.target.registry
-        return RegisteredTools(registry.tools, registry.logged_warnings, self)
+        return self.target.tools.of_host(self)
 
     @property
     def registry(self) -> Registry:

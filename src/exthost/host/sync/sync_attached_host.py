@@ -1,0 +1,191 @@
+"""`sync_attach`: a host that runs in another process, for programs without an event loop.
+
+    with exthost.sync_attach("exthost.toml") as host:
+        host.call_tool("ext_weather_forecast", {"city": "Lima"})
+
+`SyncAttachedHost` has the methods and parameters of `AttachedHost`. Its event loop runs in a
+separate thread, on which `on_progress` is called.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from exthost.dialects.blocking_methods import SyncStream, forward
+from exthost.extension.misuse import already_open_error
+from exthost.extension.stats import Stats
+from exthost.host.control.attached_extension import AttachedExtension
+from exthost.host.control.attached_host import AttachedHost, attach
+from exthost.host.model_api.registered_tools import RegisteredTools
+from exthost.host.sync.loop_thread import LoopThread, not_open_error
+from exthost.model.offer import RegisteredTool
+
+__all__ = ["SyncAttachedExtension", "SyncAttachedHost", "sync_attach"]
+
+
+def sync_attach(
+    config: str | os.PathLike[str] = "exthost.toml", *, environ: Mapping[str, str] | None = None
+) -> "SyncAttachedHost":
+    """Return the running host of this config, for a `with` block; see `attach`."""
+    return SyncAttachedHost(attach(config, environ=environ))
+
+
+class SyncAttachedExtension:
+    """One extension of an attached host, with blocking methods; see `AttachedExtension`."""
+
+    def __init__(self, extension: AttachedExtension, loop_thread: LoopThread) -> None:
+        self.target = extension
+        self.loop_thread = loop_thread
+
+    def __repr__(self) -> str:
+        return repr(self.target).replace("<Attached", "<SyncAttached")
+
+    @property
+    def id(self) -> str:
+        """The name of the extension in its host."""
+        return self.target.id
+
+    @property
+    def state(self) -> str:
+        """Its state at the last refresh."""
+        return self.target.state
+
+    @property
+    def health(self) -> str:
+        """Its health at the last refresh."""
+        return self.target.health
+
+    @property
+    def stats(self) -> Stats:
+        """Its counts, and data about its current process, at the last refresh."""
+        return self.target.stats
+
+    @property
+    def tools(self) -> Mapping[str, RegisteredTool]:
+        """Its tools by their own names, at the last refresh."""
+        return self.target.tools
+
+    call = forward(AttachedExtension.call)
+    call_tool = forward(AttachedExtension.call_tool)
+    notify = forward(AttachedExtension.notify)
+    start = forward(AttachedExtension.start)
+    restart = forward(AttachedExtension.restart)
+    drain = forward(AttachedExtension.drain)
+
+    def stream(
+        self, method: str, params: Any = None, *, timeout: float | None = None
+    ) -> SyncStream:
+        """Call a method that replies with a stream of events; see `AttachedExtension.stream`."""
+        opened = self.target.stream(method, params, timeout=timeout)
+        return SyncStream(opened, self.loop_thread)
+
+
+class SyncAttachedHost:
+    """The host of a config that runs in another process, with blocking methods. Use it with
+    `with`. Any thread may call it."""
+
+    def __init__(self, host: AttachedHost) -> None:
+        self._host = host
+        self._loop_thread: LoopThread | None = None
+
+    def __repr__(self) -> str:
+        if self._loop_thread is None:
+            return "<SyncAttachedHost, not open>"
+        return repr(self._host).replace("<Attached", "<SyncAttached")
+
+    # -- life --------------------------------------------------------------------------------
+
+    def open(self) -> Self:
+        """Connect to the host, and return it, where a `with` block does not fit. Disconnect with
+        `close`."""
+        return self.__enter__()
+
+    def __enter__(self) -> Self:
+        if self._loop_thread is not None:
+            raise already_open_error()
+        loop_thread = LoopThread()
+        try:
+            loop_thread.run(self._host.__aenter__)
+        except BaseException:
+            loop_thread.close()
+            raise
+        loop_thread.before_drop = self._host.close
+        self._loop_thread = loop_thread
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection, and the thread of the event loop. The host keeps running. Closing
+        twice is allowed."""
+        loop_thread, self._loop_thread = self._loop_thread, None
+        if loop_thread is not None and not loop_thread.is_copy:
+            try:
+                loop_thread.run(self._host.close)
+            finally:
+                loop_thread.close()
+
+    # -- extensions --------------------------------------------------------------------------
+
+    def __getitem__(self, name: str) -> SyncAttachedExtension:
+        return SyncAttachedExtension(self._host[name], self.loop_thread)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._host
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._host)
+
+    def __len__(self) -> int:
+        return len(self._host)
+
+    @property
+    def extensions(self) -> tuple[SyncAttachedExtension, ...]:
+        """Every extension, in the order of the host."""
+        return tuple(self[name] for name in self._host)
+
+    @property
+    def pid(self) -> int:
+        """The process id of the host."""
+        return self._host.pid
+
+    refresh = forward(AttachedHost.refresh)
+    status = forward(AttachedHost.status)
+    reload = forward(AttachedHost.reload)
+    ask = forward(AttachedHost.ask)
+    run_verb = forward(AttachedHost.run_verb)
+
+    def result_reader(self, dialect: str) -> Any:
+        """Return the result reader of this dialect; see `AttachedHost.result_reader`."""
+        return self._host.result_reader(dialect)
+
+    def row(self, name: str) -> Mapping[str, Any]:
+        """Return the state of an extension at the last refresh; see `AttachedHost.row`."""
+        return self._host.row(name)
+
+    # -- tools -------------------------------------------------------------------------------
+
+    @property
+    def tools(self) -> RegisteredTools:
+        """The tools that could be called at the last refresh, by their registered names."""
+        return self._host.tools.of_host(self)
+
+    call_tool = forward(AttachedHost.call_tool)
+    call_own_tool = forward(AttachedHost.call_own_tool)
+    run_calls = forward(AttachedHost.run_calls)
+    find_tool = forward(AttachedHost.find_tool)
+
+    # -- used by forwarded methods -------------------------------------------------------------
+
+    @property
+    def target(self) -> AttachedHost:
+        """The asynchronous host. Only the thread of the event loop may use it."""
+        return self._host
+
+    @property
+    def loop_thread(self) -> LoopThread:
+        """The event loop of the host and its thread."""
+        if self._loop_thread is None:
+            raise not_open_error()
+        return self._loop_thread
