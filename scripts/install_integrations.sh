@@ -20,3 +20,16 @@ install() {
 
 mkdir -p "$folder"
 install model-apis openai anthropic google-genai mypy pyright
+install pydantic_ai-newest "pydantic-ai-slim[openai]"
+install langchain-newest langchain langchain-openai
+install openai_agents-newest openai-agents
+install smolagents-newest "smolagents[openai]"
+install fastmcp-newest fastmcp
+# The oldest that pyproject.toml claims, with what was current beside them: they do not run with
+# every later release of their own dependencies.
+install pydantic_ai-oldest "pydantic-ai-slim[openai]==1.50.0"
+install langchain-oldest langchain-core==1.0.0 langchain==1.0.0 langchain-openai==1.0.0 \
+    langgraph==1.0.1 langgraph-checkpoint==3.0.0 langgraph-prebuilt==1.0.1
+install openai_agents-oldest openai-agents==0.5.0 openai==2.7.1
+install smolagents-oldest "smolagents[openai]==1.20.0"
+install fastmcp-oldest fastmcp==3.0.0

@@ -48,6 +48,8 @@ def chat(request: Any) -> Any:
     for tool in request.get("tools") or ():
         function = tool["function"]
         assert NAME.fullmatch(function["name"]) and function["parameters"]["type"] == "object"
+    if any(tool["function"]["name"] == "final_answer" for tool in request.get("tools") or ()):
+        return chat_of_smolagents(request)
     answered = [message for message in request["messages"] if message["role"] == "tool"]
     message: dict[str, Any] = {"role": "assistant", "content": None}
     if answered:
@@ -55,16 +57,37 @@ def chat(request: Any) -> Any:
         message["content"] = summary(texts, count_images(request["messages"]))
     else:
         [*_, last] = [one for one in request["messages"] if one["role"] == "user"]
-        message["tool_calls"] = [
-            {
-                "id": f"call_{n}",
-                "type": "function",
-                "function": {"name": name, "arguments": json.dumps(arguments)},
-            }
-            for n, (name, arguments) in enumerate(requested_calls(_text_of(last["content"])))
-        ]
-        assert message["tool_calls"], last
-    reason = "stop" if answered else "tool_calls"
+        calls = requested_calls(_text_of(last["content"]))
+        assert calls, last
+        message["tool_calls"] = function_calls(calls)
+    return completion(message)
+
+
+def chat_of_smolagents(request: Any) -> Any:
+    """Answer the framework, which sends results as messages of the user, and wants a call as the
+    last answer."""
+    texts = [_text_of(message["content"]) for message in request["messages"]]
+    observed = [text for text in texts if text.startswith("Observation:")]
+    [task] = [text for text in texts if text.startswith("New task:")]
+    calls = requested_calls(task)
+    if observed:
+        calls = [("final_answer", {"answer": summary(observed, count_images(request))})]
+    return completion({"role": "assistant", "content": None, "tool_calls": function_calls(calls)})
+
+
+def function_calls(calls: list[tuple[str, Any]]) -> list[Any]:
+    return [
+        {
+            "id": f"call_{n}",
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(arguments)},
+        }
+        for n, (name, arguments) in enumerate(calls)
+    ]
+
+
+def completion(message: Any) -> Any:
+    reason = "tool_calls" if message.get("tool_calls") else "stop"
     choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
     usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     about = {"id": "c1", "created": 1, "model": "m", "object": "chat.completion"}

@@ -24,6 +24,10 @@ on [a page of their own](facets.md).
 A `Host` is a mapping of its extensions: `host["name"]`, `"name" in host`, `len(host)` and iteration.
 `host.events` is its [event bus](events.md), `host.config` what it was made with, `host.diagnostics`
 the mistakes in manifests.
+
+`exthost.integrations` has a module for each of these frameworks: [Pydantic AI](../howto/pydantic-ai.md),
+[LangChain](../howto/langchain.md), [the OpenAI Agents SDK](../howto/openai-agents.md),
+[smolagents](../howto/smolagents.md) and [FastMCP](../howto/fastmcp.md).
 """
 
 # What public functions and properties return, and users then call.

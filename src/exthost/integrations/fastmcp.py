@@ -1,0 +1,74 @@
+"""The tools of a host as a provider of FastMCP.
+
+    server = FastMCP("server", providers=[ExthostProvider(host)])
+
+The list of tools is that of the host at each request. A failed tool is a result that is marked as
+an error. Progress of a tool reaches the client. If the client cancels a request, so is the call.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextvars import copy_context
+from typing import Any, Unpack
+
+from exthost.dialects.meanings import Progress
+from exthost.integrations.host_tools import CallSettings, HostTools, Source, framework
+
+with framework("fastmcp"):
+    from fastmcp.exceptions import ToolError
+    from fastmcp.server.dependencies import get_context
+    from fastmcp.server.providers import Provider
+    from fastmcp.tools import Tool, ToolResult
+    from mcp.types import CallToolResult
+    from pydantic import PrivateAttr
+
+__all__ = ["ExthostProvider"]
+
+
+class ExthostProvider(Provider):
+    """The tools of a host, or a selection of them (`host.tools.select(…)`). The settings are
+    explained at `host_tools.CallSettings`."""
+
+    def __init__(self, host: Source, **settings: Unpack[CallSettings]) -> None:
+        super().__init__()
+        self._tools = HostTools(host, **settings)
+
+    async def _list_tools(self) -> Sequence[Tool]:
+        listed = []
+        for tool in self._tools.listed():
+            made = _HostTool(
+                name=tool.name,
+                description=tool.description,
+                parameters=tool.schema,
+                output_schema=tool.registered.output_schema,
+                annotations=tool.registered.extra.get("annotations"),
+            )
+            made._tools = self._tools
+            listed.append(made)
+        return listed
+
+
+class _HostTool(Tool):
+    _tools: HostTools = PrivateAttr()
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        context, loop = get_context(), asyncio.get_running_loop()
+        variables = copy_context()  # of the request, in which alone a report is sent
+        reports: set[asyncio.Task[None]] = set()
+
+        def send(progress: Progress) -> None:
+            report = context.report_progress(progress.progress, progress.total, progress.message)
+            reports.add(loop.create_task(report, context=variables))
+
+        def on_progress(progress: Progress) -> None:  # on the thread of the host's loop
+            loop.call_soon_threadsafe(send, progress)
+
+        outcome = await self._tools.call(self.name, arguments, on_progress=on_progress)
+        await asyncio.sleep(0)  # what was reported just before the result
+        if reports:
+            await asyncio.wait(reports)
+        if outcome.is_error:
+            raise ToolError(outcome.text)
+        result = CallToolResult.model_validate(outcome.as_mcp())
+        data = outcome.data if isinstance(outcome.data, dict) else None
+        return ToolResult(content=result.content, structured_content=data)

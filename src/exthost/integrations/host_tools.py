@@ -1,0 +1,239 @@
+"""The tools of any kind of host, and calls of them whose failures are results.
+
+A source is a host (`Host`, `SyncHost`, `exthost.attach`, `sync_attach`), all of whose tools are
+used as they come and go, or a selection of its tools (`host.tools.select(…)`), which keeps to those
+names. This module knows no framework.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeAlias, TypedDict
+
+from exthost.dialects.meanings import OnProgress, Progress
+from exthost.errors import ExthostError, UsageError
+from exthost.host.control.attached_host import AttachedHost
+from exthost.host.host import Host
+from exthost.host.model_api.media import KINDS, Media, result_parts
+from exthost.host.model_api.model_tools import model_tool
+from exthost.host.model_api.registered_tools import RegisteredTools, own_description
+from exthost.host.sync.sync_attached_host import SyncAttachedHost
+from exthost.host.sync.sync_host import SyncHost
+from exthost.model.offer import RegisteredTool
+from exthost.tool_result import ToolResult
+from exthost.wire import jsontext
+
+__all__ = ["CallSettings", "HostTool", "HostTools", "Media", "Outcome", "Source", "framework"]
+
+BlockingHost: TypeAlias = SyncHost | SyncAttachedHost
+AnyHost: TypeAlias = Host | AttachedHost | BlockingHost
+Source: TypeAlias = AnyHost | RegisteredTools
+
+
+@contextmanager
+def framework(extra: str) -> Iterator[None]:
+    """Translate the ImportError of a framework. `extra` is the extra that installs it."""
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(
+            "X1800",
+            f"this needs a package that is not installed, or is too old: {error}",
+            help=f"pip install 'exthost[{extra}]'",
+        ) from error
+
+
+class CallSettings(TypedDict, total=False):
+    """The keyword arguments that every integration takes.
+
+    timeout      the limit of each call in seconds; None is the configured one
+    on_progress  is called with what tools report, on the thread of the host's event loop
+    prefix       whether descriptions begin with `[ext:…]`, the id of the extension; True without it
+    """
+
+    timeout: float | None
+    on_progress: OnProgress | None
+    prefix: bool
+
+
+class HostTool(NamedTuple):
+    """A tool as frameworks describe it. `schema` is that of its arguments: an object with
+    `properties`. A tool without a description has its own name as one."""
+
+    name: str
+    description: str
+    schema: dict[str, Any]
+    registered: RegisteredTool
+
+    def as_mcp(self) -> dict[str, Any]:
+        """Return the tool as it is in the result of `tools/list`."""
+        return {"name": self.name, "description": self.description, "inputSchema": self.schema}
+
+
+class Outcome(NamedTuple):
+    """What became of a call. `result` is None if the tool did not run to its end."""
+
+    parts: list[str | Media]
+    is_error: bool
+    result: ToolResult | None = None
+
+    @property
+    def text(self) -> str:
+        """The texts, without the media."""
+        return "\n".join(part for part in self.parts if isinstance(part, str))
+
+    @property
+    def marked_text(self) -> str:
+        """The text; that of a failure begins with "Error: "."""
+        return f"Error: {self.text}" if self.is_error else self.text
+
+    @property
+    def has_media(self) -> bool:
+        return any(isinstance(part, Media) for part in self.parts)
+
+    @property
+    def data(self) -> Any:
+        """The structured value; None if there is only text, or if the tool failed."""
+        return None if self.result is None or self.is_error else self.result.data
+
+    @property
+    def value(self) -> Any:
+        """The structured value if there is one, otherwise the text."""
+        return self.marked_text if self.data is None else self.data
+
+    def as_mcp(self) -> dict[str, Any]:
+        """Return the result of `tools/call`."""
+        mcp: dict[str, Any] = {"content": list(map(_mcp_block, self.parts))}
+        if isinstance(self.data, dict):
+            mcp["structuredContent"] = self.data
+        return mcp | {"isError": self.is_error}
+
+
+def _mcp_block(part: str | Media) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if part.kind == "document":
+        blob = {"uri": "resource://document", "mimeType": part.media_type, "blob": part.data}
+        return {"type": "resource", "resource": blob}
+    return {"type": part.kind, "data": part.data, "mimeType": part.media_type}
+
+
+class HostTools:
+    """The tools of a source."""
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        prefix: bool = True,
+    ) -> None:
+        is_selection = isinstance(source, RegisteredTools)
+        self._names = frozenset(source) if is_selection else None
+        self._timeout = timeout
+        self._on_progress = on_progress
+        self._prefix = prefix
+        host = source.host if isinstance(source, RegisteredTools) else source
+        if not isinstance(host, AnyHost):
+            raise UsageError(
+                "X1801",
+                f"this is not a host: {type(host).__name__}",
+                help="pass an open Host, SyncHost or attached host, or a selection of host.tools",
+            )
+        self._host: AnyHost = host
+
+    @property
+    def is_blocking(self) -> bool:
+        """Whether calls can wait without an event loop."""
+        return isinstance(self._host, BlockingHost)
+
+    def listed(self) -> list[HostTool]:
+        """Return the tools that can be called now."""
+        tools = self._host.tools.values()
+        return [
+            HostTool(
+                tool.name,
+                (tool.description if self._prefix else own_description(tool)) or tool.tool,
+                model_tool("mcp", tool.name, "", tool.input_schema).data["inputSchema"],
+                tool,
+            )
+            for tool in tools
+            if self._names is None or tool.name in self._names
+        ]
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        call_id: str = "",
+        on_progress: OnProgress | None = None,
+    ) -> Outcome:
+        """Call a tool. If the task is cancelled, so is the call, also of a blocking host."""
+        host, options = self._host, self._options(call_id, on_progress)
+        try:
+            if not isinstance(host, BlockingHost):
+                return _outcome(await host.call_tool(name, arguments, **options))
+            call = _call_tool(host.target, name, arguments, options)
+            future = asyncio.run_coroutine_threadsafe(call, host.loop_thread.loop)
+            return _outcome(await asyncio.wrap_future(future))
+        except ExthostError as error:
+            return Outcome([error.message], is_error=True)
+
+    async def call_json(self, name: str, arguments: str, *, call_id: str = "") -> Outcome:
+        """Call a tool with arguments as JSON text, as a model wrote it."""
+        try:
+            decoded = jsontext.decode(arguments.encode("utf-8", "replace")) if arguments else {}
+        except jsontext.NotJson as error:
+            return Outcome([f"its arguments are not JSON: {error}"], is_error=True)
+        return await self.call(name, decoded, call_id=call_id)
+
+    def call_blocking(self, name: str, arguments: Mapping[str, Any]) -> Outcome:
+        """Call a tool from a program without an event loop. Raises UsageError for a host that
+        belongs to one."""
+        if not isinstance(self._host, BlockingHost):
+            raise self.needs_blocking_error()
+        try:
+            return _outcome(self._host.call_tool(name, arguments, **self._options("", None)))
+        except ExthostError as error:
+            return Outcome([error.message], is_error=True)
+
+    def needs_blocking_error(self) -> UsageError:
+        """Return the error for a blocking use of an asynchronous host."""
+        return UsageError(
+            "X1802",
+            f"{type(self._host).__name__} belongs to an event loop, and this blocks",
+            help="use exthost.SyncHost or exthost.sync_attach, or the framework's async methods",
+        )
+
+    def _options(self, call_id: str, on_progress: OnProgress | None) -> dict[str, Any]:
+        return {
+            "timeout": self._timeout,
+            "on_progress": _both(self._on_progress, on_progress),
+            "context": {"call_id": call_id} if call_id else {},
+            "check": False,
+        }
+
+
+def _both(first: OnProgress | None, second: OnProgress | None) -> OnProgress | None:
+    """Return a callback that calls both."""
+    if first is None or second is None:
+        return first or second
+
+    def report(progress: Progress) -> None:
+        first(progress)
+        second(progress)
+
+    return report
+
+
+async def _call_tool(
+    host: Host | AttachedHost, name: str, arguments: Mapping[str, Any], options: Mapping[str, Any]
+) -> ToolResult:
+    """Call a tool on the thread of the host, which is not the caller's."""
+    return await host.call_tool(name, arguments, **options)
+
+
+def _outcome(result: ToolResult) -> Outcome:
+    return Outcome(result_parts(result, KINDS), result.is_error, result)

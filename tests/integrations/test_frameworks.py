@@ -1,0 +1,180 @@
+"""Agents of each framework, in environments with its newest release and the oldest that we claim.
+
+The programs of the how-tos run against a model on loopback, with extensions of three dialects.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integrations.environments import (
+    RELEASES,
+    agent_folder,
+    call,
+    environment_python,
+    run_program,
+)
+
+pytestmark = pytest.mark.more
+
+# The how-to, the environment and the program of each framework.
+AGENTS = [
+    ("pydantic-ai", "pydantic_ai", "agent.py"),
+    ("langchain", "langchain", "agent.py"),
+    ("openai-agents", "openai_agents", "agent.py"),
+    ("openai-agents", "openai_agents", "server_agent.py"),
+    ("smolagents", "smolagents", "agent.py"),
+]
+
+# The functions of `trial.py`, and the environments in which they run.
+TRIALS = [
+    ("pydantic_ai", "pydantic_ai"),
+    ("langchain", "langchain"),
+    ("openai_agents", "openai_agents"),
+    ("openai_agents_tools", "openai_agents"),
+    ("fastmcp", "fastmcp"),
+]
+# Each kind of host with the newest release.
+HOSTS = [("newest", "Host"), ("newest", "SyncHost"), ("newest", "attach"), ("oldest", "Host")]
+
+# Releases in which the framework itself sends the images of MCP servers as text, and smolagents,
+# which keeps images for other tools.
+WITHOUT_IMAGES = {("oldest", "server_agent.py"), ("newest", "smolagents"), ("oldest", "smolagents")}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(("page", "name", "program"), AGENTS)
+def test_an_agent_works_as_its_how_to_says(
+    page: str, name: str, program: str, release: str, tmp_path: Path
+) -> None:
+    python = environment_python(f"{name}-{release}")
+    folder = agent_folder(page, tmp_path)
+    remark = {"text": "so"}
+    question = [
+        call("ext_text_shout", text="hello"),
+        call("ext_painter_paint", text="red"),
+        call("ext_painter_fail"),
+        call("ext_remark_remark", **({"arguments": remark} if page == "smolagents" else remark)),
+    ]
+    answer = run_program(python, folder, program, "\n".join(question))
+    for part in ("HELLO", "painted red", "the brush is dry", "fine: so"):
+        assert part in answer, answer
+    if {(release, program), (release, name)} & WITHOUT_IMAGES:
+        assert "PngImageFile" in answer or "image/png" in answer
+    else:
+        assert "images: 1" in answer
+    crashed = run_program(python, folder, program, call("ext_painter_crash"))
+    assert "it ended while crash was under way" in crashed
+
+
+@pytest.mark.parametrize(("release", "host"), HOSTS)
+@pytest.mark.parametrize(("function", "name"), TRIALS)
+def test_a_framework_chooses_limits_follows_and_cancels_calls_with_each_kind_of_host(
+    function: str, name: str, release: str, host: str, tmp_path: Path
+) -> None:
+    python = environment_python(f"{name}-{release}")
+    folder = agent_folder("fastmcp", tmp_path)
+    shutil.copy(Path(__file__).with_name("trial.py"), folder)
+    *_, line = run_program(python, folder, "trial.py", function, host).splitlines()
+    about = json.loads(line)
+    assert about["selected"] == ["ext_painter_add"] and about["progress"] == 1
+    assert "3" in about["sum"] and "0.2 s" in about["late"]
+    assert (about["is_cancelled"], about["cancelled"], about["in_flight"]) == (True, 1, 0)
+
+
+CLIENT = """\
+import asyncio
+import json
+
+from fastmcp import Client
+from server import server
+
+
+async def main():
+    heard = []
+
+    async def on_progress(progress, total, message):
+        heard.append([progress, total])
+
+    async with Client(server) as client:
+        names = [tool.name for tool in await client.list_tools()]
+        call = client.call_tool
+        added = await call("ext_painter_add", {"a": 1, "b": 2}, progress_handler=on_progress)
+        results = [
+            await call("ext_painter_paint", {"text": "red"}),
+            await call("ext_remark_remark", {"text": "so"}),
+            await call("ext_text_shout", {"text": "hello"}),
+            await call("ext_painter_fail", {}, raise_on_error=False),
+            await call("ext_painter_crash", {}, raise_on_error=False),
+            await call("double", {"number": 2}),
+        ]
+        about = [[one.is_error, [str(block) for block in one.content]] for one in results]
+        print(json.dumps([names, added.structured_content, heard, about]))
+
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_server_of_fastmcp_works_as_its_how_to_says(release: str, tmp_path: Path) -> None:
+    python = environment_python(f"fastmcp-{release}")
+    folder = agent_folder("fastmcp", tmp_path)
+    (folder / "client.py").write_text(CLIENT)
+    *_, line = run_program(python, folder, "client.py").splitlines()
+    names, added, heard, (paint, remark, shout, fail, crash, double) = json.loads(line)
+    assert {"ext_painter_paint", "ext_text_shout", "ext_remark_remark", "double"} <= {*names}
+    assert added == {"sum": 3} and heard == [[1, 2]]
+    assert not paint[0] and "painted red" in paint[1][0] and "image/png" in paint[1][1]
+    assert "fine: so" in remark[1][0] and "HELLO" in shout[1][0] and "4" in double[1][0]
+    assert fail[0] and "the brush is dry" in fail[1][0]
+    assert crash[0] and "it ended while crash was under way" in crash[1][0]
+
+
+BLOCKING = """\
+import sys
+
+import exthost
+
+with exthost.SyncHost.from_config("exthost.toml") as host:
+    if sys.argv[1] == "smolagents":
+        from exthost.integrations.smolagents import tools
+
+        made = {tool.name: tool for tool in tools(host.tools.select("painter:*"), timeout=0.2)}
+        print(made["ext_painter_add"](1, b=2), made["ext_painter_hang"]())
+    else:
+        from exthost.integrations.langchain import tools
+
+        made = {tool.name: tool for tool in tools(host.tools.select("painter:*"), timeout=0.2)}
+        call = {"type": "tool_call", "id": "1", "args": {}}
+        message = made["ext_painter_hang"].invoke({**call, "name": "ext_painter_hang"})
+        print(made["ext_painter_add"].invoke({"a": 1, "b": 2}), message.status, message.content)
+    print(len(made), host["painter"].stats.timeout)
+"""
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("name", ["smolagents", "langchain"])
+def test_a_blocking_host_works_without_an_event_loop(
+    name: str, release: str, tmp_path: Path
+) -> None:
+    python = environment_python(f"{name}-{release}")
+    folder = agent_folder(name, tmp_path)
+    (folder / "blocking.py").write_text(BLOCKING)
+    *_, first, second = run_program(python, folder, "blocking.py", name).splitlines()
+    assert "3" in first and "0.2 s" in first and second == "5 1"
+    assert "Error: " in first if name == "smolagents" else " error " in first
+
+
+@pytest.mark.parametrize("page", ["pydantic-ai", "langchain", "openai-agents", "fastmcp"])
+def test_the_program_of_a_how_to_is_strictly_typed(page: str, tmp_path: Path) -> None:
+    python = environment_python(f"{page.replace('-', '_')}-newest")
+    folder = agent_folder(page, tmp_path)
+    programs = ["server.py"] if page == "fastmcp" else ["agent.py"]
+    options = ["--strict", "--config-file=", f"--cache-dir={folder / 'cache'}"]
+    run_program(
+        sys.executable, folder, "-m", "mypy", "--python-executable", python, *options, *programs
+    )
