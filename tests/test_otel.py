@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -71,7 +73,13 @@ async def test_each_call_is_a_child_of_the_span_that_is_current_where_it_is_made
     }
     (crashed,) = [span for span in calls if span.parent is None]
     assert crashed.status.status_code is StatusCode.ERROR
+    assert crashed.name == "tools/call divide"
     assert dict(crashed.attributes or {}) == {
+        "mcp.method.name": "tools/call",
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "divide",
+        "network.transport": "pipe",
+        "error.type": "gone",
         "exthost.extension": "fragile",
         "exthost.method": "divide",
         "exthost.outcome": "gone",
@@ -115,6 +123,70 @@ async def test_the_trace_context_of_a_call_is_sent_where_its_dialect_has_a_place
     assert called.parent is not None and called.parent.span_id == caller.context.span_id
 
 
+def durations(reader: InMemoryMetricReader) -> list[Any]:
+    """Return the points of the histogram."""
+    data = reader.get_metrics_data()
+    assert data is not None
+    [metric] = data.resource_metrics[0].scope_metrics[0].metrics
+    assert (metric.name, metric.unit) == ("mcp.client.operation.duration", "s")
+    return list(metric.data.data_points)
+
+
+async def test_tool_calls_of_each_dialect_follow_the_conventions(
+    provider: TracerProvider, exporter: InMemorySpanExporter
+) -> None:
+    reader = InMemoryMetricReader()
+    meters = MeterProvider([reader], shutdown_on_exit=False)
+    config = {
+        "extensions": [
+            entry("fragile", "morphir", str(FRAGILE)),
+            entry("painter", "mcp", str(MCP_CHILD.with_name("painter.py"))),
+        ]
+    }
+    host = exthost.Host.from_config(config)
+    CallSpans(host.events, provider, meters)
+    async with host:
+        await host.call_tool("ext_fragile_divide", {"a": 1, "b": 2})
+        await host.call_tool("ext_painter_paint", {"text": "x"})
+        await host.call_tool("ext_painter_fail", check=False)
+        with pytest.raises(exthost.errors.CallTimeout):
+            await host.call_tool("ext_painter_hang", timeout=0.1)
+        await host["painter"].call("tools/list", {})
+    spans = {span.name: dict(span.attributes or {}) for span in exporter.get_finished_spans()}
+    assert {*spans} == {
+        "tools/call divide",
+        "tools/call paint",
+        "tools/call fail",
+        "tools/call hang",
+        "painter tools/list",
+    }
+    for name in ("divide", "paint"):
+        about = spans[f"tools/call {name}"]
+        assert about["gen_ai.tool.name"] == name and "error.type" not in about
+        assert about["mcp.method.name"] == "tools/call" and about["network.transport"] == "pipe"
+    assert spans["tools/call fail"]["error.type"] == "tool_error"
+    assert spans["tools/call hang"]["error.type"] == "timeout"
+    assert not [key for key in spans["painter tools/list"] if not key.startswith("exthost.")]
+    points = durations(reader)
+    assert {point.attributes["gen_ai.tool.name"] for point in points} == {
+        *("divide", "paint", "fail", "hang")
+    }
+    assert all(point.count == 1 and 0 < point.sum < 60 for point in points)
+    assert points[0].explicit_bounds[0] == 0.01
+    meters.shutdown()
+
+
+def test_a_blocking_call_names_its_tool(
+    provider: TracerProvider, exporter: InMemorySpanExporter
+) -> None:
+    config = {"extensions": [entry("fragile", "morphir", str(FRAGILE))]}
+    with exthost.SyncHost.from_config(config) as host:
+        CallSpans(host.events, provider)
+        host.call_tool("ext_fragile_divide", {"a": 1, "b": 2})
+    [span] = exporter.get_finished_spans()
+    assert span.name == "tools/call divide"
+
+
 class Collector(BaseHTTPRequestHandler):
     """Keeps what it is sent."""
 
@@ -148,4 +220,5 @@ def test_a_host_sends_its_spans_to_a_collector(tmp_path: Path) -> None:
         finally:
             server.shutdown()
             thread.join()
-    assert any(b"fragile divide" in body for body in bodies)
+    assert any(b"tools/call divide" in body for body in bodies)
+    assert any(b"mcp.client.operation.duration" in body for body in bodies)

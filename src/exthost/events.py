@@ -27,13 +27,15 @@ class CallStarted(NamedTuple):
     """A call was accepted.
 
     `method` is the method or the tool's method on the wire. `key` identifies the call until its
-    CallEnded, which has the same key. A later call may reuse the key.
+    CallEnded, which has the same key. A later call may reuse the key. `tool` is the own name of the
+    tool, or "" if the call is not one of a tool.
     """
 
     extension: str
     method: str
     context: Any = None
     key: int = 0
+    tool: str = ""
 
 
 class CallEnded(NamedTuple):
@@ -42,8 +44,8 @@ class CallEnded(NamedTuple):
     `outcome` is one of: result, error, timeout, cancelled, gone. A tool that failed has the outcome
     "error", also if its dialect reports the failure in a normal reply. "gone" means that the
     extension ended before it replied, or that no process of it could be started. `seconds` is the
-    duration of the call. `key` is the key of the CallStarted. `call` is the number of the call in a
-    trace, or None if its messages were not traced.
+    duration of the call. `key` and `tool` are those of the CallStarted. `call` is the number of the
+    call in a trace, or None if its messages were not traced.
     """
 
     extension: str
@@ -53,6 +55,7 @@ class CallEnded(NamedTuple):
     context: Any = None
     key: int = 0
     call: int | None = None
+    tool: str = ""
 
 
 class HookFailed(NamedTuple):

@@ -1,4 +1,5 @@
-"""Exports each call of a host as an OpenTelemetry span. `CallSpans` subscribes to its events.
+"""Exports each call of a host as an OpenTelemetry span, and its duration as a metric. `CallSpans`
+subscribes to the events of a host.
 
     spans = exthost.otel.CallSpans(host.events)
     await host.call_tool("ext_weather_forecast", {}, context=exthost.otel.trace_context())
@@ -6,6 +7,11 @@
 The parent of a span is the span that is current where the call is made. If there is none, it is the
 span that `traceparent` in the call's context names. `trace_context` returns the current span as W3C
 Trace Context; dialects that have a field for it (mcp: `_meta`) send it to the extension.
+
+The call of a tool follows the conventions of OpenTelemetry for MCP and generative AI, in every
+dialect: its span is named `tools/call NAME` with the tool's own name, and its duration is recorded
+in the histogram `mcp.client.operation.duration`. Attributes that begin with `exthost.` have what
+the conventions do not: the extension, the method on the wire, and the outcome.
 
 Needs the package `opentelemetry-api`, and the OpenTelemetry SDK if spans are to be exported; both
 come with the extra `otel`. A host without `CallSpans` does not create the events, so it costs
@@ -17,17 +23,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from opentelemetry import context as otel_context
-from opentelemetry import propagate, trace
+from opentelemetry import metrics, propagate, trace
+from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider
 
 from exthost._version import __version__
 from exthost.events import Bus, CallEnded, CallStarted
 
-__all__ = ["CallSpans", "otlp_provider", "trace_context"]
+__all__ = ["CallSpans", "otlp_meter_provider", "otlp_provider", "trace_context"]
 
 # The largest number of open calls whose parent is remembered. If there are more, the oldest is
 # forgotten, and its span has no parent.
 MAX_OPEN_CALLS = 100_000
+
+# The boundaries that the conventions advise, in seconds. Those of the SDK are for milliseconds.
+DURATION_BOUNDARIES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+
+# The value of `error.type` where it is not the outcome itself.
+ERROR_TYPES = {
+    "error": "tool_error",
+    "timeout": "timeout",
+    "cancelled": "cancelled",
+    "gone": "gone",
+}
 
 
 def trace_context() -> dict[str, str]:
@@ -44,25 +62,54 @@ def otlp_provider() -> Any:
     still buffered. Raises ImportError if the SDK is not installed.
     """
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
     from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    provider = SdkTracerProvider(resource=_resource(), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider
+
+
+def otlp_meter_provider() -> Any:
+    """Return a meter provider that sends metrics by OTLP over HTTP, as `otlp_provider` does for
+    spans."""
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+    return SdkMeterProvider([reader], resource=_resource(), shutdown_on_exit=False)
+
+
+def _resource() -> Any:
+    """Return the resource that the variables describe, named exthost if they name none."""
+    from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 
     # A name in OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES takes precedence.
     resource = Resource.create()
     if str(resource.attributes.get(SERVICE_NAME, "unknown")).startswith("unknown"):
         resource = resource.merge(Resource({SERVICE_NAME: "exthost"}))
-    provider = SdkTracerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return provider
+    return resource
 
 
 class CallSpans:
-    """Makes a span for each call, until `close` is called."""
+    """Makes a span for each call, and records its duration, until `close` is called."""
 
-    def __init__(self, events: Bus, tracer_provider: TracerProvider | None = None) -> None:
-        """The default of `tracer_provider` is OpenTelemetry's global provider."""
+    def __init__(
+        self,
+        events: Bus,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+    ) -> None:
+        """The defaults are OpenTelemetry's global providers."""
         self._tracer = trace.get_tracer("exthost", __version__, tracer_provider)
+        meter = metrics.get_meter("exthost", __version__, meter_provider)
+        self._durations = meter.create_histogram(
+            "mcp.client.operation.duration",
+            unit="s",
+            description="The duration of tool calls, from the request to the reply.",
+            explicit_bucket_boundaries_advisory=DURATION_BOUNDARIES,
+        )
         # The OpenTelemetry context in which each open call was made, by the key of the call.
         self._parents: dict[int, otel_context.Context] = {}
         self._unsubscribes = (
@@ -88,11 +135,18 @@ class CallSpans:
     def _on_call_ended(self, ended: CallEnded) -> None:
         parent = self._parents.pop(ended.key, None)
         end = time.time_ns()
+        name, attributes = f"{ended.extension} {ended.method}", {}
+        if ended.tool:
+            name, attributes = f"tools/call {ended.tool}", _tool_attributes(ended)
+            self._durations.record(ended.seconds, attributes, parent)
+        elif ended.outcome != "result":
+            attributes = {"error.type": ended.outcome}
         span: Span = self._tracer.start_span(
-            f"{ended.extension} {ended.method}",
+            name,
             context=parent,
             kind=SpanKind.CLIENT,
             attributes={
+                **attributes,
                 "exthost.extension": ended.extension,
                 "exthost.method": ended.method,
                 "exthost.outcome": ended.outcome,
@@ -102,6 +156,19 @@ class CallSpans:
         if ended.outcome != "result":
             span.set_status(Status(StatusCode.ERROR, ended.outcome))
         span.end(end)
+
+
+def _tool_attributes(ended: CallEnded) -> dict[str, str]:
+    """Return the attributes of the conventions, which the span and the metric share."""
+    attributes = {
+        "mcp.method.name": "tools/call",
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": ended.tool,
+        "network.transport": "pipe",
+    }
+    if ended.outcome != "result":
+        attributes["error.type"] = ERROR_TYPES.get(ended.outcome, ended.outcome)
+    return attributes
 
 
 def _extract_context(values: Any, current: otel_context.Context) -> otel_context.Context:

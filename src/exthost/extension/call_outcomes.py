@@ -98,7 +98,9 @@ class CallOutcomes:
         """Publish that a call was accepted."""
         if type(call) is not AwaitableCall and call.internal:
             return
-        event = _new_event(CallStarted, (self._extension, call.method, call.context, id(call)))
+        event = _new_event(
+            CallStarted, (self._extension, call.method, call.context, id(call), call.tool)
+        )
         for listener in self._listeners.get(CallStarted, ()):
             try:
                 listener(event)
@@ -200,6 +202,7 @@ class CallOutcomes:
                         call.context,
                         id(call),
                         call.trace_number,
+                        call.tool,
                     ),
                 )
                 for listener in listeners:
@@ -233,6 +236,7 @@ class CallOutcomes:
                     call.context,
                     id(call),
                     call.trace_number,
+                    call.tool,
                 )
             )
 

@@ -188,7 +188,7 @@ class Calls:
         call = AwaitableCall(method, params, handler, limit, queue)
         if wait_began_at is not None:  # one time limit for the start and the call
             call.started_at, call.deadline = wait_began_at, wait_began_at + limit
-        call.context = context
+        call.context, call.tool = context, name
         if on_progress is not None:
             call.on_progress = check_callback(on_progress, "on_progress")
         queue.submit(call)
@@ -257,6 +257,7 @@ class Calls:
             return None
         parts = self.factory.for_tool(prepared, arguments, timeout, context)
         call = CallbackCall(*parts, queue, on_end, context)
+        call.tool = name
         queue.submit(call)
         return call
 

@@ -31,6 +31,7 @@ class Call:
     unreadable_reply: tuple[Id, Noise] | None = None  # output with its id that is not a message
     has_error_result = False  # it ended with a result that its dialect marks as an error
     context: Any = None  # values of the caller, which events carry
+    tool = ""  # the own name of the tool that it calls
     trace_number: int | None = None  # its number in a trace; None if it is not traced
     on_progress: OnProgress | None = None  # called with each progress report
 

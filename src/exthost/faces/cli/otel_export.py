@@ -18,6 +18,7 @@ _MODULES = (
     "opentelemetry.sdk.trace",
     "opentelemetry.sdk.trace.export",
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.exporter.otlp.proto.http.metric_exporter",
 )
 
 
@@ -25,7 +26,7 @@ def add_otel_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--otel",
         action="store_true",
-        help="send a span of each call by OTLP over HTTP (see OTEL_EXPORTER_OTLP_ENDPOINT)",
+        help="send spans and durations of calls by OTLP over HTTP (OTEL_EXPORTER_OTLP_ENDPOINT)",
     )
 
 
@@ -41,13 +42,14 @@ def otel_services(args: Args) -> list[BackgroundService]:
     ]
 
     async def serve(context: ServiceContext) -> None:
-        provider = otel.otlp_provider()
-        spans = otel.CallSpans(context.host.events, provider)
+        providers = otel.otlp_provider(), otel.otlp_meter_provider()
+        spans = otel.CallSpans(context.host.events, *providers)
         try:
             # Spans are exported by callbacks of events, so this task only waits to be cancelled.
             await asyncio.get_running_loop().create_future()
         finally:
             spans.close()
-            await asyncio.to_thread(provider.shutdown)  # sends the spans that are still buffered
+            for provider in providers:  # sends what is still buffered
+                await asyncio.to_thread(provider.shutdown)
 
     return [BackgroundService(serve)]

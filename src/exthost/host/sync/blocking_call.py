@@ -147,7 +147,7 @@ def call_tool(
     queue = extension.queue
     method, params, handler, limit = calls.factory.for_tool(tool, arguments, timeout, context)
     call = BlockingCall(method, params, handler, limit, queue)
-    call.context = context
+    call.context, call.tool = context, name
     try:
         raw = call.run()
     except CallFailed as error:
