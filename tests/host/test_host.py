@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import shutil
 import sys
@@ -431,3 +432,29 @@ async def test_an_entry_that_cannot_run_here_refuses_itself_alone() -> None:
         assert host["far"].state == "refused" and host["near"].state == "ready"
         assert [one.extension for one in host.diagnostics] == ["far"]
         assert "grpc" in host.diagnostics[0].message
+
+
+async def test_the_log_line_of_a_failed_extension_has_the_cause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    entry = {"name": "a", "source": {"type": "process", "command": "no-such-program-here"}}
+    with caplog.at_level(logging.WARNING, "exthost.states"):
+        async with exthost.Host.from_config({"extensions": [entry]}):
+            pass
+    [line] = [record.getMessage() for record in caplog.records if "failed" in record.getMessage()]
+    assert "there is no program 'no-such-program-here'" in line and "[X0401]" in line
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: exthost.connect(["x"]),
+        lambda: exthost.connect(["x"], dialect="mcp"),
+        lambda: exthost.Host(),
+        lambda: exthost.attach("x.toml"),
+    ],
+)
+def test_a_plain_with_of_an_asynchronous_object_is_an_error_with_advice(make: Any) -> None:
+    with pytest.raises(errors.UsageError) as caught, make():
+        pass
+    assert caught.value.code == "X1803" and "async with" in caught.value.help

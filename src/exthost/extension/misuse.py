@@ -9,7 +9,7 @@ mistake, or no error at all.
 import asyncio
 import math
 from collections.abc import Generator, Mapping
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from exthost.errors import UsageError
 from exthost.model.empty_mapping import EMPTY_MAPPING
@@ -127,7 +127,26 @@ def already_open_error() -> UsageError:
     return UsageError("X1311", "this is open already", help="use the open one, or make a second")
 
 
-class OpenedByWith:
+class AsyncOnly:
+    """A base class for objects that are opened with `async with`. Using one with `with` raises
+    UsageError."""
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:  # type checkers report it themselves
+
+        def __enter__(self) -> NoReturn:
+            raise UsageError(
+                "X1803",
+                "this is opened with `async with`, and not with `with`",
+                help="write `async with`; or use the blocking form: SyncHost, sync_connect or "
+                "sync_attach",
+            )
+
+        def __exit__(self, *_: object) -> None: ...
+
+
+class OpenedByWith(AsyncOnly):
     """A base class for objects that are opened with `async with`. Awaiting such an
     object raises UsageError."""
 

@@ -163,6 +163,8 @@ class Status:
         if level is None or not self.publishes_changes:
             return
         cause = self.cause
+        if cause is not None and cause.message not in reason:
+            reason = f"{reason}: {cause.message}"
         code = f" [{cause.code}]" if cause is not None else ""
         help = f"; {cause.help}" if cause is not None and cause.help else ""
         _state_log.log(level, "[%s] %s: %s%s%s", self._id, self.state.value, reason, code, help)

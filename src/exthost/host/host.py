@@ -35,7 +35,7 @@ from exthost.dialects.model_provider import ModelProvider
 from exthost.errors import UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.extension import Extension
-from exthost.extension.misuse import check_context, check_name
+from exthost.extension.misuse import AsyncOnly, check_context, check_name
 from exthost.extension.timeouts import require_time_left
 from exthost.host.api.host_api import HostApi
 from exthost.host.background import BackgroundServices, TraceTarget
@@ -66,7 +66,7 @@ from exthost.tool_result import ToolResult
 _log = logging.getLogger("exthost.host")
 
 
-class Host:
+class Host(AsyncOnly):
     """Extensions by name, and their tools. Use it with `async with`."""
 
     def __init__(

@@ -21,7 +21,7 @@ from exthost.dialects.find import find_dialect
 from exthost.dialects.meanings import OnProgress, Progress
 from exthost.errors import CallFailed, NotFound, UsageError
 from exthost.events import check_callback
-from exthost.extension.misuse import check_context, check_name, require_asyncio
+from exthost.extension.misuse import AsyncOnly, check_context, check_name, require_asyncio
 from exthost.host.control.async_client import AsyncHostClient, OnEvent
 from exthost.host.control.attached_extension import AttachedExtension, finite_timeout
 from exthost.host.control.client import HELLO_SECONDS, connect_to_host, unresponsive_error
@@ -48,7 +48,7 @@ def attach(
     return AttachedHost(config, os.environ if environ is None else environ)
 
 
-class AttachedHost:
+class AttachedHost(AsyncOnly):
     """The host of a config that runs in another process. Use it with `async with`."""
 
     def __init__(self, config: str | os.PathLike[str], environ: Mapping[str, str]) -> None:
