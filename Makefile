@@ -109,7 +109,7 @@ fastmcp: $(STAMP)
 # the oldest that we claim, in environments of their own. One that cannot be installed whole is
 # removed again.
 integrations: $(STAMP)
-	@sh scripts/install_integrations.sh $(INTERPRETER) $(BIN)/uv $(VENV)/integrations
+	@sh scripts/install_integrations.sh $(INTERPRETER) $(BIN) $(VENV)/integrations
 
 # For the tests of pools on a cluster, which are skipped without it.
 ray: $(STAMP)

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Make an environment for each row below: sh install_integrations.sh PYTHON UV FOLDER
+# Make an environment for each row below: sh install_integrations.sh PYTHON BIN FOLDER
 #
 # A row is the name of an environment and what is installed into it beside exthost. An environment
-# that cannot be installed whole is removed, and a message says so: its tests are skipped.
+# that cannot be installed whole is removed, and a message says so: its tests are skipped. BIN has uv
+# and a Python with pip, which installs where uv cannot.
 
-python=$1 uv=$2 folder=$3
+python=$1 bin=$2 folder=$3
 
 install() {
     target=$folder/$1
@@ -13,7 +14,9 @@ install() {
     [ -e "$target/.installed" ] && return
     rm -rf "$target"
     "$python" -m venv --without-pip "$target" \
-        && timeout 180 "$uv" pip install --quiet --python "$target/bin/python" --editable . "$@" \
+        && { timeout 180 "$bin/uv" pip install --quiet --python "$target/bin/python" --editable . "$@" \
+            || timeout 180 "$bin/python" -m pip --python "$target/bin/python" install --quiet \
+                --retries 1 --editable . "$@"; } \
         && touch "$target/.installed" \
         || { rm -rf "$target"; echo "no $name: its tests are skipped"; }
 }

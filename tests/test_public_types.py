@@ -49,6 +49,10 @@ async def right(host: exthost.Host, ext: Extension) -> None:
     print(models[0], (await host.call_tool("a:b", {}, on_progress=print)).text)
     async with exthost.connect(["x"], limits={"call": "2s"}, pool={"max": 2}) as one:
         print(await one.call("m", wait=False))
+    tools: list[dict[str, str]] = host.tools.select("a:*").as_openai("responses", prefix=False)
+    print(tools, await host.run_calls({}, timeout=1, only=["a:*"], confirm=lambda question: True))
+    async with exthost.attach("x") as attached:
+        print(attached["x"].stats.result + 1)
 
 
 def right_blocking(host: exthost.SyncHost) -> None:
@@ -60,6 +64,13 @@ def right_blocking(host: exthost.SyncHost) -> None:
     with exthost.sync_connect(["x"], dialect="mcp", start="lazy") as one:
         print(one.call_tool("t", on_progress=print, wait=False), one.prompts.list(timeout=1))
     host.close(drain=True)
+    with exthost.sync_attach("x") as attached:
+        print(attached["x"].stats.result + 1, attached.call_tool("a:b", {}, timeout=1.0).text)
+    exthost.SyncHost.from_config("x").open().close()
+    try:
+        host.call_tool("a:b")
+    except exthost.errors.ExthostError as error:
+        print(error.public().as_dict())
 """
 
 WRONG = """\
@@ -86,6 +97,11 @@ async def wrong(host: exthost.Host, ext: Extension, sync_host: exthost.SyncHost)
     exthost.connect(["x"], limits={"cal": 1})
     exthost.connect(["x"], start="later")
     exthost.sync_connect(["x"], limts={})
+    exthost.sync_attach("x").nonsense
+    exthost.sync_attach("x").call_tool("t", timeuot=1.0)
+    host.tools.as_openai("chta")
+    await host.run_calls({}, onyl=[])
+    exthost.connect(["x"]).__enter__()
 """
 
 
