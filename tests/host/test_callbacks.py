@@ -10,8 +10,8 @@ import pytest
 
 import exthost
 from exthost.errors import Refused
-from exthost.host.callbacks import call_plain_or_async
-from exthost.host.hooks import Confirmation
+from exthost.extension.callbacks import call_plain_or_async
+from exthost.extension.confirmation import Confirmation
 from tests.extensions.driving import failing
 from tests.extensions.synaps_tree import plugin
 from tests.faces.gateway.running import write_config

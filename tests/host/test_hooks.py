@@ -14,7 +14,8 @@ from exthost.dialects.calls import HookAnswer
 from exthost.dialects.nexo.dialect import DIALECT
 from exthost.dialects.synaps.dialect import DIALECT as SYNAPS
 from exthost.errors import CallFailed, CallTimeout, ExthostError, Refused
-from exthost.host.hooks import MAX_EXTENSIONS, Confirmation, Hooks
+from exthost.extension.confirmation import Confirmation
+from exthost.host.hooks import MAX_EXTENSIONS, Hooks
 from exthost.model.offer import Offer
 from exthost.model.spec import Spec
 from tests.dialects.requirements import shows

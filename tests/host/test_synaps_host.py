@@ -22,8 +22,8 @@ from exthost.errors import (
     Refused,
     UsageError,
 )
+from exthost.extension.confirmation import Confirmation
 from exthost.host.api import external_changes
-from exthost.host.hooks import Confirmation
 from exthost.host.tool_loop import complete_with_tools, cut_to_bytes
 from exthost.model.spec import Spec
 from tests.dialects.requirements import shows

@@ -5,6 +5,8 @@ In reading order:
     extension        the public object: calls, start and stop, status
     calls            makes calls, checks their arguments, sends them through the queue
     tool_interceptor the interface of what a host runs around each tool call: hooks
+    confirmation     a question to a person before a call, and the type of functions that ask it
+    callbacks        calls a function of the program, plain or async
     call_factory     makes the method, params, reply handler and time limit of a call; sends nothing
     timeouts         the error of a call whose time is over
     stream_calls     calls whose reply is a stream of events

@@ -23,6 +23,7 @@ from exthost.errors import (
 from exthost.events import Bus, check_callback
 from exthost.extension.call_factory import CallFactory, PreparedTool
 from exthost.extension.call_queue import CallQueue
+from exthost.extension.confirmation import Confirm, check_confirm
 from exthost.extension.lifecycle import State
 from exthost.extension.misuse import check_context, check_loop, check_name, check_timeout
 from exthost.extension.policy import effective_pool_size
@@ -150,6 +151,7 @@ class Calls:
         on_progress: OnProgress | None,
         check: bool,
         hooks: bool = True,
+        confirm: Confirm | None = None,
         is_judged: bool = False,
     ) -> ToolResult:
         """Call a tool, starting the extension if needed, and return its result. This is the one way
@@ -157,14 +159,15 @@ class Calls:
 
         `context` holds values of the caller (a trace context, for example), which the dialect may
         send and events carry. With `check`, a tool that fails raises CallFailed; without, its
-        result is returned. With `hooks` False no hook is called, which the audit records. The other
-        parameters are the same as in `call`. Only `call_directly` sets `is_judged`.
+        result is returned. With `hooks` False no hook is called, which the audit records. `confirm`
+        asks a person if a hook requests that, instead of the host's own. The other parameters are
+        the same as in `call`. Only `call_directly` sets `is_judged`.
         """
         queue = self._queue
         if get_ident() != self._thread or not queue.loop.is_running():  # as in `call`
             check_loop(queue)
         if not (is_judged or (hooks and self.interceptor.is_idle)):
-            options = ToolOptions(timeout, context, wait, on_progress, check, hooks)
+            options = ToolOptions(timeout, context, wait, on_progress, check, hooks, confirm)
             return await self.interceptor.run(self, name, arguments, options)
         if not wait:
             self.require_session(name)
@@ -215,6 +218,7 @@ class Calls:
     async def prepare_to_call(self, name: str, options: ToolOptions) -> None:
         """Raise the error of a call that cannot be made; see `InterceptedCalls`."""
         check_context(options.context)
+        check_confirm(options.confirm)
         if options.on_progress is not None:
             check_callback(options.on_progress, "on_progress")
         if options.timeout is not None:
@@ -231,7 +235,7 @@ class Calls:
         self, name: str, arguments: Any, options: ToolOptions
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool without an interceptor; see `InterceptedCalls`."""
-        timeout, context, wait, on_progress, check, _ = options
+        timeout, context, wait, on_progress, check, _, _ = options
         return self.call_tool(
             name, arguments, timeout, context, wait, on_progress, check, is_judged=True
         )

@@ -20,6 +20,7 @@ from exthost.dialects.meanings import OnProgress
 from exthost.errors import CallTimeout, ExthostError
 from exthost.events import Bus
 from exthost.extension.calls import Calls, make_queue
+from exthost.extension.confirmation import Confirm
 from exthost.extension.facets import attach_facets, find_facet
 from exthost.extension.lifecycle import Health, State, health_in, lists_tools
 from exthost.extension.misuse import check_loop, check_may_start, check_name, check_timeout
@@ -148,6 +149,7 @@ class Extension(FacetAttributes):
         on_progress: OnProgress | None = None,
         check: bool = True,
         hooks: bool = True,
+        confirm: Confirm | None = None,
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool of this extension by the tool's own name, and return its result.
 
@@ -157,7 +159,7 @@ class Extension(FacetAttributes):
         before and after the call, as in `Host.call_tool`.
         """
         return self.calls.call_tool(
-            name, arguments, timeout, context, wait, on_progress, check, hooks
+            name, arguments, timeout, context, wait, on_progress, check, hooks, confirm
         )
 
     async def list_tools(self, *, timeout: float | None = None) -> tuple[Tool, ...]:

@@ -11,7 +11,7 @@ In reading order:
     start_diagnostics      why extensions did not start
     registry               finds tools by their names
     tool_finder            finds a tool by name, starting extensions if needed
-    callbacks              calls a function of the program, plain or async
+    person                 asks a person: the caller of a call, or else the host's `confirm`
     hook_policy            pure: whether a call is refused when a hook fails
     known_hooks            remembers which hooks extensions had, and makes refused guards of those
                            whose manifests are rejected

@@ -50,7 +50,9 @@ class GuardedCalls:
         await calls.prepare_to_call(name, options)
         context = check_context(options.context)
         registered_name = calls.registered_name(name)
-        call = HookedCall(calls.extension, name, registered_name, self._hooks, context)
+        call = HookedCall(
+            calls.extension, name, registered_name, self._hooks, context, options.confirm
+        )
         direct = options._replace(check=False)
         try:
             result = await call.run(

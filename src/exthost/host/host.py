@@ -26,6 +26,7 @@ from exthost.dialects.meanings import OnProgress
 from exthost.dialects.model_provider import ModelProvider
 from exthost.errors import UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
+from exthost.extension.confirmation import Confirm
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import check_context, check_name
 from exthost.extension.timeouts import require_time_left
@@ -37,7 +38,7 @@ from exthost.host.event_sinks import EventSinks
 from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
 from exthost.host.guarded_calls import GuardedCalls
-from exthost.host.hooks import Confirm, Hooks
+from exthost.host.hooks import Hooks
 from exthost.host.host_settings import HostSettings, check_config
 from exthost.host.model_api.model_calls import run_model_calls
 from exthost.host.model_api.registered_tools import RegisteredTools
@@ -284,6 +285,7 @@ class Host:
         on_progress: OnProgress | None = None,
         check: bool = True,
         hooks: bool = True,
+        confirm: Confirm | None = None,
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool by its registered name, `extension:tool`, or its own name if only one has it.
         `timeout` is in seconds; None is the configured limit. `context` has values for hooks,
@@ -294,6 +296,7 @@ class Host:
         arguments or stop the call (Refused), `after_tool_call` may change the result, also one that
         is marked as an error; it sees other failures, and cannot change them. Hooks have their own
         time limits. With `hooks=False` no hook is called, which the audit records.
+        `confirm` asks a person if a hook requests that, instead of the `confirm` of the host.
 
         A tool that fails raises CallFailed; with `check=False` its result is returned instead. If
         the tool did not run to its end (no such tool, no process, timeout), the error is raised in
@@ -305,11 +308,13 @@ class Host:
             owner = None
         if owner is None:
             return self._find_and_call(
-                name, arguments, timeout, context, wait, on_progress, check, hooks
+                name, arguments, timeout, context, wait, on_progress, check, hooks, confirm
             )
         extension, tool = owner
         calls = self._by_id[extension].calls
-        return calls.call_tool(tool, arguments, timeout, context, wait, on_progress, check, hooks)
+        return calls.call_tool(
+            tool, arguments, timeout, context, wait, on_progress, check, hooks, confirm
+        )
 
     async def _find_and_call(
         self, name: str, arguments: Any, timeout: float | None, *options: Any

@@ -6,8 +6,8 @@ from typing import Any, TypedDict
 
 from exthost.config import Config
 from exthost.errors import UsageError
+from exthost.extension.confirmation import Confirm
 from exthost.host.background import TraceTarget
-from exthost.host.hooks import Confirm
 from exthost.session.inbound import Handler
 
 __all__ = ["HostSettings", "check_config"]

@@ -20,6 +20,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     diagnostic_lines     prints the diagnostics of manifests and configs
     excerpt              the line of a config or manifest that has a mistake
     event_lines          events of a host as lines of text; traffic_lines: records of a trace
+    confirm_prompt       `call`: asks the person at the terminal if a hook requests that
     stream_display       the events of a stream on stderr, as they arrive
     log_handler          prints the warnings that the host logs
     nonblocking_writer   writes to stdout and stderr without blocking the event loop

@@ -12,6 +12,8 @@ events, they are printed to stderr as they arrive, and progress is shown as a ba
 If a host with this config is running, it makes the call; --standalone starts a new process instead.
 The hooks of the config's extensions judge the call of a tool; --no-hooks skips them, which the
 audit records. They do not judge methods (--method), nor an extension after -- or at a path.
+If a hook requests that a person confirms the call, you are asked on the terminal, and --yes agrees;
+without a terminal the call is refused.
 If the result is marked as an error, it is printed all the same, and the exit code is 1; without
 --json, the error is also printed to stderr.
 If the result contains files, --write DIR writes them, and never outside of DIR.
@@ -45,6 +47,7 @@ from exthost.faces.cli.common import (
     show_json,
     show_text,
 )
+from exthost.faces.cli.confirm_prompt import choose_prompt
 from exthost.faces.cli.dialect_options import (
     add_dialect_options,
     apply_dialect_options,
@@ -70,6 +73,7 @@ from exthost.host.control.as_data import as_data
 from exthost.host.control.call_requests import own_tool_name
 from exthost.host.control.client import HostClient
 from exthost.host.control.protocol import Request, read_error, read_tool_error, read_tool_result
+from exthost.host.control.questions import read_question
 from exthost.host.host import Host
 from exthost.model.names import capability_fits
 from exthost.model.spec import Spec
@@ -105,6 +109,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--no-hooks", action="store_true", help="call the tool without hooks, as the audit records"
+    )
+    parser.add_argument(
+        "--yes",
+        action="store_true",
+        help="agree if a hook requests that a person confirms the call",
     )
     add_dialect_options(parser)
     parser.add_argument("--write", metavar="DIR", help="write the files in the result into DIR")
@@ -221,6 +230,9 @@ def _call_in_running_host(
     callee: dict[str, Any] = {"method": name, "stream": "if_any"}
     if not args.method:
         callee = {"tool": tool["tool"], "context": args.context, "hooks": not args.no_hooks}
+    prompt = choose_prompt(args)
+    if prompt is not None and not args.method:
+        callee["confirm"] = True
     call_settings = {"arguments": arguments, "timeout": args.timeout, "progress": True, "log": True}
     with StreamDisplay(_render_stream_event) as display:
 
@@ -230,7 +242,11 @@ def _call_in_running_host(
             else:
                 show_event(event)
 
-        answer = host.ask(Request("call", tool["extension"], callee | call_settings), on_event=show)
+        def confirm(event: Mapping[str, Any]) -> bool:
+            return prompt is not None and prompt(read_question(event), event["seconds"])
+
+        request = Request("call", tool["extension"], callee | call_settings)
+        answer = host.ask(request, on_event=show, confirm=confirm)
     if "error_reply" in answer:
         raise read_error(answer["error_reply"])
     result = read_tool_result(answer, dialect.result_reader)
@@ -345,7 +361,7 @@ async def _call_tool_of_config(args: Args, target: Spec | None, name: str, argum
     if config.discovery is not None:  # one call needs no watch
         watch = replace(config.discovery.watch, enabled=False)
         config = replace(config, discovery=replace(config.discovery, watch=watch))
-    host = Host(config, environ=dict(os.environ))
+    host = Host(config, environ=dict(os.environ), confirm=choose_prompt(args))
 
     def change(spec: Spec) -> Spec:
         if target is None:

@@ -46,6 +46,7 @@ class Args(argparse.Namespace):
     disabled: bool = False
     trace: str | None = None
     token: Any = None
+    yes: bool = False
 
 
 def refuse_command(args: Args) -> None:

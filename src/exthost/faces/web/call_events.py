@@ -24,7 +24,9 @@ QUEUE_EVENTS = 256
 class _Queue:
     """A queue of the events of one call. None marks the end. It implements `EventSender`: `offer`
     drops an event if the queue is full, and `send` waits. `dropped` is the number of dropped
-    events."""
+    events. The page cannot be asked whether a call may be made."""
+
+    ask = None
 
     def __init__(self) -> None:
         self.events: asyncio.Queue[Mapping[str, Any] | None] = asyncio.Queue(QUEUE_EVENTS)

@@ -173,6 +173,8 @@ class Endpoints:
 class _NoEvents:
     """An `EventSender` that drops events, for requests that send no events."""
 
+    ask = None
+
     def send_or_drop(self, event: Mapping[str, Any]) -> None:
         pass
 

@@ -133,6 +133,10 @@ class AsyncHostClient(LineConnection):
         self.write(protocol.encode_request(Request("cancel", id=pending.id)))
         self.loop.call_soon(pending.wake)
 
+    def answer(self, params: Mapping[str, Any]) -> None:
+        """Answer a question of the host."""
+        self.write(protocol.encode_request(Request("answer", params=params)))
+
     # -- the connection ------------------------------------------------------------------------
 
     def lines_received(self, items: list[Item]) -> None:

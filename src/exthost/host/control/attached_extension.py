@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 from exthost.dialects.meanings import OnProgress
+from exthost.extension.confirmation import Confirm
 from exthost.extension.misuse import check_name, check_timeout
 from exthost.host.control.async_client import OnEvent
 from exthost.host.control.attached_stream import AttachedStream
@@ -56,6 +57,7 @@ class AttachedCalls(Protocol):
         on_progress: OnProgress | None,
         check: bool,
         hooks: bool,
+        confirm: Confirm | None,
     ) -> Coroutine[Any, Any, ToolResult]: ...
 
 
@@ -110,10 +112,11 @@ class AttachedExtension:
         on_progress: OnProgress | None = None,
         check: bool = True,
         hooks: bool = True,
+        confirm: Confirm | None = None,
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call one of its tools by the tool's own name, as `Extension.call_tool` does."""
         return self._host.call_own_tool(
-            self.id, name, arguments, timeout, context, wait, on_progress, check, hooks
+            self.id, name, arguments, timeout, context, wait, on_progress, check, hooks, confirm
         )
 
     async def notify(

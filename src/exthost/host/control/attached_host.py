@@ -21,12 +21,14 @@ from exthost.dialects.find import find_dialect
 from exthost.dialects.meanings import OnProgress, Progress
 from exthost.errors import CallFailed, NotFound, UsageError
 from exthost.events import check_callback
+from exthost.extension.confirmation import Confirm, check_confirm
 from exthost.extension.misuse import check_context, check_name, require_asyncio
 from exthost.host.control.async_client import AsyncHostClient, OnEvent
 from exthost.host.control.attached_extension import AttachedExtension, finite_timeout
 from exthost.host.control.client import HELLO_SECONDS, connect_to_host, unresponsive_error
 from exthost.host.control.peer_credentials import peer_pid
 from exthost.host.control.protocol import read_error, read_tool_error, read_tool_result
+from exthost.host.control.questions import QuestionAnswers
 from exthost.host.control.served_host import ReloadOutcome
 from exthost.host.model_api.model_calls import run_model_calls
 from exthost.host.model_api.registered_tools import RegisteredTools
@@ -39,20 +41,32 @@ __all__ = ["AttachedHost", "attach"]
 
 
 def attach(
-    config: str | os.PathLike[str] = "exthost.toml", *, environ: Mapping[str, str] | None = None
+    config: str | os.PathLike[str] = "exthost.toml",
+    *,
+    environ: Mapping[str, str] | None = None,
+    confirm: Confirm | None = None,
 ) -> "AttachedHost":
     """Return the running host of this config, for an `async with` block. Entering the block raises
     NotFound if no host of this config is running. `environ` replaces `os.environ`, which determines
-    the path of the socket."""
-    return AttachedHost(config, os.environ if environ is None else environ)
+    the path of the socket. `confirm` is a plain or an async function, which asks a person if a hook
+    requests that for a call of this program, and returns True to agree. It is called in this
+    program, and must return within the time limit of the call. Without it, the `confirm` of the
+    host is called, if it has one."""
+    return AttachedHost(config, os.environ if environ is None else environ, confirm)
 
 
 class AttachedHost:
     """The host of a config that runs in another process. Use it with `async with`."""
 
-    def __init__(self, config: str | os.PathLike[str], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        config: str | os.PathLike[str],
+        environ: Mapping[str, str],
+        confirm: Confirm | None = None,
+    ) -> None:
         self._config = str(Path(config))
         self._environ = environ
+        self._confirm = check_confirm(confirm)
         self._client: AsyncHostClient | None = None
         self._tools: Mapping[str, RegisteredTool] = {}
         self._logged_warnings: set[str] = set()  # of the lists that `tools` makes
@@ -228,19 +242,30 @@ class AttachedHost:
         on_progress: OnProgress | None = None,
         check: bool = True,
         hooks: bool = True,
+        confirm: Confirm | None = None,
     ) -> Coroutine[Any, Any, ToolResult]:
         """Call a tool by its registered name, by `extension:tool`, or by its own name if only one
-        extension has such a tool. The parameters are those of `Host.call_tool`."""
+        extension has such a tool. The parameters are those of `Host.call_tool`; `confirm` asks a
+        person instead of the function that was passed to `attach`."""
         try:
             tool = self._tools.get(name)
         except TypeError:  # it has no hash, so it is no string: `_find_and_call` raises the error
             tool = None
         if tool is None:
             return self._find_and_call(
-                name, arguments, timeout, context, wait, on_progress, check, hooks
+                name, arguments, timeout, context, wait, on_progress, check, hooks, confirm
             )
         return self.call_own_tool(
-            tool.extension, tool.tool, arguments, timeout, context, wait, on_progress, check, hooks
+            tool.extension,
+            tool.tool,
+            arguments,
+            timeout,
+            context,
+            wait,
+            on_progress,
+            check,
+            hooks,
+            confirm,
         )
 
     async def _find_and_call(self, name: str, *arguments: Any) -> ToolResult:
@@ -265,6 +290,7 @@ class AttachedHost:
         on_progress: OnProgress | None,
         check: bool,
         hooks: bool,
+        confirm: Confirm | None,
     ) -> ToolResult:
         """Call a tool of an extension by the tool's own name."""
         if type(name) is not str:
@@ -283,8 +309,19 @@ class AttachedHost:
             params["progress"] = True
             forward = partial(_forward_progress, check_callback(on_progress, "on_progress"))
         client = self._client or self._connected()
-        pending = client.send("call", extension, params, forward)
-        await pending
+        confirm = self._confirm if confirm is None else check_confirm(confirm)
+        if confirm is None:
+            pending = client.send("call", extension, params, forward)
+            await pending
+        else:
+            params["confirm"] = True
+            answers = QuestionAnswers(confirm, client.answer)
+            on_event = partial(_handle_event, answers, forward)
+            pending = client.send("call", extension, params, on_event)
+            try:
+                await pending
+            finally:
+                answers.close()
         reply = pending.value
         if "error_reply" in reply:
             error = read_error(reply["error_reply"])
@@ -301,6 +338,15 @@ class AttachedHost:
 def _with_warnings(result: ToolResult, reply: Mapping[str, Any]) -> ToolResult:
     """Return the result with the warnings in the reply: hooks that failed."""
     return result.with_warnings(tuple(reply.get("warnings", ())))
+
+
+def _handle_event(
+    answers: QuestionAnswers, forward: OnEvent | None, event: Mapping[str, Any]
+) -> None:
+    if event["kind"] == "question":
+        answers.start(event)
+    elif forward is not None:
+        forward(event)
 
 
 def _forward_progress(on_progress: OnProgress, event: Mapping[str, Any]) -> None:

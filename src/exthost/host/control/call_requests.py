@@ -6,6 +6,7 @@ is cancelled, the call is cancelled in the extension as well, as its dialect def
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from exthost.dialects.meanings import Progress
@@ -16,6 +17,7 @@ from exthost.extension.calls import Calls
 from exthost.extension.extension import Extension
 from exthost.host.control.as_data import as_data, event_as_data
 from exthost.host.control.protocol import Request
+from exthost.host.control.questions import AskClient, confirm_by_client
 from exthost.host.control.served_host import ServedHost
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.session.call import Call
@@ -33,10 +35,15 @@ class EventSender(Protocol):
     async def send(self, event: Mapping[str, Any]) -> None:
         """Wait until the client has read the earlier events, and send this one."""
 
+    @property
+    def ask(self) -> AskClient | None:
+        """Asks the client a question; None if this kind of client cannot be asked."""
+
 
 # A call with only these parameters sends no events, so it can run without a task. Other parameters,
-# such as `progress` and `log`, request events.
-_PLAIN_CALL_PARAMS = frozenset({"tool", "arguments", "timeout", "context", "wait"})
+# such as `progress` and `log`, request events. `confirm` allows the questions of hooks; a call that
+# hooks judge has a task.
+_PLAIN_CALL_PARAMS = frozenset({"tool", "arguments", "timeout", "context", "wait", "confirm"})
 
 SendReply: TypeAlias = Callable[[int | None, Any, BaseException | None], None]
 """A function that replies to a request. It is called with the id of the request, and with the value
@@ -127,7 +134,11 @@ class CallPerformer:
     async def _call_tool(
         self, extension: Extension, params: Mapping[str, Any], events: EventSender
     ) -> dict[str, Any]:
-        tool = str(params.get("tool", ""))
+        tool, timeout = str(params.get("tool", "")), params.get("timeout")
+        confirm = None
+        if events.ask is not None and params.get("confirm") is True:
+            time_limit = partial(extension.calls.factory.time_limit_of_tool, tool, timeout)
+            confirm = confirm_by_client(events.ask, time_limit)
 
         def forward(progress: Progress) -> None:
             _, done, total, message = progress
@@ -137,13 +148,14 @@ class CallPerformer:
         result = await extension.call_tool(
             tool,
             params.get("arguments"),
-            timeout=params.get("timeout"),
+            timeout=timeout,
             context=params.get("context") or EMPTY_MAPPING,
             wait=params.get("wait", True),
             on_progress=forward if params.get("progress") else None,
             check=False,
             # Any value but False runs the hooks: a mistake of a client must not skip them.
             hooks=params.get("hooks") is not False,
+            confirm=confirm,
         )
         return _make_call_value(extension, result, tool)
 

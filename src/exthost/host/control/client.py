@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from exthost.errors import CallTimeout, Evidence, ExtensionGone, NotFound
+from exthost.errors import CallTimeout, Evidence, ExtensionGone, ExthostError, NotFound
 from exthost.host.control import protocol
 from exthost.host.control.address import is_own_folder, socket_paths
 from exthost.host.control.host_lock import lock_holder
@@ -85,10 +85,13 @@ class HostClient:
         *,
         timeout: float | None = None,
         on_event: Callable[[Mapping[str, Any]], None] | None = None,
+        confirm: Callable[[Mapping[str, Any]], bool] | None = None,
     ) -> Any:
         """Send a request, and return the value of the reply or raise the error in it. `on_event` is
-        called with each event that comes before the reply. `timeout` is in seconds; None waits
-        until the host replies or ends."""
+        called with each event that comes before the reply. `confirm` answers the questions of the
+        host, which it sends only if the request has the parameter `confirm`; it raises ExthostError
+        if nobody can be asked. `timeout` is in seconds; None waits until the host replies or
+        ends."""
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
             # A host with too many clients sends an error and closes the connection before it reads
@@ -99,7 +102,9 @@ class HostClient:
                 line = protocol.read_line(self._receive_line(deadline))
                 if line.event is None:
                     break
-                if on_event is not None:
+                if line.event.get("kind") == "question":
+                    self._answer(line.event, confirm)
+                elif on_event is not None:
                     on_event(line.event)
         except TimeoutError:
             assert timeout is not None  # without a timeout, no TimeoutError is raised
@@ -111,6 +116,16 @@ class HostClient:
         if line.error is not None:
             raise line.error
         return line.value
+
+    def _answer(
+        self, question: Mapping[str, Any], confirm: Callable[[Mapping[str, Any]], bool] | None
+    ) -> None:
+        answer = {"question": question.get("question"), "agreed": False}
+        try:
+            answer["agreed"] = confirm is not None and confirm(question) is True
+        except ExthostError as error:
+            answer["error"] = error.message
+        self._socket.sendall(protocol.encode_request(Request("answer", params=answer)))
 
     def _receive_line(self, deadline: float | None) -> bytes:
         while not self._lines:

@@ -13,8 +13,9 @@ concurrently, and each line that belongs to a request has the id of the request:
     {"id": 7, "ok": {…}}
     {"verb": "cancel", "id": 7}            cancels request 7; no further line has its id
 
-The events of a request come before its reply. An error is sent with all its fields, and the client
-raises it as an exception of the same class. Does no I/O.
+The events of a request come before its reply. An event of the kind `question` waits for an answer
+of the client (`questions`), which has no reply of its own. An error is sent with all its fields,
+and the client raises it as an exception of the same class. Does no I/O.
 """
 
 from collections.abc import Mapping
@@ -40,6 +41,7 @@ __all__ = [
     "read_outcome",
     "read_plain_reply",
     "read_plain_call",
+    "read_answer",
     "encode_request",
     "read_error",
     "read_tool_error",
@@ -61,7 +63,7 @@ REPLY_BYTES = 256 * 2**20
 _VERBS_WITH_NAME = frozenset({"start", "stop", "restart", "inspect", "notify"})
 VERBS = (
     "status", "start", "stop", "restart", "reload", "hello", "tools", "inspect", "find", "call",
-    "notify", "trace", "cancel",
+    "notify", "trace", "cancel", "answer",
 )  # fmt: skip
 
 # Creates a named tuple in half the time that calling its class takes.
@@ -139,6 +141,16 @@ def read_request(item: Item) -> Request:
     if not (id is None or type(id) is int) or (verb == "cancel" and id is None):
         raise _invalid_request_error("an id is a whole number")
     return Request(verb, name, params, id)
+
+
+def read_answer(item: Item) -> Mapping[str, Any] | None:
+    """Return the params of the answer to a question. Return None for every other line."""
+    try:
+        fields = jsontext.decode_fast(item)  # type: ignore[arg-type] # raises if it is no line
+        is_answer = fields["verb"] == "answer" and type(fields["params"]) is dict
+        return fields["params"] if is_answer else None
+    except Exception:  # another request, or an invalid one
+        return None
 
 
 def _invalid_request_error(why: str) -> UsageError:

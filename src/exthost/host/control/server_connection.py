@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from exthost.errors import ExthostError
+from exthost.errors import ExthostError, Refused
 from exthost.host.control import protocol
 from exthost.host.control.call_requests import StartedCall
 from exthost.host.control.line_connection import LineConnection
@@ -33,8 +33,13 @@ IDLE_SECONDS = 10.0
 UNREAD_SECONDS = 10.0
 
 # The most requests of one client in progress. At this number the host reads no further requests of
-# the client, until one has ended (back-pressure).
+# the client, until one has ended (back-pressure). Calls whose client is being asked do not count:
+# the answers come behind the requests that the client has sent meanwhile.
 MAX_REQUESTS = 256
+
+# The most questions of one client that are open. A program whose `confirm` asks nobody may have
+# thousands of calls in progress.
+MAX_QUESTIONS = 4096
 
 
 class ServerConnection(LineConnection):
@@ -60,6 +65,9 @@ class ServerConnection(LineConnection):
         # Lines that were read and not handled yet, because too many requests are in progress. No
         # more is read until they are handled, so these are at most the lines of one read.
         self._unhandled_lines: deque[Item] = deque()
+        # The questions to the client that are not answered yet, by their numbers.
+        self._questions: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
+        self._last_question = 0
         # The task of the last request without an id. Requests without an id are performed one after
         # another, so the next one waits for this task.
         self._last_ordered_task: asyncio.Task[None] | None = None
@@ -94,7 +102,11 @@ class ServerConnection(LineConnection):
         if self._is_silent:
             self._is_silent = False
             self._limit.authenticate(self)
-        # The condition of `_has_room` is repeated here, to save a function call.
+        if self._questions:  # answers are not requests: they do not wait for room
+            items = [item for item in items if not self._take_answer(item)]
+            if not items:
+                return
+        # A part of the condition of `_has_room` is repeated here, to save a function call.
         is_free = not self._unhandled_lines and len(self._tasks) + len(self._calls) < MAX_REQUESTS
         if is_free and len(items) == 1:  # the common case: one call
             request = protocol.read_plain_call(items[0])
@@ -196,7 +208,8 @@ class ServerConnection(LineConnection):
             self.resume_reading()
 
     def _has_room(self) -> bool:
-        return len(self._tasks) + len(self._calls) < MAX_REQUESTS
+        asked = len(self._questions)
+        return len(self._tasks) + len(self._calls) - asked < MAX_REQUESTS
 
     def _handle_line(self, item: Item) -> None:
         """Start the request in this line, or cancel the request that it names."""
@@ -214,6 +227,8 @@ class ServerConnection(LineConnection):
             if (call := self._calls.pop(request.id, None)) is not None:
                 call.cancel()
             return
+        if request.verb == "answer":
+            return  # its question is not open any more
         if request.verb != "call" or not self._try_start_call(request):
             self._start_task(request)
 
@@ -288,6 +303,39 @@ class ServerConnection(LineConnection):
         self.write(line)
         await self.until_writable()
 
+    # -- questions ---------------------------------------------------------------------------
+
+    async def ask_client(self, question: Mapping[str, Any], id: int | None) -> Mapping[str, Any]:
+        """Send a question as an event of the request `id`, and return the params of the answer.
+        The caller limits the time. Raises Refused if too many questions are open."""
+        if len(self._questions) >= MAX_QUESTIONS:
+            raise Refused(
+                "X0354",
+                f"its caller has {MAX_QUESTIONS:,} questions to answer already",
+                help="make fewer calls at a time",
+            )
+        self._last_question = number = self._last_question + 1
+        answer: asyncio.Future[Mapping[str, Any]] = self.loop.create_future()
+        self._questions[number] = answer
+        if self._unhandled_lines:  # this call does not count any more, so there may be room
+            self.loop.call_soon(self._handle_lines)
+        try:
+            await self.send_event({"kind": "question", "question": number, **question}, id)
+            return await answer
+        finally:
+            del self._questions[number]
+
+    def _take_answer(self, item: Item) -> bool:
+        """Return whether this line is an answer. Pass it to its question, if that is open."""
+        params = protocol.read_answer(item)
+        if params is None:
+            return False
+        number = params.get("question")
+        answer = self._questions.get(number) if type(number) is int else None
+        if answer is not None and not answer.done():
+            answer.set_result(params)
+        return True
+
     # -- writing -----------------------------------------------------------------------------
 
     async def until_writable(self) -> None:
@@ -307,7 +355,7 @@ class ServerConnection(LineConnection):
 
 
 class _ConnectionEventSender:
-    """Sends the events of one request to its client. Implements `EventSender`."""
+    """Sends the events and questions of one request to its client. Implements `EventSender`."""
 
     def __init__(self, connection: ServerConnection, id: int | None) -> None:
         self._connection = connection
@@ -318,3 +366,6 @@ class _ConnectionEventSender:
 
     async def send(self, event: Mapping[str, Any]) -> None:
         await self._connection.send_event(event, self._id)
+
+    async def ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await self._connection.ask_client(question, self._id)

@@ -13,6 +13,7 @@ from typing import Any
 from exthost.dialects.meanings import OnProgress
 from exthost.errors import CallFailed, ExthostError, UsageError
 from exthost.extension.call_queue import CallQueue
+from exthost.extension.confirmation import Confirm
 from exthost.extension.extension import Extension
 from exthost.host.sync.loop_thread import LOOP_SECONDS, LoopThread, not_open_error
 from exthost.session.blocking_reader import NO_REPLY
@@ -128,6 +129,7 @@ def call_tool(
     on_progress: OnProgress | None,
     check: bool,
     hooks: bool,
+    confirm: Confirm | None,
 ) -> ToolResult:
     """Call a tool of this extension by its own name; see `Extension.call_tool`."""
     loop_thread.refuse_own_thread()
@@ -141,7 +143,7 @@ def call_tool(
         # is one of them: it may be known after a start of the extension, or does not exist.
         return loop_thread.run(
             lambda: calls.call_tool(
-                name, arguments, timeout, context, wait, on_progress, check, hooks
+                name, arguments, timeout, context, wait, on_progress, check, hooks, confirm
             )
         )
     queue = extension.queue

@@ -13,6 +13,7 @@ from exthost.dialects.base import Dialect
 from exthost.dialects.blocking_methods import forward, forward_plain, forward_stream
 from exthost.dialects.meanings import OnProgress
 from exthost.errors import ExthostError
+from exthost.extension.confirmation import Confirm
 from exthost.extension.extension import Extension
 from exthost.extension.lifecycle import Health, State
 from exthost.extension.stats import Stats
@@ -103,6 +104,7 @@ class SyncExtension(SyncFacetAttributes):
         on_progress: OnProgress | None = None,
         check: bool = True,
         hooks: bool = True,
+        confirm: Confirm | None = None,
     ) -> ToolResult:
         """Call one of its tools by the tool's own name; see `Extension.call_tool`. `on_progress`
         is called on the thread of the event loop."""
@@ -117,6 +119,7 @@ class SyncExtension(SyncFacetAttributes):
             on_progress,
             check,
             hooks,
+            confirm,
         )
 
     list_tools = forward(Extension.list_tools)

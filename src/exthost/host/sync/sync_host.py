@@ -17,10 +17,11 @@ from exthost.config.discovery.report import Diagnostic
 from exthost.dialects.blocking_methods import forward, forward_plain
 from exthost.dialects.meanings import OnProgress
 from exthost.events import Bus
+from exthost.extension.confirmation import Confirm
 from exthost.extension.extension import Extension
 from exthost.extension.misuse import already_open_error
 from exthost.extension.timeouts import require_time_left
-from exthost.host.hooks import Confirm, Hooks
+from exthost.host.hooks import Hooks
 from exthost.host.host import Host
 from exthost.host.host_settings import HostSettings, check_config
 from exthost.host.model_api.registered_tools import RegisteredTools
@@ -186,6 +187,7 @@ class SyncHost:
         on_progress: OnProgress | None = None,
         check: bool = True,
         hooks: bool = True,
+        confirm: Confirm | None = None,
     ) -> ToolResult:
         """Call a tool by any of its names; see `Host.call_tool`. `on_progress` is called on the
         thread of the event loop."""
@@ -208,6 +210,7 @@ class SyncHost:
             on_progress,
             check,
             hooks,
+            confirm,
         )
 
     run_calls = forward(Host.run_calls)
