@@ -20,7 +20,7 @@ from exthost.faces.gateway import mcp_values
 from exthost.faces.gateway.catalog import is_mcp_server, is_stateless_server
 from exthost.faces.gateway.exchanges import METHODS, Context, Exchange, Exchanges, ask_client
 from exthost.faces.gateway.held_calls import HeldCalls
-from exthost.faces.gateway.meta import is_stateless, relayed_meta
+from exthost.faces.gateway.meta import is_stateless, relayed_meta, without_server_info
 
 __all__ = ["RequestRelay", "SendRequest", "is_task", "make_progress_callback", "needs_input"]
 
@@ -63,7 +63,9 @@ class RequestRelay:
         self._exchanges.add(exchange)
         try:
             if is_mcp_server(extension):
-                result = await self._run_input_rounds(exchange, params, extension, send)
+                result = without_server_info(
+                    await self._run_input_rounds(exchange, params, extension, send)
+                )
             else:
                 result = await send(exchange, {})
             await exchange.outbox.flush()
