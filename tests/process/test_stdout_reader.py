@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from exthost.process.flood_budget import PIPE_RATE, FloodBudget
 from exthost.process.large_reads import WIDE_PIPE_BYTES
 from exthost.process.stdout_reader import StdoutReader
 from exthost.wire.framing import READ_BYTES, Broken, Framing, Item
@@ -153,6 +154,30 @@ async def test_a_large_frame_becomes_a_flood_when_its_call_has_ended() -> None:
         pipe.write(b"x\n")
         await until(lambda: pipe.framing.read_size == READ_BYTES)
     await until(lambda: len(pipe.frames) == 2)
+    assert were_flooded == [False, True]
+    os.close(pipe.writer)
+    pipe.close()
+
+
+async def test_after_a_large_frame_that_only_seemed_to_serve_a_call_the_next_is_a_flood() -> None:
+    pipe = Pipe()
+    were_flooded: list[bool] = []
+
+    def on_frames() -> None:
+        were_flooded.append(pipe.reader.is_flooded)
+        pipe.reader.unawaited_units += 1000
+
+    pipe.on_frames = on_frames
+    pipe.reader.resume()
+    for count in (1, 2):
+        pipe.write(b"x" * READ_BYTES)
+        await until(lambda: pipe.framing.read_size > READ_BYTES)
+        pipe.write(b"x\n")
+        await until(lambda count=count: len(pipe.frames) == count)  # type: ignore[misc]
+        assert pipe.reader.is_flooded
+        if count == 1:
+            pipe.reader.is_flooded = False  # as after some time
+            pipe.reader.budget = FloodBudget(PIPE_RATE)
     assert were_flooded == [False, True]
     os.close(pipe.writer)
     pipe.close()

@@ -8,7 +8,8 @@ frame. Reading can be paused: the pipe then fills, and the process blocks (back-
 output is a flood: the reader waits in the queue of the event loop (`flood_queue.py`), and in each
 turn reads little, and passes on frames for a fraction of a millisecond. Frames that serve a call
 are passed on in the same turn, however many there are. A large frame is a flood from its first
-bytes, if these show that it serves no call (`may_serve_call`).
+bytes, if these show that it serves no call (`may_serve_call`), or if an earlier large frame of this
+pipe only seemed to serve one.
 
 **Loans.** The event loop can lend the pipe to other threads (`stdout_loan.py`). It does not watch
 the pipe until it takes it back.
@@ -65,6 +66,7 @@ class StdoutReader:
         "_framing",
         "_is_finishing",
         "_is_returning",
+        "_is_trusted",
         "_is_wide",
         "_keeps_first_output",
         "_large_frames",
@@ -102,6 +104,7 @@ class StdoutReader:
         self.on_items = on_items
         self._on_end = on_end
         self._may_serve_call = may_serve_call
+        self._is_trusted = True  # no large frame has served no call in spite of its first bytes
         self._is_wide = False
         self._memory_timer: asyncio.TimerHandle | None = None
         self.first_output = b""  # the first FIRST_BYTES bytes, for a diagnosis of the handshake
@@ -280,7 +283,9 @@ class StdoutReader:
 
     def _is_frame_unawaited(self) -> bool:
         """Return whether the large frame that has begun serves no call."""
-        return not (self._is_finishing or self._may_serve_call(self._framing.incomplete_head()))
+        if self._is_finishing:
+            return False
+        return not (self._is_trusted and self._may_serve_call(self._framing.incomplete_head()))
 
     def _end(self) -> None:
         self.pause()
@@ -292,6 +297,7 @@ class StdoutReader:
         now, began = self._loop.time(), thread_time()
         self._pass_on_many(items)
         if self.is_flooded:
+            self._is_trusted = False
             self._queue.rest_after(self, thread_time() - began, now)
 
     def _pass_on_many(self, items: list[Item]) -> None:
@@ -372,8 +378,8 @@ class StdoutReader:
         if not self._is_wide and not self.is_flooded:
             self._is_wide = True
             widen(self._fd)
-        allocate = partial(allocate_message, in_huge_pages=not self.is_flooded)
-        buffer = framing.read_buffer(allocate)
+        is_alone = not self.is_flooded and not self._large_frames.is_shared(self)
+        buffer = framing.read_buffer(partial(allocate_message, in_huge_pages=is_alone))
         if buffer is None:
             data = read_large(self._fd, size)
             items, count = framing.feed(data) if data else None, len(data)
