@@ -164,7 +164,8 @@ def rows(scale: float) -> list[Row]:
         *(crashes(peer, of(50)) for peer in others),
         *(calls(peer, of(2_000), 100) for peer in others),
         *(stderr(peer, of(1000 if peer is first else 100) * MB) for peer in PEERS.values()),
-        *(notices(peer, of(1_000_000)) for peer in PEERS.values() if peer.notification is not None),
+        # A flood, of which the host reads some thousands a second: about twenty seconds.
+        *(notices(peer, of(80_000)) for peer in PEERS.values() if peer.notification is not None),
         *(faults(peer) for peer in PEERS.values()),
         *cluster_rows(max(1, int(20 * scale))),
     ]

@@ -4,8 +4,10 @@ neighbours notice nothing."""
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,9 @@ from exthost.authoring.testing.behaviours import ID, PREVIOUS
 from exthost.authoring.testing.peers import PEERS, HostilePeer
 from exthost.errors import CallTimeout, ExtensionGone, ExthostError
 from exthost.model.messages import Notification, Request
-from exthost.wire.framing import READ_BYTES
+from exthost.process.flood_queue import flood_queue
+from exthost.wire.framing import READ_BYTES, Bytes
+from tests.extensions.driving import until
 from tests.extensions.looking import resident_bytes
 from tests.faults.driving import (
     AT_ONCE_SECONDS,
@@ -184,30 +188,95 @@ async def test_an_extension_that_talks_much_and_answers_is_not_slowed(folder: Pa
     await trials.run(at_once=1)
 
 
+def large_structure(size: int) -> tuple[tuple[bytes, int], ...]:
+    """Return a notification of nexo with very many small values: it takes long to decode."""
+    head = b'{"jsonrpc":"2.0","method":"progress","params":[[]'
+    return (head, 1), (b",[]", size // 3), (b"]}\n", 1)
+
+
 @pytest.mark.more
-async def test_forty_floods_leave_the_loop_to_the_others(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [(answer(PEERS["nexo"], 1, id=987654321), 10_000_000)],
+        [*large_structure(MB)] * 20,
+    ],
+    ids=["unknown id", "large structures"],
+)
+async def test_twenty_floods_leave_the_loop_to_the_others(
+    folder: Path, pieces: list[tuple[bytes, int]]
+) -> None:
     """In processor time of this thread: the machine may be busy with other programs."""
     peer = PEERS["nexo"]
-    piece = answer(peer, 1, id=987654321)
     async with contextlib.AsyncExitStack() as stack:
         extensions = [
-            await stack.enter_async_context(held(peer, folder, watched=False)) for _ in range(40)
+            await stack.enter_async_context(held(peer, folder, watched=False)) for _ in range(20)
         ]
         neighbour = await stack.enter_async_context(held(peer, folder, watched=False))
         floods = [
-            asyncio.ensure_future(child.spew((piece, 10_000_000), timeout=FLOOD_SECONDS))
+            asyncio.ensure_future(child.spew(*pieces, timeout=FLOOD_SECONDS))
             for child in extensions
         ]
         readers = [child.ext.queue.sessions[0]._reader for child in extensions]
-        while not all(reader.is_flooded for reader in readers):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await asyncio.sleep(0)  # the requests are written
         used = time.thread_time()
         await asyncio.sleep(2)
         used = time.thread_time() - used
         assert used < 1.0, used
+        await until(lambda: all(reader.is_flooded for reader in readers))
         for value in range(20):
             assert await neighbour.do(value=value) == value
         assert all(reader.is_flooded for reader in readers)
+        for task in floods:
+            task.cancel()
+        await asyncio.wait(floods)
+
+
+@pytest.mark.parametrize("name", ["morphir", "nexo", "mcp"])
+async def test_a_line_without_end_is_a_flood_long_before_it_is_too_long(
+    name: str, folder: Path
+) -> None:
+    async with held(PEERS[name], folder, watched=False) as child:
+        session = child.ext.queue.sessions[0]
+        spewing = asyncio.ensure_future(child.spew((b"x" * 4096, 1_000_000)))
+        await until(lambda: session._reader.is_flooded)
+        assert not session.conversation.framing.is_discarding
+        assert not session._reader._large_frames.readers
+        spewing.cancel()
+        await asyncio.wait([spewing])
+
+
+async def test_of_many_large_messages_that_serve_no_call_one_is_decoded_at_a_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large reply does not wait for them."""
+    monkeypatch.setattr("exthost.process.flood_queue._MAX_REST_SECONDS", 1000.0)
+    monkeypatch.setattr("exthost.process.flood_queue._REST_FACTOR", 100_000)
+    peer, count = PEERS["nexo"], 5
+    decoded: list[int] = []
+    async with contextlib.AsyncExitStack() as stack:
+        extensions = [
+            await stack.enter_async_context(held(peer, folder, watched=False))
+            for _ in range(count + 1)
+        ]
+        for child in extensions[:count]:
+            conversation = child.ext.queue.sessions[0].conversation
+
+            def decode(data: Bytes, decode: Callable[[Bytes], Any] = conversation.decode) -> Any:
+                if len(data) > READ_BYTES:
+                    decoded.append(len(data))
+                return decode(data)
+
+            monkeypatch.setattr(conversation, "decode", decode)
+        floods = [
+            asyncio.ensure_future(child.spew(*large_structure(MB // 4), timeout=FLOOD_SECONDS))
+            for child in extensions[:count]
+        ]
+        queue = flood_queue(asyncio.get_running_loop())
+        await until(lambda: len(queue._resting) + len(decoded) >= count)
+        large: list[list[int]] = [[]] * (MB // 8)
+        assert await extensions[count].do(value=large) == large
+        assert len(decoded) <= 1
         for task in floods:
             task.cancel()
         await asyncio.wait(floods)

@@ -44,6 +44,7 @@ from exthost.session.effects import (
 from exthost.session.failures import GivenUp, NotUnderstood, Retired, Violated
 from exthost.session.phase import PHASES, Phase
 from exthost.session.replies import MapResultHandler, OneRequestOrMoreHandler
+from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 from tests.session.talking import (
     BOTH,
@@ -1182,3 +1183,55 @@ def test_errors_of_effects_are_errors_of_ours() -> None:
     conversation = opened()
     call = sent(conversation)
     assert isinstance(error_of(conversation.receive_bytes(failure(1)), call), ExthostError)
+
+
+# Large messages that have begun
+
+
+class RecognisingCodec(PlainCodec):
+    """JSON-RPC that recognises replies by their first bytes, as the built-in codecs do."""
+
+    may_be_reply = staticmethod(jsontext.may_be_reply)
+
+
+RECOGNISING = replace(BY_ID, codec=lambda role: RecognisingCodec())
+NOTIFICATION_HEAD = b'{"jsonrpc":"2.0","method":"told","params":[['
+
+
+def test_without_a_call_no_large_message_serves_one() -> None:
+    assert Conversation(RECOGNISING, MAX_MESSAGE).may_serve_call(b"xxx"), "in the handshake"
+    conversation = opened(RECOGNISING)
+    for head in (b"", b'{"result":[', b'{"id":1,"result":[', NOTIFICATION_HEAD):
+        assert not conversation.may_serve_call(head)
+
+
+def test_beside_a_call_a_large_message_may_serve_it_if_it_may_be_its_reply() -> None:
+    conversation = opened(RECOGNISING, first_id=7)
+    call = sent(conversation)
+    for head in (b'{"id":7,"result":[', b'{"jsonrpc":"2.0","result":[', b"", b'[{"id":7'):
+        assert conversation.may_serve_call(head), head
+    for head in (b'{"id":8,"result":[', NOTIFICATION_HEAD, b"xxx"):
+        assert not conversation.may_serve_call(head), head
+    conversation.abandon(call, "a timeout")
+    assert not conversation.may_serve_call(b'{"id":7,"result":[')
+
+
+@pytest.mark.parametrize("dialect", [BY_ID, BY_ORDER])
+def test_a_codec_that_recognises_no_reply_leaves_it_open(dialect: Dialect) -> None:
+    conversation = opened(dialect)
+    assert not conversation.may_serve_call(b"xxx")
+    sent(conversation)
+    assert conversation.may_serve_call(b"xxx")
+
+
+def test_beside_a_stream_or_a_wait_any_large_message_may_serve_it() -> None:
+    conversation = opened(RECOGNISING)
+    stream(conversation, "watch", {"stream": "a"})
+    assert conversation.may_serve_call(NOTIFICATION_HEAD)
+
+    def wait() -> Generator[Any, Any, Any]:
+        yield WaitFor("told")
+
+    conversation = opened(RECOGNISING)
+    generator(conversation, wait())
+    assert conversation.may_serve_call(NOTIFICATION_HEAD)

@@ -35,7 +35,7 @@ async def test_a_noisy_read_is_passed_on_in_slices() -> None:
         reader.unawaited_units += len(items)
 
     loop = asyncio.get_running_loop()
-    reader = StdoutReader(read_end, Lines(1000), loop, on_items, lambda: None)
+    reader = StdoutReader(read_end, Lines(1000), loop, on_items, lambda: None, lambda head: True)
     try:
         reader.resume()
         for _ in range(3):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exthost.errors import UsageError
-from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES, Broken, Framing
+from exthost.wire.framing import HEAD_BYTES, LARGE_READ_BYTES, READ_BYTES, Broken, Framing
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
 from exthost.wire.prefixed import Prefixed
@@ -316,3 +316,21 @@ def _calls_made(work: Callable[[], object]) -> int:
         sys.setprofile(before)
         gc.enable()
     return count
+
+
+@pytest.mark.parametrize("make", [Lines, Headers])
+def test_the_head_of_an_incomplete_frame_is_known(make: Make) -> None:
+    framing = make(10 * READ_BYTES)
+    assert framing.incomplete_head() == b""
+    payload = b"head of " + b"x" * 3 * READ_BYTES
+    data = framing.wrap(b"small") + framing.wrap(payload)
+    framing.feed(data[:-READ_BYTES])
+    assert framing.incomplete_head() == payload[:HEAD_BYTES]
+    if framing.read_buffer(bytearray) is not None:  # the frame is now in other memory
+        assert framing.incomplete_head() == payload[:HEAD_BYTES]
+
+
+def test_the_head_of_a_frame_with_a_length_prefix_is_not_examined() -> None:
+    framing = Prefixed(10 * READ_BYTES)
+    framing.feed(framing.wrap(b"x" * 2 * READ_BYTES)[:-1])
+    assert framing.incomplete_head() == b""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exthost.errors import UsageError
 from exthost.wire import jsontext
-from exthost.wire.jsontext import NotJson, leading_id
+from exthost.wire.jsontext import NotJson, leading_id, may_be_reply
 
 # Every character, lone surrogates among them: Node writes them.
 any_text = st.text(st.characters(), max_size=30)
@@ -265,3 +265,29 @@ def test_a_head_made_to_be_searched_for_ever_is_not(unit: bytes) -> None:
     # Would not return in the lifetime of the test run if the pattern could be led astray.
     head = b"{" + unit * (4096 // len(unit))
     assert leading_id(head) is None
+    assert may_be_reply(head)
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b'{"id":7,"result":[[],[', True),
+        (b'{"result":[[],[', True),
+        (b'{"jsonrpc":"2.0","error":{"method":', True),
+        (b' \r\n{ "jsonrpc" : "2.0" , "resu', True),
+        (b'[{"id":7,"result":[', True),
+        (b'{"methods":1,"result":[', True),
+        (b'{"params":{"a":1},"method":"log"', True),  # after a nested value, nothing is known
+        (b"", True),
+        (b"   ", True),
+        (b'{"method":"log","params":[[],[', False),
+        (b'{ "jsonrpc": "2.0", "method": "log", "params": [[], [', False),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ask","params":[', False),
+        (b'{"text":"\\"","method":"log","params":[', False),
+        (b"xxxxxxxx", False),
+        (b' "text', False),
+        (b"123", False),
+    ],
+)
+def test_a_large_message_is_recognised_by_its_first_fields(head: bytes, expected: bool) -> None:
+    assert may_be_reply(head) is expected

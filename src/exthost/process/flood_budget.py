@@ -59,7 +59,11 @@ class FloodBudget:
         highest = self._rate.units_per_second * _MAX_LEVEL_SECONDS
         self._level = min(self.level(now) + units, highest)
         self._charged_at = now
-        return self._level > self._rate.burst_units
+        return self.is_over(now)
+
+    def is_over(self, now: float) -> bool:
+        """Return whether the level is over the burst."""
+        return self.level(now) > self._rate.burst_units
 
     def has_recovered(self, now: float) -> bool:
         """Return whether the level has fallen below half the burst."""

@@ -91,6 +91,14 @@ class FloodQueue:
             self._timer.cancel()
             self._timer = None
 
+    def rest_after(self, pipe: FloodedPipe, seconds: float, now: float) -> None:
+        """Charge a step that began now and took this processor time, and let large frames wait, if
+        it was long."""
+        if seconds > _LONG_SECONDS:
+            pipe.budget.charge(seconds / _UNIT_SECONDS, now)
+            rest = max(min(seconds * _REST_FACTOR, _MAX_REST_SECONDS), seconds * _MIN_REST_FACTOR)
+            self._rest_until = max(self._rest_until, now + seconds + rest)
+
     def _schedule(self, seconds: float) -> None:
         loop = self._loop()
         if loop is not None and (self._timer is None or self._timer.when() > loop.time() + seconds):
@@ -129,11 +137,7 @@ class FloodQueue:
         try:
             turn = pipe.take_turn(end, may_be_long=now >= self._rest_until)
         finally:  # KeyboardInterrupt may come out of it
-            took = thread_time() - began
-            if took > _LONG_SECONDS:
-                pipe.budget.charge(took / _UNIT_SECONDS, now)
-                rest = max(min(took * _REST_FACTOR, _MAX_REST_SECONDS), took * _MIN_REST_FACTOR)
-                self._rest_until = max(self._rest_until, now + took + rest)
+            self.rest_after(pipe, thread_time() - began, now)
             if turn is Turn.LARGE:
                 self._resting.append(pipe)
             elif turn is Turn.MORE and pipe not in self._pipes:

@@ -353,6 +353,18 @@ class Conversation:
         if self._operations.waits:
             self._operations.on_notification(notification, effects)
 
+    def may_serve_call(self, head: bytes) -> bool:
+        """Return whether an incomplete message that begins with these bytes may serve a call."""
+        if self.phase is Phase.HANDSHAKE or self._operations.waits or self.streams():
+            return True
+        if not self.pending:
+            return False
+        id = self._codec.reply_id_in_prefix(head)
+        if id is not None:
+            return id in self.pending
+        may_be_reply = getattr(self._codec, "may_be_reply", None)
+        return may_be_reply is None or may_be_reply(head)
+
     # -- streams -----------------------------------------------------------------------------
 
     @property

@@ -118,6 +118,7 @@ class Session:
             loop,
             on_items=self._on_items,
             on_end=self._on_end_of_output,
+            may_serve_call=self.conversation.may_serve_call,
         )
         self.blocking_reader = make_blocking_reader(self._reader, self.conversation, owner)
         self.lifetime = ProcessLifetime(

@@ -31,6 +31,13 @@ _LEADING_ID = re.compile(
     rb'\s*"id"\s*:\s*(\d{1,20})\s*(?:\}|,(?!\s*"method"))'
 )
 
+# Matches the beginning of a text that is not a reply: neither an object nor an array (a batch), or
+# an object with a `method` after fields as above.
+_NOT_A_REPLY = re.compile(
+    rb'\s*(?:[^\s{\[]|\{(?:\s*"[^"\\]*"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[-+.\w]+)\s*,)*?'
+    rb'\s*"method"\s*:)'
+)
+
 # DEL, C1 and bidirectional controls, in UTF-8.
 _TERMINAL_CONTROLS = re.compile(
     rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]"
@@ -208,3 +215,9 @@ def leading_id(head: bytes) -> int | None:
     None if it has no id there."""
     match = _LEADING_ID.match(head)
     return int(match[1]) if match else None
+
+
+def may_be_reply(head: bytes) -> bool:
+    """Return whether a text that begins with these bytes may be a reply: not if it is not a message
+    at all, or has a method."""
+    return _NOT_A_REPLY.match(head) is None

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from exthost.errors import UsageError
 from exthost.wire.framing import (
     EVIDENCE_BYTES,
+    HEAD_BYTES,
     LARGE_READ_BYTES,
     READ_BYTES,
     Broken,
@@ -157,6 +158,9 @@ class Lines:
     def release(self) -> None:
         if not self._used:
             self._memory = None
+
+    def incomplete_head(self) -> bytes:
+        return bytes((self._memory if self._used else self._partial_line or b"")[:HEAD_BYTES])
 
     def _add_part(self, part: bytes, items: list[Item]) -> None:
         """Add a part to the incomplete line.

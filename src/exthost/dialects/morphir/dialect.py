@@ -55,6 +55,7 @@ class HostCodec:
 
     decode = decoder(members=2)
     decode_replies = staticmethod(jsontext.reply_decoder())
+    may_be_reply = staticmethod(jsontext.may_be_reply)
 
     def request(self, method: str, params: Any, id: Id) -> bytes:
         fields = {"id": id, "method": method, "params": params}
