@@ -74,7 +74,7 @@ NODE_PACKAGES := @modelcontextprotocol/server-everything@2026.8.31 \
 # The server that passes MCP's conformance suite, for the gateway to stand before.
 GO_SERVER := github.com/modelcontextprotocol/go-sdk/conformance/everything-server@v1.8.0
 
-.PHONY: node fastmcp ray frameworks cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
+.PHONY: mutants node fastmcp ray frameworks cluster-demo test check test-more test-pythons test-fast test-fast-dev test-loaded demo lint types imports \
 	tests pure-tests bench soak fuzz trial-cgroup recall proto reference docs dist constraints init bubblewrap \
 	browser format clean
 
@@ -198,6 +198,11 @@ soak: $(STAMP) bubblewrap ray
 	EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
 	EXTHOST_TEST_ENGINE=local EXTHOST_TEST_SAMPLE=all $(PYTEST) $(PARALLEL_DEV) tests/faults
 	$(BIN)/python -m soak --minutes 60
+
+# Changes eighty conditions of the source, one at a time, and counts how many of the changes the
+# tests near them notice: half an hour on two cores. SEED=TEXT repeats a sample.
+mutants: $(STAMP)
+	$(BIN)/python -m scripts.mutants $(if $(SEED),--seed $(SEED))
 
 # Half a minute for each dialect in each role. atheris has wheels for Linux only.
 fuzz: $(STAMP)
