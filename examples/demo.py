@@ -133,11 +133,11 @@ async def main() -> None:
         path = os.pathsep.join([str(Path(PYTHON).parent), os.environ["PATH"]])
         environ = {**os.environ, "EXTHOST_HOME": folder, "PATH": path}
         async with exthost.Host.from_config(CONFIG, environ=environ) as host:
-            show(f"\n1. {len(host)} extensions are ready. The host makes one call in each dialect\n")
+            show(f"\n1. {len(host)} extensions are ready; one call in each dialect\n")
             await call_each_dialect(host)
             show("\n2. Arguments that do not fit the schema are not sent\n")
             await make_a_mistake(host)
-            show("\n3. A crash fails its call with the exit status and stderr. The next call waits for a new process\n")
+            show("\n3. A crash fails its call with the exit status and stderr; the next call waits\n")
             await crash(host)
         show("\n4. A sandboxed program cannot read a file that it was not granted\n")
         await look_out_of_a_sandbox(folder)
