@@ -137,7 +137,7 @@ async def main() -> None:
             await call_each_dialect(host)
             show("\n2. Arguments that do not fit the schema are not sent\n")
             await make_a_mistake(host)
-            show("\n3. A crash fails its call with its exit status and stderr; the next waits\n")
+            show("\n3. A crash fails its call; the next call waits for a new process\n")
             await crash(host)
         show("\n4. A sandboxed program cannot read a file that it was not granted\n")
         await look_out_of_a_sandbox(folder)
