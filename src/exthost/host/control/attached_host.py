@@ -309,14 +309,4 @@ def _forward_progress(on_progress: OnProgress, event: Mapping[str, Any]) -> None
 
 
 def _read_tool(tool: Mapping[str, Any]) -> RegisteredTool:
-    return RegisteredTool(
-        name=tool["name"],
-        description=tool["description"],
-        input_schema=tool["input_schema"],
-        output_schema=tool.get("output_schema"),
-        tool=tool["tool"],
-        extension=tool["extension"],
-        provider=tool.get("provider", ""),
-        capabilities=tuple(tool.get("capabilities", ())),
-        extra=tool.get("extra", EMPTY_MAPPING),
-    )
+    return RegisteredTool(**{**tool, "capabilities": tuple(tool["capabilities"])})
