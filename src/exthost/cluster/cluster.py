@@ -33,8 +33,6 @@ from exthost.model.spec import Spec
 from exthost.process.host_environ import host_environ
 from exthost.process.state_dirs import state_folder
 
-__all__ = ["Cluster"]
-
 _log = logging.getLogger("exthost.cluster")
 
 # How long a node process may take to start the extension, once it has its order and the folder.

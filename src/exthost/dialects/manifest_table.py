@@ -6,8 +6,6 @@ from typing import Any, Self
 
 from exthost.errors import Evidence, ManifestError
 
-__all__ = ["ManifestTable"]
-
 
 @dataclass(frozen=True, slots=True)
 class ManifestTable:

@@ -13,8 +13,6 @@ from exthost.dialects.meanings import OnProgress
 from exthost.errors import CallFailed
 from exthost.tool_result import ToolResult
 
-__all__ = ["NO_INTERCEPTOR", "InterceptedCalls", "ToolInterceptor", "ToolOptions"]
-
 
 class ToolOptions(NamedTuple):
     """The parameters of a tool call besides its name and arguments; see `Host.call_tool`."""

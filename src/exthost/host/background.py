@@ -23,8 +23,6 @@ from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.trace_file import TraceFile
 from exthost.session.trace.traffic import TraceListener, Traffic
 
-__all__ = ["BackgroundServices", "TraceTarget"]
-
 TraceTarget: TypeAlias = bool | str | Path | TraceListener
 """Where the traffic of a host goes: the path of a file, a function, True for the buffer
 `host.trace`, or False for nowhere."""

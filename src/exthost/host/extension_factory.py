@@ -30,8 +30,6 @@ from exthost.process.child import Child
 from exthost.session.inbound import Handler
 from exthost.session.trace.traffic import Traffic
 
-__all__ = ["ExtensionFactory"]
-
 
 class NamedExtension(Protocol):
     """The part of an extension that is needed here."""

@@ -25,8 +25,6 @@ from exthost.model.spec import Spec
 from exthost.process.state_dirs import state_root
 from exthost.process.working_folder import deleted_working_folder
 
-__all__ = ["Admission", "NOT_SANDBOXED", "check_unchanged", "decide", "visible_files"]
-
 
 class RecordedFile(NamedTuple):
     """The state of a file or folder at the time of admission.

@@ -8,8 +8,6 @@ import os
 
 from exthost.process.environment import Snapshot
 
-__all__ = ["host_environ"]
-
 _seen: object = None
 _snapshot = Snapshot({})
 

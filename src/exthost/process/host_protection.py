@@ -9,8 +9,6 @@ line does it before each verb, also before those that only talk to a running hos
 import ctypes
 import sys
 
-__all__ = ["harden"]
-
 _PR_SET_DUMPABLE = 4
 
 

@@ -15,8 +15,6 @@ from exthost.process.program_check import WASM_MAGIC, check_program
 from exthost.process.small_files import FIRST_LINE_BYTES, read_start
 from exthost.process.working_folder import deleted_working_folder
 
-__all__ = ["deleted_folder_error", "find_spawn_error", "spawn_error"]
-
 
 def find_spawn_error(plan: LaunchPlan, extension: str = "") -> SpawnFailed | None:
     """Check the files of a plan without starting anything. Return the error that a start would

@@ -2,8 +2,6 @@
 
 import os
 
-__all__ = ["deleted_working_folder"]
-
 
 def deleted_working_folder() -> str | None:
     """Return the path that the working folder had before it was deleted; None if it is there."""

@@ -46,8 +46,6 @@ from exthost.model.shutdown_steps import CloseStdin
 from exthost.model.spec import Limits, Restart
 from exthost.wire.prefixed import Prefixed
 
-__all__ = ["DIALECT", "Typed"]
-
 PROTOCOL = 1
 
 # The protocol's limit of 10 MB, read as MiB. Both ends check it.

@@ -28,8 +28,6 @@ from exthost.model.offer import Tool
 from exthost.model.spec import Limits, Spec, UniqueName
 from exthost.model.versionreq import NotAVersion, Version, VersionReq
 
-__all__ = ["API_VERSION", "FORMAT", "Manifest", "checksum", "parse"]
-
 API_VERSION: Final = "0.1.0"
 
 # FNV-1a, 64 bits. It detects a manifest that is out of date, and does not prevent forgery.

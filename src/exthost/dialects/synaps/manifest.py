@@ -32,17 +32,6 @@ from exthost.model.names import nearest
 from exthost.model.spec import DeclaredSetting, Spec
 from exthost.wire import jsontext
 
-__all__ = [
-    "FORMAT",
-    "HOOKS",
-    "PERMISSIONS",
-    "PROTOCOL_VERSION",
-    "PROTOCOL_VERSIONS",
-    "Deferred",
-    "HookKind",
-    "Manifest",
-]
-
 # Version 2 is that of a fork. It adds the hook `on_usage` and changes nothing else.
 PROTOCOL_VERSIONS: Final = (1, 2)
 PROTOCOL_VERSION: Final = 1

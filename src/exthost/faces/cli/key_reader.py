@@ -12,8 +12,6 @@ import tty
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["KeyReader", "split_keys"]
-
 # How often a process in the background checks whether it is in the foreground again.
 _BACKGROUND_SECONDS = 1.0
 

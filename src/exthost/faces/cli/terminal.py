@@ -13,8 +13,6 @@ from typing import NoReturn, Self
 
 from exthost.faces.cli.key_reader import split_keys
 
-__all__ = ["Terminal"]
-
 # Escape sequences: show the alternate screen and hide the cursor, and the reverse.
 _ENTER_SCREEN, _LEAVE_SCREEN = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _CLEAR_LINE_END, _REVERSE, _RESET = "\x1b[H", "\x1b[K", "\x1b[7m", "\x1b[0m"

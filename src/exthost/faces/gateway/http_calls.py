@@ -58,8 +58,6 @@ from exthost.faces.http_server.probes import (
 )
 from exthost.wire import jsontext
 
-__all__ = ["HttpCalls"]
-
 # Requests with a longer body are left to the package.
 MAX_BODY_BYTES = 2**20
 

@@ -23,8 +23,6 @@ from typing import Any, NamedTuple, TypeVar
 from exthost.errors import ConfigError, Evidence
 from exthost.process.private_folders import make_shared_root
 
-__all__ = ["FILE_NAME", "Missing", "Store"]
-
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 

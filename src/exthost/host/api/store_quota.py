@@ -8,8 +8,6 @@ fixed amount for each record.
 
 import sqlite3
 
-__all__ = ["QuotaExceeded", "charge", "record_bytes", "setting_bytes", "used"]
-
 # What a row needs in addition to its text, for numbers and indexes.
 _ROW_BYTES = 64
 

@@ -24,8 +24,6 @@ from contextlib import closing
 from functools import cache
 from itertools import pairwise
 
-__all__ = ["TABLES", "add_block", "find", "has_trigram_index"]
-
 _log = logging.getLogger("exthost.text_index")
 
 TABLES = ("CREATE TABLE text_blocks_{n} (first INTEGER PRIMARY KEY, text BLOB NOT NULL)",)

@@ -35,8 +35,6 @@ from exthost.model.names import nearest
 from exthost.model.offer import RegisteredTool
 from exthost.tool_result import ResultReader, ToolResult
 
-__all__ = ["AttachedHost", "attach"]
-
 
 def attach(
     config: str | os.PathLike[str] = "exthost.toml", *, environ: Mapping[str, str] | None = None

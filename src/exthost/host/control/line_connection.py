@@ -19,8 +19,6 @@ from exthost.process.after_fork import disown_in_copies, replace_by_null
 from exthost.wire.framing import READ_BYTES, Item
 from exthost.wire.lines import Lines
 
-__all__ = ["LineConnection"]
-
 # The most buffers in one writev; Linux allows 1024.
 _MAX_BUFFERS = 512
 
