@@ -38,7 +38,7 @@ from exthost.model.offer import NO_OFFER, Offer, Tool
 from exthost.model.spec import HostEnvRef, Limits, Spec
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
-from exthost.process.host_environ import host_environ
+from exthost.process.own_process import host_environ
 from exthost.process.spawn_errors import deleted_folder_error
 from exthost.session.handshake import run_initial_steps, shake_hands, start_timeout_error
 from exthost.session.inbound import Handler

@@ -47,8 +47,8 @@ from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.offer import RegisteredTool
 from exthost.model.spec import Spec
-from exthost.process import host_protection
-from exthost.process.host_environ import host_environ
+from exthost.process import own_process
+from exthost.process.own_process import host_environ
 from exthost.session.failures import copy_error
 from exthost.session.inbound import Handler
 from exthost.session.trace.buffer import TraceBuffer
@@ -89,7 +89,7 @@ class Host:
         strict    opening the host raises the error of the first extension that does not get ready
         """
         if harden:
-            host_protection.harden()
+            own_process.harden()
         self.config = check_config(config)
         self.events = Bus()
         self.traffic = Traffic(self.events)

@@ -79,7 +79,7 @@ def _main(arguments: list[str]) -> int:
         return 0
     verb, rest = arguments[0], arguments[1:]
     # First, and for every verb: an extension of a running host could read a client of that host.
-    from exthost.process.host_protection import harden
+    from exthost.process.own_process import harden
 
     harden()
     from exthost.faces.cli.verb_runner import report_unknown_verb, run_verb
