@@ -23,8 +23,10 @@ from exthost.errors import (
     UsageError,
 )
 from exthost.events import Bus, Exited, LogLine, Spawned
+from exthost.launch.limits import resolve_limits
 from exthost.model.messages import Failure, Noise, Notification, Reply, Request
 from exthost.model.shutdown_steps import CloseStdin, Terminate
+from exthost.model.spec import Spec
 from exthost.wire import jsontext
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
@@ -203,7 +205,7 @@ async def test_requests_are_numbered_from_0_and_calls_from_2_anew_in_each_proces
 
 @shows("morphir-load-07", "morphir-call-01")
 def test_each_question_of_the_handshake_and_each_call_has_30_seconds() -> None:
-    limits = DIALECT.traits.limits
+    limits = resolve_limits(Spec(id="x", argv=("x",)), DIALECT)
     assert (limits.handshake, limits.call) == (30, 30)
     assert limits.start is not None and limits.start >= 60, "two questions of 30 s each fit in"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from exthost.config import spec_from_mapping
 from exthost.extension.extension import Extension
-from exthost.extension.spawn_turns import spawn_turn
+from exthost.extension.startup import spawn_turn
 from exthost.process.child import Child
 from tests.extensions.driving import IMPATIENT, command
 

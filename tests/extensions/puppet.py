@@ -8,14 +8,17 @@ from typing import Any
 from exthost.dialects.base import Dialect
 from exthost.dialects.morphir.dialect import DIALECT
 from exthost.extension.call_queue import CallQueue
+from exthost.launch.limits import resolve_limits
 from exthost.model.offer import Offer
+from exthost.model.spec import Spec
 from exthost.process.exit_status import ExitStatus
 from exthost.session.session import Session
 
 
 def session_with(puppet: "Puppet", queue: CallQueue, dialect: Dialect = DIALECT) -> Session:
     """Return an open session with it, which is not yet attached to its queue."""
-    session = Session(puppet, dialect, queue, DIALECT.traits.limits)  # type: ignore[arg-type]
+    limits = resolve_limits(Spec(id="x", argv=("x",)), DIALECT)
+    session = Session(puppet, dialect, queue, limits)  # type: ignore[arg-type]
     session.open(Offer())
     return session
 

@@ -7,7 +7,7 @@ import pytest
 from exthost.dialects.nexo.second_contract import DIALECT as NEXO
 from exthost.errors import HandshakeFailed
 from exthost.extension.lifecycle import State
-from exthost.host.reported_names import ReportedNames
+from exthost.host.extension_factory import ReportedNames
 from exthost.model.offer import NO_OFFER, Offer, Tool
 from exthost.model.spec import Spec
 from tests.dialects.requirements import shows

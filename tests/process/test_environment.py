@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from exthost.errors import ConfigError
 from exthost.model.launch_plan import LaunchPlan
 from exthost.process.environment import POLICIES, Snapshot, child_environment, looks_secret
-from exthost.process.host_environ import host_environ
+from exthost.process.own_process import host_environ
 
 HOST = {"PATH": "/bin", "HOME": "/root", "GITHUB_TOKEN": "ghp_1", "LANG": "C"}
 

@@ -30,10 +30,8 @@ from exthost.launch.integrity import get_pins, package_root
 from exthost.launch.package_tree import PackageTree
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Spec
-from exthost.process.host_environ import host_environ
+from exthost.process.own_process import host_environ
 from exthost.process.state_dirs import state_folder
-
-__all__ = ["Cluster"]
 
 _log = logging.getLogger("exthost.cluster")
 

@@ -22,8 +22,6 @@ from exthost.process.environment import Variables
 from exthost.process.private_folders import make_shared_root
 from exthost.process.state_dirs import state_root
 
-__all__ = ["fetch_folder", "read_folder", "replace_root", "send_folder"]
-
 # A program may write into its copy. The node cannot use the copy again then, and makes another one:
 # at most this many copies for the same digest.
 _MAX_COPIES = 100

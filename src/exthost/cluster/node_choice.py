@@ -10,8 +10,6 @@ from exthost.cluster.placer import Node
 from exthost.errors import SpawnFailed
 from exthost.model.spec import Pool
 
-__all__ = ["choose_node"]
-
 
 def choose_node(
     nodes: Iterable[Node],

@@ -20,8 +20,6 @@ from exthost.errors import ConfigError
 from exthost.model.connection_limit import ConnectionLimit, peer_of
 from exthost.process.after_fork import disown_in_copies, replace_by_null
 
-__all__ = ["NodeListener"]
-
 _log = logging.getLogger("exthost.cluster")
 
 # How long a connection may take to present its nonce.

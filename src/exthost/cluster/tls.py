@@ -18,8 +18,6 @@ from typing import cast
 
 from exthost.errors import ConfigError
 
-__all__ = ["TlsConnections", "TlsClient", "fingerprint", "server_context"]
-
 # How long either side may take for the handshake, and for the end of a connection.
 _HANDSHAKE_SECONDS = 5.0
 _SHUTDOWN_SECONDS = 1.0

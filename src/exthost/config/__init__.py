@@ -21,7 +21,7 @@ In reading order:
     placeholders        replaces `${NAME}` in the configs of other programs
     section_keys        the keys of each section, as data
     json_schema         makes the JSON Schema of a config from those keys
-    extension_settings  the keys of an entry as TypedDicts, for the keyword arguments of `connect`
+    extension_settings  the keys of an entry as TypedDicts, written by `make reference`
     entry_edit          adds or removes an entry in the text of a config
     enabled_edit        enables or disables an extension in the text of a config
     discovery/          finds config files and manifests on disk

@@ -9,14 +9,6 @@ from exthost.model.documents.problems import WRONG_VALUE, Place
 from exthost.model.documents.readers import read_table
 from exthost.model.documents.settings import resolve_path
 
-__all__ = [
-    "CLUSTER_KEYS",
-    "DEFAULT_CLUSTER_SETTINGS",
-    "ClusterSettings",
-    "read_cluster_settings",
-    "is_loopback",
-]
-
 # Addresses that only this machine can reach.
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

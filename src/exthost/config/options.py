@@ -16,8 +16,6 @@ from exthost.model.documents.problems import WRONG_VALUE, Place
 from exthost.model.documents.readers import Reader, describe_type, read_table
 from exthost.model.spec import Limits
 
-__all__ = ["check_limits", "check_options"]
-
 
 def check_options(options: Mapping[str, Any] | None, place: Place, dialect: str = "") -> None:
     """Add a problem at `place` for each wrong option. `dialect` is "" if it is not known; then

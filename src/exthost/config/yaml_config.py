@@ -32,8 +32,6 @@ from exthost.model.documents.settings import Settings
 from exthost.model.documents.toml_positions import KeyPath
 from exthost.model.spec import Limits
 
-__all__ = ["config_from_yaml"]
-
 # Keys that nexo's host has beside or below `extensions`, and that have no effect here.
 _FOREIGN_KEYS = ("schema_version", "doctor", "entries")
 

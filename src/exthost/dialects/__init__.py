@@ -21,6 +21,7 @@ No module outside a dialect's package names the dialect. In reading order:
     model_provider     the base class of facets with models that complete conversations
     options            the checks of `options` in a config
     manifest_format    the interface of manifest formats
+    manifest_table     reads and checks the keys of one table of a manifest
     package            DialectPackage: what the host reads before it uses a dialect
     find               finds the installed dialects by name
     sniff              recognises a dialect by the first bytes of a process's output

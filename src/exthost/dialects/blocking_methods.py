@@ -15,16 +15,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from exthost.dialects.caller import Stream
 
-__all__ = [
-    "Forwarded",
-    "LoopRunner",
-    "SyncFacet",
-    "SyncStream",
-    "forward",
-    "forward_plain",
-    "forward_stream",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-__all__ = ["call_plain_or_async"]
-
 
 async def call_plain_or_async(function: Callable[[Any], Any], argument: Any) -> Any:
     """Return the result of the function, or what it raises."""

@@ -7,16 +7,17 @@ left. A start knows neither the restart policy nor other processes of the same e
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from weakref import WeakKeyDictionary
 
 from exthost.dialects.base import Dialect
 from exthost.dialects.steps import Exchanges
 from exthost.errors import ExthostError, HandshakeFailed, Refused, SpawnFailed
 from exthost.events import ContainmentWeakened, Spawned
 from exthost.extension.call_queue import CallQueue
-from exthost.extension.spawn_turns import spawn_turn
 from exthost.extension.tool_refresh import ToolRefresh
 from exthost.launch.admission import Admission
 from exthost.launch.advice import (
@@ -37,7 +38,7 @@ from exthost.model.offer import NO_OFFER, Offer, Tool
 from exthost.model.spec import HostEnvRef, Limits, Spec
 from exthost.process.child import Child
 from exthost.process.child_process import ChildProcess
-from exthost.process.host_environ import host_environ
+from exthost.process.own_process import host_environ
 from exthost.process.spawn_errors import deleted_folder_error
 from exthost.session.handshake import run_initial_steps, shake_hands, start_timeout_error
 from exthost.session.inbound import Handler
@@ -237,6 +238,28 @@ class Starter:
             # Their code is closed only to an extension that may write.
             self._neighbours() if is_writer(self.spec) else Neighbours(),
         )
+
+
+_locks: "WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]" = WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def spawn_turn(loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
+    """Wait for the turn to spawn a process in this loop, and keep it for the length of the block.
+
+    A spawn blocks the loop's thread for some milliseconds. Hundreds of extensions that start at the
+    same time would block the loop for seconds, and with it all calls. So there is one spawn in each
+    iteration of the loop, and other callbacks run between two. A single start does not wait.
+    """
+    lock = _locks.get(loop)
+    if lock is None:
+        lock = _locks[loop] = asyncio.Lock()
+    await lock.acquire()
+    try:
+        yield
+    finally:
+        # Released in the next iteration: otherwise the next start would run in this one.
+        loop.call_soon(lock.release)
 
 
 class Start:

@@ -23,8 +23,6 @@ from exthost.host.extension_factory import ExtensionFactory
 from exthost.host.extension_set import ExtensionSet
 from exthost.model.spec import Spec
 
-__all__ = ["ConfigReloader"]
-
 
 class ConfigReloader:
     """Loads the extensions that the config of one host lists. It keeps their specs, with which the

@@ -30,8 +30,6 @@ from exthost.model.spec import Spec
 from exthost.session.inbound import Handler
 from exthost.session.trace.traffic import Traffic
 
-__all__ = ["Attempt", "DetectedConnection", "detection_order"]
-
 # The default limit of the whole search.
 SEARCH_SECONDS = 30.0
 

@@ -30,8 +30,6 @@ from exthost.host.registry import Registry
 from exthost.model.names import nearest
 from exthost.model.spec import Spec
 
-__all__ = ["ExtensionSet", "not_open_error"]
-
 # An error message lists at most this many ids.
 _MAX_LISTED_IDS = 10
 

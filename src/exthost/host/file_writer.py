@@ -25,8 +25,6 @@ from exthost.errors import CallFailed, Evidence, Refused, UsageError
 from exthost.host.file_merge import merge_fragments, path_refused_error
 from exthost.host.protected_files import is_at_or_below, why_protected
 
-__all__ = ["write_files"]
-
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _CREATE_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

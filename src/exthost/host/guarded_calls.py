@@ -15,8 +15,6 @@ from exthost.host.hooked_call import HookedCall
 from exthost.host.hooks import Hooks
 from exthost.tool_result import ToolResult
 
-__all__ = ["GuardedCalls"]
-
 
 class GuardedCalls:
     """Runs the tool calls of one host. Implements `ToolInterceptor`."""

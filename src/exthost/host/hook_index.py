@@ -12,8 +12,6 @@ from exthost.host.hook_policy import may_block
 from exthost.model.offer import Offer
 from exthost.model.spec import Pins, Spec
 
-__all__ = ["HookIndex", "is_distrusted"]
-
 
 class HookOwner(Protocol):
     """The attributes of an extension that the index reads."""

@@ -17,8 +17,6 @@ from exthost.host.hooks import TOOL_CALL_HOOK, HookOutcome, Hooks
 from exthost.session.failures import copy_error
 from exthost.tool_result import ToolResult
 
-__all__ = ["HookedCall"]
-
 # What no hook may change for those after it: which tool is called, and for whom.
 _FIXED_FIELDS = frozenset(
     ("tool_name", "tool", "extension_id", "context", "agent_id", "session_id", "duration_ms")

@@ -54,8 +54,6 @@ from exthost.model.offer import Offer
 from exthost.model.spec import Spec
 from exthost.wire import jsontext
 
-__all__ = ["MAX_EXTENSIONS", "Hooked", "Hooks", "HookOutcome"]
-
 _log = logging.getLogger("exthost.hooks")
 
 # The most extensions that are called for one hook. They run one after another before every call, so

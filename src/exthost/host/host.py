@@ -8,7 +8,7 @@ there; calls to it raise the error.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack
@@ -24,7 +24,7 @@ from exthost.config.discovery.configfile import (
 from exthost.config.discovery.report import Diagnostic
 from exthost.dialects.meanings import OnProgress
 from exthost.dialects.model_provider import ModelProvider
-from exthost.errors import UsageError
+from exthost.errors import ExthostError, Refused, UsageError
 from exthost.events import Bus, HostEvent, ToolsChanged
 from exthost.extension.confirmation import Confirm
 from exthost.extension.extension import Extension
@@ -43,14 +43,14 @@ from exthost.host.host_settings import HostSettings, check_config
 from exthost.host.model_api.model_calls import run_model_calls
 from exthost.host.model_api.registered_tools import RegisteredTools
 from exthost.host.registry import Registry
-from exthost.host.start_diagnostics import raise_first_problem, start_diagnostics
 from exthost.host.tool_finder import ToolFinder
 from exthost.host.tool_loop import OUTPUT_BYTES, ROUNDS, complete_with_tools
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.offer import RegisteredTool
 from exthost.model.spec import Spec
-from exthost.process import host_protection
-from exthost.process.host_environ import host_environ
+from exthost.process import own_process
+from exthost.process.own_process import host_environ
+from exthost.session.failures import copy_error
 from exthost.session.inbound import Handler
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.traffic import Traffic
@@ -90,7 +90,7 @@ class Host:
         strict    opening the host raises the error of the first extension that does not get ready
         """
         if harden:
-            host_protection.harden()
+            own_process.harden()
         self.config = check_config(config)
         self.events = Bus()
         self.traffic = Traffic(self.events)
@@ -451,3 +451,34 @@ class Host:
         self._guarded_calls.mark_stale()
         if ToolsChanged in self.events.listeners:
             self.events.publish(ToolsChanged())
+
+
+def start_diagnostics(extensions: Iterable[Extension]) -> tuple[Diagnostic, ...]:
+    """Return a diagnostic for each of these extensions that failed or was refused."""
+    return tuple(
+        _make_diagnostic(extension, extension.cause)
+        for extension in extensions
+        if extension.cause is not None
+    )
+
+
+def raise_first_problem(diagnostics: Iterable[Diagnostic], extensions: Iterable[Extension]) -> None:
+    """Raise the first error among the diagnostics of discovery, or else that of the first extension
+    that failed. Return if none failed."""
+    for diagnostic in diagnostics:
+        if diagnostic.level == "error":
+            raise diagnostic.as_error()
+    for extension in extensions:
+        if extension.cause is not None:
+            raise copy_error(extension.cause)
+
+
+def _make_diagnostic(extension: Extension, cause: ExthostError) -> Diagnostic:
+    return Diagnostic(
+        level="warning" if isinstance(cause, Refused) else "error",
+        path=extension.spec.origin,
+        message=f"{extension.id}: {cause.message}",
+        code=cause.code,
+        help=cause.help,
+        extension=extension.id,
+    )

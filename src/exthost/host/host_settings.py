@@ -10,8 +10,6 @@ from exthost.extension.confirmation import Confirm
 from exthost.host.background import TraceTarget
 from exthost.session.inbound import Handler
 
-__all__ = ["HostSettings", "check_config"]
-
 
 class HostSettings(TypedDict, total=False):
     """The keyword arguments of `Host.from_config` and `SyncHost`, described at `Host.__init__`."""

@@ -26,8 +26,6 @@ from exthost.errors import ExthostError, NotFound, UsageError
 from exthost.events import Bus, ManifestChanged
 from exthost.model.spec import Spec
 
-__all__ = ["CHANGES_LOG", "ManifestReloader", "Replace", "Unload"]
-
 _log = logging.getLogger("exthost.config.discovery")
 
 # The logger of changes. They are also published as events, so a program that prints the events

@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 from exthost.dialects.find import load_manifest_formats
 
-__all__ = ["is_at_or_below", "is_protected", "why_protected"]
-
 _WHY_MANIFEST = "exthost takes it for an extension, or for a part of one"
 
 

@@ -9,8 +9,6 @@ from exthost.host.registry import Registry
 from exthost.model.names import registered_prefix
 from exthost.model.offer import RegisteredTool
 
-__all__ = ["ToolFinder"]
-
 # The code of the error for a name that several extensions have a tool for.
 _AMBIGUOUS = "X1204"
 

@@ -24,8 +24,6 @@ from exthost.errors import (
 )
 from exthost.tool_result import ToolResult
 
-__all__ = ["ROUNDS", "OUTPUT_BYTES", "complete_with_tools", "cut_to_bytes"]
-
 # The defaults: how often the model is asked, and how many bytes of each tool's output it gets
 # (docs/dialects/synaps.md).
 ROUNDS = 8

@@ -48,8 +48,6 @@ from exthost.launch.program_files import code_folders, program_files
 from exthost.launch.runtimes import installation
 from exthost.process.small_files import first_words, read_start
 
-__all__ = ["CodePath", "CodeReader", "Scope"]
-
 
 class Scope(Enum):
     """Which part of a path is code.

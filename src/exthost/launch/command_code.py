@@ -33,15 +33,6 @@ from exthost.launch.package_runners import PACKAGE_RUNNERS, UnknownPackage
 from exthost.launch.python_modules import UnknownModule, find_module
 from exthost.process.small_files import first_words
 
-__all__ = [
-    "Certainty",
-    "CodeKind",
-    "InnerCommand",
-    "ProgramCode",
-    "find_code",
-    "find_interpreter_command",
-]
-
 # How many wrappers are looked through, each inside the one before.
 _MAX_WRAPPERS = 8
 

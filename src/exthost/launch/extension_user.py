@@ -27,8 +27,6 @@ from exthost.process.user_ids import (
 )
 from exthost.process.user_registry import allot_user_id, registry_file
 
-__all__ = ["probe_user_id", "with_extension_user"]
-
 _log = logging.getLogger("exthost.launch")
 
 _INSTALL_FOR_ALL = "install its program where every user can reach it (/usr/local, /opt)"

@@ -38,15 +38,6 @@ from exthost.launch.visible_paths import (
 )
 from exthost.model.spec import Package
 
-__all__ = [
-    "ViewRequest",
-    "compute_view",
-    "resolve_grants",
-    "runtime_settings",
-    "system_view",
-    "toml_key",
-]
-
 # The files of /etc that loaders, libraries and name lookups read; all are public. Each costs a
 # tenth of a millisecond at every start.
 _SYSTEM_FILES = (

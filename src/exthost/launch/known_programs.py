@@ -11,22 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
-__all__ = [
-    "INTERPRETERS",
-    "MODULES_THAT_RUN_CODE",
-    "NPX_OPTIONS",
-    "RUNNERS",
-    "SHELLS",
-    "UVX_OPTIONS",
-    "UV_OPTIONS",
-    "UV_RUN_OPTIONS",
-    "WRAPPERS",
-    "CommandWrapper",
-    "Interpreter",
-    "OptionSyntax",
-    "program_name",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionSyntax:

@@ -20,8 +20,6 @@ from exthost.launch.command_options import split_options
 from exthost.launch.known_programs import NPX_OPTIONS, UVX_OPTIONS
 from exthost.process.small_files import read_start
 
-__all__ = ["PACKAGE_RUNNERS", "InstalledPackage", "PackageFinder", "UnknownPackage"]
-
 # How much of a package.json or .npmrc is read.
 _SETTINGS_BYTES = 1024 * 1024
 

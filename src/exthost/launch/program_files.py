@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from exthost.launch.command_code import CodeKind, find_code, find_interpreter_command
 from exthost.launch.known_programs import SHELLS, program_name
 
-__all__ = ["code_folders", "interpreter_of", "program_files"]
-
 
 def program_files(argv: Sequence[str], cwd: str | None) -> tuple[str, ...]:
     """Return the executed file and, if it is an interpreter or a wrapper, the file or folder that

@@ -34,8 +34,6 @@ from exthost.launch.managers import (
 from exthost.launch.visible_paths import PathCollection, is_too_wide
 from exthost.process.small_files import first_words, read_start
 
-__all__ = ["Boundary", "Lookup", "Runtimes", "installation", "node_packages", "split_path_list"]
-
 # The programs that run JavaScript with packages from node_modules.
 _NODES = frozenset(("node", "nodejs", "bun", "tsx"))
 

@@ -34,19 +34,6 @@ from exthost.model.spec import Spec, WriteGrant
 from exthost.process.state_dirs import state_root
 from exthost.process.user_ids import find_closed_folder
 
-__all__ = [
-    "CodeCache",
-    "Neighbours",
-    "close_view",
-    "configured_neighbours",
-    "find_conflict",
-    "find_open_code",
-    "is_writer",
-    "own_closed_paths",
-    "refuse_code_in_grants",
-    "refuse_state_folder",
-]
-
 
 class CodeCache:
     """What the host and its extensions read as code, computed at the first use. It is right for the

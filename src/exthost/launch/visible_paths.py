@@ -9,8 +9,6 @@ from pathlib import Path
 
 from exthost.launch.sandbox.strict import View, VisiblePath
 
-__all__ = ["SYSTEM_FOLDERS", "PathCollection", "is_below", "is_too_wide"]
-
 # The folders of a Linux system's own programs and libraries.
 SYSTEM_FOLDERS = (
     "/usr",

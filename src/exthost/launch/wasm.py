@@ -28,15 +28,6 @@ from exthost.model.spec import Permissions, Pins, Spec
 from exthost.process.private_folders import make_folder
 from exthost.process.state_dirs import state_root
 
-__all__ = [
-    "Compilation",
-    "check_module_permissions",
-    "describe_engine",
-    "is_module",
-    "runner_command",
-    "with_runner_memory",
-]
-
 # The runner itself, the machine code of the module and the compiler if the code was lost. Taken
 # as the allowance of a process whose module has no memory at all: 90 MiB were measured.
 _RUNNER_BYTES = 256 * 2**20

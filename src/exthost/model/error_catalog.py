@@ -14,8 +14,6 @@ from typing import NamedTuple
 from exthost import errors
 from exthost.errors import ExthostError, UsageError
 
-__all__ = ["ErrorEntry", "ErrorTable", "load", "read_table"]
-
 # By error code: a mapping with the keys kind, title, meaning and fix.
 ErrorTable = Mapping[str, Mapping[str, str]]
 

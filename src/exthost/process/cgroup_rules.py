@@ -22,18 +22,6 @@ from exthost.model.launch_plan import Ceiling, Cgroup
 from exthost.model.probe_result import ProbeResult
 from exthost.process.resource_limits import max_threads
 
-__all__ = [
-    "OPTIONAL_FILES",
-    "CgroupBase",
-    "FoundCgroup",
-    "HostIdentity",
-    "choose_base",
-    "locate",
-    "oom_reason",
-    "parse_cgroup_name",
-    "plan_cgroup",
-]
-
 # The controllers whose limits the host sets.
 _CONTROLLERS = frozenset({"memory", "pids"})
 

@@ -30,8 +30,6 @@ from exthost.process.cgroup_rules import (
 )
 from exthost.process.procfs import descendants
 
-__all__ = ["Group", "create", "find_base"]
-
 _log = logging.getLogger("exthost.process")
 
 # How often moving the host is tried: processes that it starts meanwhile may enter the base.

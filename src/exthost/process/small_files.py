@@ -8,8 +8,6 @@ a given number of bytes.
 import os
 import stat
 
-__all__ = ["FIRST_LINE_BYTES", "first_words", "read_start"]
-
 # The kernel reads no more of a first line.
 FIRST_LINE_BYTES = 256
 

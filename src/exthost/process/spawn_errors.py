@@ -11,11 +11,9 @@ from pathlib import Path
 from exthost.errors import Evidence, SpawnFailed
 from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Spec
+from exthost.process.own_process import deleted_working_folder
 from exthost.process.program_check import WASM_MAGIC, check_program
 from exthost.process.small_files import FIRST_LINE_BYTES, read_start
-from exthost.process.working_folder import deleted_working_folder
-
-__all__ = ["deleted_folder_error", "find_spawn_error", "spawn_error"]
 
 
 def find_spawn_error(plan: LaunchPlan, extension: str = "") -> SpawnFailed | None:

@@ -19,8 +19,6 @@ from exthost.session.conversation import Conversation
 from exthost.session.effects import Frame
 from exthost.wire.framing import Broken, Bytes, Item, Skipped
 
-__all__ = ["MessageObserver", "Observation", "Received"]
-
 _log = logging.getLogger("exthost.session")
 
 Received: TypeAlias = Incoming | Skipped | Broken

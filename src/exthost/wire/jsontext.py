@@ -1,9 +1,8 @@
 """Decodes JSON text to values, and encodes values to JSON text.
 
-This is the only module that imports msgspec. It uses the standard library's json in two cases: for
-text that msgspec rejects although other programs write it (Node escapes lone surrogates), and for
-everything if msgspec is not installed, so that extension authors can share this code without a
-dependency.
+It uses msgspec, and the standard library's json in two cases: for text that msgspec rejects
+although other programs write it (Node escapes lone surrogates), and for everything if msgspec is
+not installed, so that extension authors can share this code without a dependency.
 
 Whatever the bytes are (not UTF-8, NaN, a hundred thousand brackets), this module raises only
 `NotJson` and `UsageError`.

@@ -69,7 +69,6 @@ def row(folder: Path, name: str) -> dict[str, Any]:
     [
         ({"calls": 3, "failed": 2}, "3, 2 failed"),
         ({"calls": 3, "failed": 0}, "3"),
-        ({"calls": 3}, "3"),
     ],
 )
 def test_status_shows_how_many_calls_failed(counts: dict[str, int], shown: str) -> None:

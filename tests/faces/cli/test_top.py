@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from exthost.faces.cli.terminal import split_keys
+from exthost.faces.cli.key_reader import split_keys
 from exthost.faces.cli.top_layout import HEADER, arrange, order_rows, table_lines
 from exthost.faces.cli.top_rates import Rates
 from tests.extensions.driving import command as hostile_command

@@ -9,7 +9,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from exthost.faces.gateway import call_response, http_calls, session_ping, stdio
+from exthost.faces.gateway import call_response, http_calls, stdio
 from exthost.faces.gateway.server import Gateway
 from tests.extensions.driving import until
 from tests.faces.gateway.running import STATELESS, inside
@@ -227,7 +227,7 @@ async def test_on_http_calls_keep_their_session_alive(monkeypatch: pytest.Monkey
 
     async def counted(app: Any, scope: Any) -> bool:
         seen.append(scope["path"])
-        return await session_ping.ping_session(app, scope)
+        return await http_calls.ping_session(app, scope)
 
     monkeypatch.setattr(http_calls, "ping_session", counted)
     async with in_session(monkeypatch) as (gateway, headers, _):

@@ -164,10 +164,11 @@ def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path: Path) -> No
     assert path.read_bytes() == b"not a database at all" * 100
 
 
-def test_a_store_of_another_format_is_left_alone(store: Store) -> None:
-    of(store.write(lambda c: c.execute("PRAGMA user_version = 7").rowcount))
+@pytest.mark.parametrize("version", [1, 7])
+def test_a_store_of_another_format_is_left_alone(store: Store, version: int) -> None:
+    of(store.write(lambda c: c.execute(f"PRAGMA user_version = {version}").rowcount))
     store.close()
-    with pytest.raises(ConfigError, match="format 7"):
+    with pytest.raises(ConfigError, match=f"format {version}"):
         of(Memories(store).append("a", Remember("x")))
 
 

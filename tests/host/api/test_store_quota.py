@@ -1,9 +1,7 @@
 """The quota of each extension in the store: counted with every write, and enforced."""
 
-import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ import pytest
 
 from exthost.dialects.host_requests import Recall, Remember
 from exthost.host.api.memory import Memories
-from exthost.host.api.store import FILE_NAME, Store
+from exthost.host.api.store import Store
 from exthost.host.api.store_quota import QuotaExceeded, record_bytes, setting_bytes, used
 from exthost.host.api.stored_settings import StoredSettings
 
@@ -88,19 +86,3 @@ def test_what_the_operator_stores_is_counted_and_never_refused(store: Store) -> 
     assert in_use(store, "a") > QUOTA
     with pytest.raises(QuotaExceeded):
         of(Memories(store).append("a", Remember(""), QUOTA))
-
-
-def test_a_store_that_was_written_without_quotas_is_counted_when_it_is_opened(
-    tmp_path: Path,
-) -> None:
-    store = Store(str(tmp_path))
-    of(Memories(store).append("a", Remember("é" * 700, ("t",), {"m": 1})))
-    of(StoredSettings(store).set("a", "key", "é"))
-    before = in_use(store, "a")
-    store.close()
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
-        connection.executescript("DROP TABLE usage; PRAGMA user_version = 2")
-    try:
-        assert in_use(store, "a") == before > 2800
-    finally:
-        store.close()

@@ -29,7 +29,7 @@ from exthost.dialects.manifest_format import ManifestFile, Rejected
 from exthost.errors import ConfigError, Evidence, ManifestError, UsageError
 from exthost.model.spec import Package, Spec
 from exthost.process.environment import looks_secret
-from exthost.process.host_environ import host_environ
+from exthost.process.own_process import host_environ
 
 # Larger than the config of thousands of extensions, and small enough to be read at once.
 _MAX_CONFIG_BYTES = 16 * 1024 * 1024

@@ -18,8 +18,6 @@ from pathlib import Path
 from exthost.config.discovery.untrusted_files import read_file
 from exthost.errors import ManifestError
 
-__all__ = ["LINKS_FILE", "read_links", "write_links"]
-
 LINKS_FILE = ".exthost-links.json"
 
 

@@ -14,8 +14,6 @@ from exthost.config import Config
 from exthost.config.discovery.report import Diagnostic
 from exthost.config.discovery.search import base_folders, resolve_search_path
 
-__all__ = ["find_open_files"]
-
 
 def find_open_files(config: Config) -> list[Diagnostic]:
     """Return a warning for the folder of the config, or else the config, and for each search path

@@ -13,8 +13,6 @@ from exthost.errors import Evidence, ManifestError
 from exthost.model.empty_mapping import empty_mapping
 from exthost.model.spec import Spec
 
-__all__ = ["Candidate", "Diagnostic", "RejectedManifest", "Report"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:

@@ -32,15 +32,6 @@ from exthost.dialects.manifest_format import ManifestFile, ManifestFormat, Rejec
 from exthost.errors import ConfigError, Evidence, ManifestError
 from exthost.model.spec import Package, Spec
 
-__all__ = [
-    "Settings",
-    "base_folders",
-    "discover",
-    "expand_search_path",
-    "read_rejected_hooks",
-    "resolve_search_path",
-]
-
 _log = logging.getLogger("exthost.config.discovery")
 
 

@@ -23,8 +23,6 @@ from exthost.config import Config
 from exthost.config.discovery.report import Candidate, Report
 from exthost.model.spec import Permissions, Refusal, Spec, WriteGrant
 
-__all__ = ["refuse_untrusted"]
-
 
 def refuse_untrusted(config: Config, report: Report, specs: Mapping[str, Spec]) -> list[Spec]:
     """Return these extensions, each discovered one with the grants of the config, and with a

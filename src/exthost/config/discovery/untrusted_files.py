@@ -19,8 +19,6 @@ import stat
 
 from exthost.errors import Evidence, ManifestError
 
-__all__ = ["MANIFEST_BYTES", "link_escape_error", "is_inside", "read_file", "describe_os_error"]
-
 # A manifest is a page or two of text. This is a hundred times that, and still cheap to read.
 MANIFEST_BYTES = 1024 * 1024
 

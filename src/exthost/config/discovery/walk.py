@@ -24,8 +24,6 @@ from exthost.config.discovery.untrusted_files import describe_os_error, is_insid
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.model.empty_mapping import EMPTY_MAPPING
 
-__all__ = ["Folder", "Hit", "WalkResult", "unsearchable_diagnostic", "walk"]
-
 
 class Folder(NamedTuple):
     """A folder to search.

@@ -15,8 +15,6 @@ from exthost.errors import Evidence, ProtocolViolation, UsageError
 from exthost.model.messages import Id, Incoming, Message, Reply, Request
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 
-__all__ = ["EXCHANGES", "codec"]
-
 
 class Exchange(NamedTuple):
     """The message classes of a request and its result."""

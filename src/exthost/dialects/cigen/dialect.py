@@ -46,8 +46,6 @@ from exthost.model.shutdown_steps import CloseStdin
 from exthost.model.spec import Limits, Restart
 from exthost.wire.prefixed import Prefixed
 
-__all__ = ["DIALECT", "Typed"]
-
 PROTOCOL = 1
 
 # The protocol's limit of 10 MB, read as MiB. Both ends check it.
@@ -328,7 +326,7 @@ DIALECT = Dialect(
     ),
     traits=Traits(
         # The protocol gives a reply 30 s.
-        limits=Limits(start=60, handshake=30, call=30, write=30, max_message=_MAX_MESSAGE_BYTES),
+        limits=Limits(handshake=30, call=30, max_message=_MAX_MESSAGE_BYTES),
         largest_message=_MAX_MESSAGE_BYTES,
         positional=True,
         unique_name=True,

@@ -7,8 +7,6 @@ folder of a project.
 
 from dataclasses import dataclass
 
-__all__ = ["CONFIG_FILES", "PROJECT", "ConfigFile"]
-
 PROJECT = "{project}"
 
 

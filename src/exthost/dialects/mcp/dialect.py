@@ -148,14 +148,7 @@ DIALECT = Dialect(
     ),
     traits=Traits(
         first_id=1,  # some servers treat the id 0 as a missing id
-        limits=Limits(
-            start=180,
-            handshake=60,
-            call=60,
-            write=30,
-            max_message=64 * 2**20,
-            max_in_flight=1024,
-        ),
+        limits=Limits(start=180, handshake=60, call=60, max_message=64 * 2**20),
         progress_multiplier=10,
         environment="minimal",
         variables=("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG"),

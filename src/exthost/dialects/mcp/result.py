@@ -20,8 +20,6 @@ from exthost.tool_result import (
     UnknownBlock,
 )
 
-__all__ = ["MCP_RESULT"]
-
 # The JSON fields of a tool result. Each is optional, but an object that has only other
 # fields is not a tool result.
 _RESULT_FIELDS = frozenset({"content", "structuredContent", "isError", "resultType", "_meta"})

@@ -12,8 +12,6 @@ from exthost.dialects.steps import AskHost, CancelWith, WaitFor, call_failed_err
 from exthost.errors import CallFailed, Evidence, ProtocolViolation
 from exthost.model.messages import Failure, Reply, Request
 
-__all__ = ["TASKS", "TASK_METHODS", "wait_for_task"]
-
 # The name of the extension of the protocol, in the capabilities of client and server.
 TASKS = "io.modelcontextprotocol/tasks"
 

@@ -216,14 +216,7 @@ DIALECT = Dialect(
     notifications=MappingProxyType({"log": _parse_log}),
     traits=Traits(
         # The protocol allows 30 s for each request of the handshake and for each call.
-        limits=Limits(
-            start=60,
-            handshake=30,
-            call=30,
-            write=30,
-            max_message=64 * 2**20,
-            max_in_flight=1024,
-        ),
+        limits=Limits(handshake=30, call=30, max_message=64 * 2**20),
         restart=Restart(
             strategy="never", initial_delay=1, max_delay=30, max_retries=3, forgiven_by="uptime"
         ),

@@ -8,8 +8,6 @@ from exthost.model.messages import Id, Incoming, Notification, Reply, Request
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
 
-__all__ = ["Codec", "make_codec"]
-
 
 class Codec(JsonRpc):
     """A codec for JSON-RPC 2.0 that writes the id as the last field. The host and the extension use

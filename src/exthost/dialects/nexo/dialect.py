@@ -212,14 +212,7 @@ DIALECT = Dialect(
     traits=Traits(
         first_id=1,
         ids_continue=True,
-        limits=Limits(
-            start=60,
-            handshake=10,
-            call=30,
-            write=30,
-            max_message=64 * 2**20,
-            max_in_flight=1024,
-        ),
+        limits=Limits(handshake=10, call=30, max_message=64 * 2**20),
         restart=Restart(
             strategy="exponential", initial_delay=1, max_delay=16, max_retries=5, window=300
         ),

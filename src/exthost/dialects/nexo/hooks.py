@@ -9,8 +9,6 @@ from exthost.errors import Evidence, ProtocolViolation
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.wire import jsontext
 
-__all__ = ["HOOKS", "make_event", "read_hook_answer"]
-
 HOOKS = ("before_message", "after_message", "before_tool_call", "after_tool_call")
 
 # The hooks for tool calls. The other hooks receive the event of the caller unchanged.

@@ -62,8 +62,6 @@ from exthost.model.empty_mapping import empty_mapping
 from exthost.model.offer import Tool
 from exthost.model.spec import Requires, Spec
 
-__all__ = ["FORMAT", "Manifest", "RESERVED_IDS"]
-
 RESERVED_IDS = frozenset(
     {"agent", "browser", "core", "email", "heartbeat", "memory", "telegram", "whatsapp"}
 )

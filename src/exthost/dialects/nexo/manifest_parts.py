@@ -18,15 +18,6 @@ from exthost.model.documents.readers import (
 from exthost.model.documents.toml_positions import KeyPath, find_line
 from exthost.model.documents.toml_text import parse_toml
 
-__all__ = [
-    "MAX_NAME_CHARS",
-    "make_errors",
-    "make_table_reader",
-    "parse_file",
-    "read_names",
-    "read_version",
-]
-
 MAX_NAME_CHARS = 64
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 

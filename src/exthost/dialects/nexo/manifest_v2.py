@@ -44,8 +44,6 @@ from exthost.model.offer import Tool
 from exthost.model.spec import Requires, Restart, Spec
 from exthost.model.versionreq import NotAVersion, VersionReq
 
-__all__ = ["ManifestV2", "OutboundTool", "is_version_2", "read"]
-
 # Hyphens are in the documentation of the contract, though its own host refuses them.
 _ID = re.compile(r"[a-z][a-z0-9_-]*")
 

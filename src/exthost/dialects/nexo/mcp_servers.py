@@ -33,16 +33,6 @@ from exthost.model.documents.settings import resolve_path
 from exthost.model.empty_mapping import empty_mapping
 from exthost.model.spec import Requires, Spec
 
-__all__ = [
-    "JsonMistake",
-    "McpServer",
-    "replace_placeholders",
-    "read_servers",
-    "servers_from_json",
-    "make_spec",
-    "url",
-]
-
 _MAX_NAME_CHARS = 32
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _URL = re.compile(r"https?://[^/\s]")

@@ -364,14 +364,7 @@ DIALECT = Dialect(
     registered_name=_registered_name,
     traits=Traits(
         first_id=1,
-        limits=Limits(
-            start=60,
-            handshake=5,
-            call=60,
-            write=30,
-            max_message=64 * 2**20,
-            max_in_flight=1024,
-        ),
+        limits=Limits(handshake=5, call=60, max_message=64 * 2**20),
         method_limits=MappingProxyType(_METHOD_SECONDS),
         unique_tools=True,
         is_exit_0_crash=False,

@@ -390,14 +390,7 @@ DIALECT = Dialect(
         }
     ),
     traits=Traits(
-        limits=Limits(
-            start=10,
-            handshake=30,
-            call=30,
-            write=30,
-            max_message=4 * 2**20,
-            max_in_flight=1024,
-        ),
+        limits=Limits(start=10, handshake=30, call=30, max_message=4 * 2**20),
         first_id=1,
         tools="manifest",
         start="lazy",

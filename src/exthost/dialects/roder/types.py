@@ -2,19 +2,20 @@
 
 The fields that programs use are attributes; all other JSON fields are in the mapping `extra`.
 Parsing checks that the required fields are there, and that fields declared as `str`, `int` or
-`Mapping` have that type. Fields of any other declared type (`Any`, `… | None`) are passed on
-unchecked. A payload that fails these checks is parsed as None, and the caller decides what to do.
+`Mapping` have that type. Optional fields are passed on unchecked. A payload that fails these checks
+is parsed as None, and the caller decides what to do.
 
 An event of a kind that has no class here is an `UntypedEvent`. In an inference event the body of
 such a kind must be an object, or the event is parsed as None.
 """
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from exthost.dialects.streams import StreamEvent
 from exthost.model.empty_mapping import empty_mapping
+from exthost.wire.typed_values import WrongValue, convert_with_extra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,13 @@ class Payload:
 
 
 T = TypeVar("T", bound=Payload)
+
+# Numbers that are passed on unchecked, so that a wrong one does not make a whole list unreadable.
+if TYPE_CHECKING:
+    OptionalInt: TypeAlias = int | None
+    OptionalFloat: TypeAlias = float | None
+else:
+    OptionalInt = OptionalFloat = Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +146,7 @@ class Model(Payload):
 
     id: str
     name: str
-    context_window: int | None = None
+    context_window: OptionalInt = None
     default_reasoning: Any = None
     supported_reasoning: Any = None
 
@@ -153,7 +161,7 @@ class Definition(Payload):
     model: Any = None
     system_prompt: Any = field(default=None, repr=False)
     permission_mode: Any = None
-    max_turns: int | None = None
+    max_turns: OptionalInt = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,37 +171,17 @@ class TaskSpec(Payload):
     kind: str
     description: str
     input_schema: Any = None
-    default_timeout_seconds: float | None = None
+    default_timeout_seconds: OptionalFloat = None
     metadata: Any = None
 
 
 def parse_payload(payload_class: type[T], value: Any) -> T | None:
     """Return the JSON value as this class, or None if it fails the checks."""
-    if type(value) is not dict:
+    try:
+        return convert_with_extra(value, payload_class)
+    except WrongValue:
         return None
-    arguments: dict[str, Any] = {}
-    for declared in fields(payload_class):
-        if declared.name == "extra":
-            continue
-        if declared.name in value:
-            if not _has_declared_type(value[declared.name], declared.type):
-                return None
-            arguments[declared.name] = value[declared.name]
-        elif declared.default is MISSING:
-            return None
-    arguments["extra"] = {name: item for name, item in value.items() if name not in arguments}
-    return payload_class(**arguments)
 
-
-def _has_declared_type(value: Any, declared_type: Any) -> bool:
-    """Return whether a value has the declared type of its field. Types that are not in
-    `_CHECKED_TYPES` accept any value."""
-    expected = _CHECKED_TYPES.get(declared_type)
-    return expected is None or type(value) is expected
-
-
-# Declared type → the exact type of the decoded JSON value.
-_CHECKED_TYPES: Mapping[Any, type] = {str: str, int: int, Mapping[str, Any]: dict}
 
 # Kind of the event on the wire → its class.
 _INFERENCE_EVENTS: Mapping[str, type[Any]] = {

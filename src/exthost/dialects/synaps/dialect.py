@@ -236,14 +236,7 @@ DIALECT = Dialect(
     ),
     with_environ=_with_environ,
     traits=Traits(
-        limits=Limits(
-            start=60,
-            handshake=10,
-            call=30,
-            write=30,
-            max_message=4 * 2**20,
-            max_in_flight=1,
-        ),
+        limits=Limits(handshake=10, call=30, max_message=4 * 2**20, max_in_flight=1),
         method_limits=MappingProxyType(_METHOD_SECONDS),
         quiet_while_asked=True,
         quiet_stderr=True,

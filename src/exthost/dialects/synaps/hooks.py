@@ -13,8 +13,6 @@ from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.spec import Spec
 from exthost.wire import jsontext
 
-__all__ = ["RUN_HOOK", "hook_event", "wants_hook"]
-
 # The protocol's limit for the output of a tool in a hook.
 HOOK_OUTPUT_BYTES = 256 * 1024
 

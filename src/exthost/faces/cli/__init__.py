@@ -35,7 +35,7 @@ longer to import than everything that the help needs. What verbs share, in readi
     control_verbs        `start`, `stop`, `restart`
     host_process         `run`, `up`, `gateway`: one host with its services (background_service,
                          mcp_service, web_service, otel_export; their options are in http_options)
-    displays, live_table the output of `run`; live_controls, live_keys: the keys of its table
+    displays, live_table the output of `run`; live_controls: the keys of its table
     top_layout           the table of `run` and `top`; top_rates, table_selection, terminal
     server_files         MCP servers in the files of other programs; server_import: which of them
                          are imported, and how
@@ -80,7 +80,7 @@ def _main(arguments: list[str]) -> int:
         return 0
     verb, rest = arguments[0], arguments[1:]
     # First, and for every verb: an extension of a running host could read a client of that host.
-    from exthost.process.host_protection import harden
+    from exthost.process.own_process import harden
 
     harden()
     from exthost.faces.cli.verb_runner import report_unknown_verb, run_verb

@@ -18,8 +18,6 @@ from exthost.config.discovery.untrusted_files import is_inside
 from exthost.errors import Evidence, UsageError
 from exthost.faces.cli.common import plural
 
-__all__ = ["MAX_COPY_BYTES", "check_copy", "copy_folder"]
-
 # Not copied, because a running extension does not need it and it may be large.
 _NOT_COPIED = ".git"
 

@@ -63,7 +63,7 @@ def _running_description(spec: Spec, running: dict[str, Any]) -> dict[str, Any]:
     settings if they differ from those of the config, which was then edited after the host had read
     it. `changed` is a note that names these settings."""
     settings = running.pop("settings", None)
-    if settings is None:  # no host is running, or one of an earlier version
+    if settings is None:  # no host is running
         return running
     changed_names = find_unapplied_settings(spec, settings)
     if not changed_names:

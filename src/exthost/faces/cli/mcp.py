@@ -36,7 +36,7 @@ from exthost.faces.cli.server_files import FoundServers, find_servers, read_serv
 from exthost.faces.cli.server_import import State, Verdict, plan_import
 from exthost.model.names import nearest
 from exthost.model.spec import Spec
-from exthost.process.host_environ import host_environ
+from exthost.process.own_process import host_environ
 
 _SECTION = "mcp_servers"
 

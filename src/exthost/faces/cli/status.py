@@ -48,10 +48,7 @@ def run(args: Args) -> int:
 def _format_processes(row: Mapping[str, Any]) -> str:
     """Return the pids of an extension's processes, each with `@` and its node if it runs on another
     machine."""
-    processes = row.get("processes")
-    if processes is None:  # a host of an earlier version
-        return ",".join(map(str, row["pids"]))
-    locations = [(process["pid"], process["node"]) for process in processes]
+    locations = [(process["pid"], process["node"]) for process in row["processes"]]
     return ",".join(f"{pid}@{node}" if node else str(pid) for pid, node in locations)
 
 
@@ -75,8 +72,7 @@ def row_cells(row: Mapping[str, Any], now: float) -> tuple[str, ...]:
 
 
 def _format_calls(row: Mapping[str, Any]) -> str:
-    failed = row.get("failed")  # missing in the status of a host of an earlier version
-    return f"{row['calls']}, {failed} failed" if failed else str(row["calls"])
+    return f"{row['calls']}, {row['failed']} failed" if row["failed"] else str(row["calls"])
 
 
 def _one_line(text: str) -> str:

@@ -25,11 +25,7 @@ def find_unapplied_settings(spec: Spec, running_settings: Mapping[str, Any]) -> 
     on the extension (see `describe_settings`); it has a digest of each setting."""
     running_digests = running_settings["digests"]
     return [
-        name
-        for name, digest in settings_digests(spec).items()
-        # A host of an earlier version reports no digest of a setting that it does not know. Such a
-        # setting cannot be compared, so it is not listed.
-        if running_digests.get(name, digest) != digest
+        name for name, digest in settings_digests(spec).items() if running_digests[name] != digest
     ]
 
 
@@ -44,11 +40,9 @@ def say_unapplied_settings(args: Args, name: str) -> None:
         )
     except ExthostError:  # the config cannot be read now, or the host has ended
         return
-    # A host of an earlier version does not report the settings.
-    running_settings = status["extensions"][0].get("settings")
-    if spec is None or running_settings is None:
+    if spec is None:
         return
-    if names := find_unapplied_settings(spec, running_settings):
+    if names := find_unapplied_settings(spec, status["extensions"][0]["settings"]):
         say(
             f"changed in the config and not applied to {name} yet: {', '.join(names)}; "
             "`exthost reload` applies the changes"

@@ -15,7 +15,7 @@ from exthost.errors import ExthostError, UsageError
 from exthost.faces.cli.common import Args, discard_stream, forget_shown_lines, print_error
 from exthost.faces.cli.verbs import INTERRUPTED, VERBS
 from exthost.model.names import nearest
-from exthost.process.working_folder import deleted_working_folder
+from exthost.process.own_process import deleted_working_folder
 
 # The beginning of argparse's message about missing arguments.
 _REQUIRED = "the following arguments are required: "

@@ -39,8 +39,6 @@ from exthost.faces.gateway.tool_list import ToolList
 from exthost.host.host import Host
 from exthost.model.offer import RegisteredTool
 
-__all__ = ["Announcer"]
-
 _log = logging.getLogger("exthost.faces.gateway")
 
 # Changes of lists within this time are announced together.

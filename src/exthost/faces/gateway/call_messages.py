@@ -18,21 +18,6 @@ from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
 from exthost.faces.gateway.call_session import Caller
 from exthost.wire import jsontext
 
-__all__ = [
-    "CALL_MARK",
-    "CANCELLED_MARK",
-    "ENVELOPE_KEYS",
-    "check_request_id",
-    "decode_message",
-    "encode_error",
-    "encode_result",
-    "find_leading_id",
-    "make_stateless_caller",
-    "parse_cancelled_id",
-    "parse_request_id",
-    "to_error_data",
-]
-
 _log = logging.getLogger("exthost.faces.gateway")
 
 # A message without these bytes is neither a tool call nor a cancellation. Searching for them is

@@ -18,8 +18,6 @@ from pydantic import BaseModel
 
 from exthost.faces.gateway.exchanges import Context
 
-__all__ = ["CallSession", "Caller", "make_context"]
-
 ResultT = TypeVar("ResultT", bound=BaseModel)
 Notify = Callable[[types.ServerNotification], Awaitable[None]]
 SendRequest = Callable[[str, Any], Awaitable[dict[str, Any]]]

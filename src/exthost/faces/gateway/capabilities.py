@@ -8,8 +8,6 @@ import mcp_types as types
 from exthost.dialects.mcp.handshake import ELICITATION_URL, EXTENSION_PREFIX, SAMPLING_TOOLS
 from exthost.wire import jsontext
 
-__all__ = ["declared_handlers", "read_client_capabilities"]
-
 
 def read_client_capabilities(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the capabilities in the params of the first request of a client: `initialize`, or

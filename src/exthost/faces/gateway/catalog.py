@@ -20,15 +20,6 @@ from exthost.extension.extension import Extension
 from exthost.faces.gateway.mcp_values import MCP_DIALECT
 from exthost.model.names import registered_name, registered_prefix
 
-__all__ = [
-    "Catalog",
-    "Kind",
-    "Prompt",
-    "is_mcp_server",
-    "is_stateless_server",
-    "server_capabilities",
-]
-
 _log = logging.getLogger("exthost.faces.gateway")
 
 # A list that has not arrived from its server after this time is left out of the reply.

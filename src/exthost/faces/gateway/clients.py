@@ -17,9 +17,6 @@ from exthost.faces.gateway.call_session import Caller
 from exthost.faces.gateway.exchanges import Context, can_answer
 from exthost.faces.gateway.outbox import Outbox
 
-__all__ = ["LEVELS", "SESSION_HEADER", "Client", "Clients", "is_at_least"]
-
-
 # The header of HTTP with the id of a session.
 SESSION_HEADER = "mcp-session-id"
 

@@ -27,17 +27,6 @@ from exthost.errors import CallFailed
 from exthost.faces.gateway.meta import is_stateless, to_json_object
 from exthost.faces.gateway.outbox import Outbox
 
-__all__ = [
-    "METHODS",
-    "Context",
-    "Exchange",
-    "Exchanges",
-    "Question",
-    "ask_client",
-    "can_answer",
-    "no_client_error",
-]
-
 Context = ServerRequestContext[Any, Any]
 
 # The methods that a server may request of a client.

@@ -11,6 +11,7 @@ request of the server must be sent before the result, or if the call takes long.
 """
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
@@ -19,6 +20,7 @@ from typing import Any
 import mcp_types as types
 from mcp.server.streamable_http import REQUEST_CANCELLED
 from mcp.shared.dispatcher import coerce_request_id
+from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import (
     ERROR_CODE_HTTP_STATUS,
     InboundLadderRejection,
@@ -42,11 +44,9 @@ from exthost.faces.gateway.call_messages import (
 )
 from exthost.faces.gateway.call_response import CallResponse
 from exthost.faces.gateway.call_session import Caller, make_context
-from exthost.faces.gateway.client_requests import ANSWER_MARK, ClientRequests
 from exthost.faces.gateway.clients import SESSION_HEADER, Client, Clients
 from exthost.faces.gateway.exchanges import Context
 from exthost.faces.gateway.request_body import ReplayedBody, read_body
-from exthost.faces.gateway.session_ping import ping_session
 from exthost.faces.http_server.access import MISDIRECTED, UNKNOWN_NAME, Access
 from exthost.faces.http_server.probes import (
     App,
@@ -57,8 +57,6 @@ from exthost.faces.http_server.probes import (
     send_response,
 )
 from exthost.wire import jsontext
-
-__all__ = ["HttpCalls"]
 
 # Requests with a longer body are left to the package.
 MAX_BODY_BYTES = 2**20
@@ -72,6 +70,61 @@ MAX_CACHED_CALLERS = 256
 
 AnswerCall = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
 InputSchema = Callable[[str], Mapping[str, Any] | None]
+
+
+# The prefix of the ids of these requests. The ids of the package's own requests are numbers.
+_ID_PREFIX = "exthost-"
+
+# A message without these bytes is not an answer to one of these requests.
+ANSWER_MARK = b'"' + _ID_PREFIX.encode()
+
+SendMessage = Callable[[Mapping[str, Any]], Coroutine[Any, Any, None]]
+
+
+class ClientRequests:
+    """The requests of MCP servers to one client that wait for an answer. A request is sent on the
+    response stream of the call that caused it; the answer arrives as a separate HTTP request."""
+
+    __slots__ = ("_count", "_waiting")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
+
+    async def ask(self, send: SendMessage, method: str, params: Any) -> dict[str, Any]:
+        """Send a request and return the client's result. Raises MCPError if it answers with an
+        error."""
+        self._count += 1
+        id = f"{_ID_PREFIX}{self._count}"
+        message = {"jsonrpc": "2.0", "id": id, "method": method}
+        if params is not None:
+            message["params"] = params
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[id] = answer
+        try:
+            await send(message)
+            return await answer
+        finally:
+            del self._waiting[id]
+
+    def deliver_answer(self, message: Mapping[str, Any]) -> bool:
+        """Deliver an answer to the request that waits for it. Return False if the message is not an
+        answer to a waiting request, or if the answer is not valid."""
+        id = message.get("id")
+        answer = self._waiting.get(id) if isinstance(id, str) else None
+        if answer is None or answer.done() or "method" in message:
+            return False
+        result, error = message.get("result"), message.get("error")
+        if isinstance(result, dict) and error is None:
+            answer.set_result(result)
+            return True
+        if not isinstance(error, dict) or "result" in message:
+            return False
+        code, text = error.get("code"), error.get("message")
+        if type(code) is not int or not isinstance(text, str):
+            return False
+        answer.set_exception(MCPError.from_error_data(types.ErrorData.model_validate(error)))
+        return True
 
 
 class _Request:
@@ -367,3 +420,42 @@ async def _send_accepted(send: Send) -> None:
     headers = [(b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 202, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
+
+
+# The package answers a ping itself, at once.
+_PING_SECONDS = 5.0
+
+# Of two requests with one id at the same time, the package answers only one.
+_numbers = itertools.count(1)
+
+
+async def ping_session(app: App, scope: Scope) -> bool:
+    """Send a ping with the headers of this request to the package. Return whether it was answered:
+    an unknown or expired session is refused.
+
+    The package expires a session for which it gets no requests, and tool calls bypass it. A call
+    itself is not left to the package for that: the package answers with an event stream, and some
+    clients refuse an event of more than 1 MiB.
+    """
+    # An id that no client uses for a request of its own.
+    ping = b'{"jsonrpc":"2.0","id":"exthost/ping/%d","method":"ping"}' % next(_numbers)
+    headers = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
+    headers.append((b"content-length", str(len(ping)).encode()))
+    status = 0
+
+    async def keep_status(message: Any) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+
+    try:
+        async with asyncio.timeout(_PING_SECONDS):
+            await app({**scope, "headers": headers}, ReplayedBody(ping, _wait_for_end), keep_status)
+    except TimeoutError:
+        return False
+    return status == 200
+
+
+async def _wait_for_end() -> Any:
+    """The client of the ping does not disconnect: the package cancels this with its response."""
+    await asyncio.Event().wait()

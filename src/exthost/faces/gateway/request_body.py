@@ -7,8 +7,6 @@ from typing import Any
 
 from exthost.faces.http_server.probes import Receive
 
-__all__ = ["ReplayedBody", "read_body"]
-
 
 class ReplayedBody:
     """The ASGI `receive` callable for the package, of a request whose body was read already."""

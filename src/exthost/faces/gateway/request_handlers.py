@@ -41,8 +41,6 @@ from exthost.faces.gateway.tasks import (
 from exthost.faces.gateway.tool_list import ToolList
 from exthost.host.host import Host
 
-__all__ = ["RequestHandlers"]
-
 _log = logging.getLogger("exthost.faces.gateway")
 
 # The error code of the handshake era for a resource that does not exist.

@@ -22,8 +22,6 @@ from exthost.faces.gateway.exchanges import METHODS, Context, Exchange, Exchange
 from exthost.faces.gateway.held_calls import HeldCalls
 from exthost.faces.gateway.meta import is_stateless, relayed_meta, without_server_info
 
-__all__ = ["RequestRelay", "SendRequest", "is_task", "make_progress_callback", "needs_input"]
-
 # How often a server may ask for input before it answers one request.
 MAX_INPUT_ROUNDS = 8
 

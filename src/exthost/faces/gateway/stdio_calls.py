@@ -34,8 +34,6 @@ from exthost.faces.gateway.exchanges import Context
 from exthost.faces.gateway.line_writer import LineWriter
 from exthost.faces.gateway.meta import is_stateless
 
-__all__ = ["CURRENT_CALLS", "StdioCalls"]
-
 AnswerCall = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
 
 

@@ -24,8 +24,6 @@ from exthost.faces.gateway.catalog import is_mcp_server
 from exthost.host.host import Host
 from exthost.model.offer import RegisteredTool
 
-__all__ = ["ToolList"]
-
 _log = logging.getLogger("exthost.faces.gateway")
 
 # The maximum time until the handshake of the first client is answered: it contains the instructions

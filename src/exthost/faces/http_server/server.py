@@ -19,8 +19,14 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from exthost.faces.http_server.access import Access
-from exthost.faces.http_server.probes import decode_headers
-from exthost.faces.http_server.repeated_headers import refuse_repeated_headers
+from exthost.faces.http_server.probes import (
+    App,
+    Receive,
+    Scope,
+    Send,
+    decode_headers,
+    send_response,
+)
 from exthost.model.connection_limit import ConnectionLimit, peer_of
 
 # How long open responses may continue after the server was stopped.
@@ -166,3 +172,27 @@ async def serve_app(
         server.should_exit = True
         await asyncio.wait([serving])
         raise
+
+
+BAD_REQUEST = 400
+
+# Headers that the access rules read (`access.Access`).
+_SINGLE_HEADERS = (b"authorization", b"host", b"origin", b"sec-fetch-site", b"sec-fetch-mode")
+
+
+def refuse_repeated_headers(app: App) -> App:
+    """Return an ASGI application that answers a request with 400 if a header that decides about
+    access occurs more than once, and passes all others to `app`. Of two `Authorization` headers,
+    some programs use the first and others the last, so a proxy could check the wrong one."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            names = [name.lower() for name, _ in scope["headers"]]
+            for header in _SINGLE_HEADERS:
+                if names.count(header) > 1:
+                    reason = b"the header " + header + b" occurs more than once"
+                    await send_response(send, BAD_REQUEST, "text/plain", reason)
+                    return
+        await app(scope, receive, send)
+
+    return answer

@@ -15,8 +15,6 @@ from exthost.errors import ConfigError
 from exthost.extension.deadline_timer import make_deadline_timer
 from exthost.host.api.store import Missing, Store
 
-__all__ = ["POLL_SECONDS", "ExternalChanges"]
-
 _log = logging.getLogger("exthost.host.api")
 
 # Short enough for a person who changes a setting in another program and looks at the effect.

@@ -37,8 +37,6 @@ from exthost.model.spec import Spec
 from exthost.process.state_dirs import state_root
 from exthost.session.inbound import Handler
 
-__all__ = ["HostApi", "read_stored_settings"]
-
 _log = logging.getLogger("exthost.host.api")
 
 # JSON-RPC error codes.

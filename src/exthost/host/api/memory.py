@@ -28,8 +28,6 @@ from exthost.host.api.store import Store
 from exthost.host.api.store_quota import charge, record_bytes
 from exthost.wire import jsontext
 
-__all__ = ["Memories"]
-
 # The most records, and the most different tags, for which an index is used: collecting and sorting
 # that many numbers, or merging that many tags, takes a few milliseconds.
 _FEW_MATCHES = 10_000

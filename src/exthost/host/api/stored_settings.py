@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 from exthost.host.api.store import Store
 from exthost.host.api.store_quota import charge, setting_bytes
 
-__all__ = ["StoredSettings"]
-
 _TABLE = """CREATE TABLE IF NOT EXISTS config (
     extension TEXT, key TEXT, value TEXT NOT NULL, PRIMARY KEY (extension, key)) WITHOUT ROWID"""
 

@@ -13,8 +13,6 @@ from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.model.offer import RegisteredTool
 from exthost.tool_result import ToolResult
 
-__all__ = ["AttachedExtension", "finite_timeout"]
-
 # JSON has no infinity: a call without a time limit has this one, of thirty years.
 _ENDLESS_SECONDS = 1e9
 

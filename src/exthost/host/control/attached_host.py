@@ -37,8 +37,6 @@ from exthost.model.names import nearest
 from exthost.model.offer import RegisteredTool
 from exthost.tool_result import ResultReader, ToolResult
 
-__all__ = ["AttachedHost", "attach"]
-
 
 def attach(
     config: str | os.PathLike[str] = "exthost.toml",
@@ -355,14 +353,4 @@ def _forward_progress(on_progress: OnProgress, event: Mapping[str, Any]) -> None
 
 
 def _read_tool(tool: Mapping[str, Any]) -> RegisteredTool:
-    return RegisteredTool(
-        name=tool["name"],
-        description=tool["description"],
-        input_schema=tool["input_schema"],
-        output_schema=tool.get("output_schema"),
-        tool=tool["tool"],
-        extension=tool["extension"],
-        provider=tool.get("provider", ""),
-        capabilities=tuple(tool.get("capabilities", ())),
-        extra=tool.get("extra", EMPTY_MAPPING),
-    )
+    return RegisteredTool(**{**tool, "capabilities": tuple(tool["capabilities"])})

@@ -23,8 +23,6 @@ from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.session.call import Call
 from exthost.tool_result import ToolResult
 
-__all__ = ["CallPerformer", "EventSender", "SendReply", "StartedCall", "own_tool_name"]
-
 
 class EventSender(Protocol):
     """Sends events to the client of one request."""

@@ -30,27 +30,6 @@ from exthost.wire import jsontext
 from exthost.wire.framing import Broken, Item, Skipped
 from exthost.wire.lines import too_large_error
 
-__all__ = [
-    "REPLY_BYTES",
-    "REQUEST_BYTES",
-    "VERBS",
-    "HostLine",
-    "Request",
-    "encode_event",
-    "encode_failure",
-    "read_outcome",
-    "read_plain_reply",
-    "read_plain_call",
-    "read_answer",
-    "encode_request",
-    "read_error",
-    "read_tool_error",
-    "read_tool_result",
-    "read_line",
-    "read_request",
-    "encode_success",
-]
-
 # The maximum length of a request. It equals the maximum length of a message to an extension,
 # because a request contains the arguments of a call.
 REQUEST_BYTES = 64 * 2**20

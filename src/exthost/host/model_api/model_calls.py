@@ -14,8 +14,6 @@ from typing import Any, NamedTuple, Protocol
 from exthost.errors import ExthostError, UsageError
 from exthost.tool_result import ToolResult
 
-__all__ = ["ModelCall", "ModelCalls", "read_calls", "run_model_calls"]
-
 
 class CallTool(Protocol):
     """`Host.call_tool`."""

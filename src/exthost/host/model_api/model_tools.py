@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-__all__ = ["FORMS", "Form", "ModelTool", "model_tool"]
-
 Form: TypeAlias = Literal["openai", "anthropic", "mcp"]
 FORMS: Final[tuple[Form, ...]] = ("openai", "anthropic", "mcp")
 

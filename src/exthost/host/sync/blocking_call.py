@@ -21,8 +21,6 @@ from exthost.session.call import Call
 from exthost.session.replies import ReplyHandler
 from exthost.tool_result import ToolResult
 
-__all__ = ["BlockingCall", "call_tool"]
-
 
 class BlockingCall(Call):
     """A call whose caller's thread waits for it. If the thread does not read the reply itself, it

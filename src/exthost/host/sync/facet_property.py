@@ -13,8 +13,6 @@ from exthost.dialects.base import Dialect
 from exthost.host.sync.blocking_view import BlockingView
 from exthost.host.sync.loop_thread import LoopThread
 
-__all__ = ["FacetProperty", "blocking_facet"]
-
 
 class _BlockingExtension(Protocol):
     """The attributes of `SyncExtension` that are used here."""

@@ -23,8 +23,6 @@ from exthost.errors import UsageError
 from exthost.host.event_loop import new_event_loop
 from exthost.session.failures import used_after_fork_error
 
-__all__ = ["LOOP_SECONDS", "LoopThread", "not_open_error"]
-
 _log = logging.getLogger("exthost.host.sync")
 
 T = TypeVar("T")

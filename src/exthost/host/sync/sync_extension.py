@@ -29,8 +29,6 @@ from exthost.process.environment import Environment
 from exthost.session.trace.traffic import Traffic
 from exthost.tool_result import ToolResult
 
-__all__ = ["SyncExtension", "SyncToolbox"]
-
 
 class SyncToolbox(Mapping[str, Tool]):
     """The tools of one extension by their own names. `call` returns an error where `call_tool` of

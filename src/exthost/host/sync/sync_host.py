@@ -37,8 +37,6 @@ from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.traffic import Traffic
 from exthost.tool_result import ToolResult
 
-__all__ = ["SyncHooks", "SyncHost"]
-
 
 class SyncHooks:
     """The hooks of a host, with blocking methods; see `Hooks`."""

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 from exthost.model import names
 from exthost.model.documents import units
 from exthost.model.documents.problems import BAD_UNIT, UNKNOWN_KEY, WRONG_VALUE, Place
-from exthost.model.spec import HostEnvRef
 
 Reader: TypeAlias = Callable[[Any, Place], Any]
 
@@ -34,6 +33,15 @@ _MISSPELT_RATIO = 0.8
 
 # For resource limits, counts and depths: a larger number does not fit the kernel's types.
 _MAX_COUNT = 2**31 - 1
+
+
+class HostEnvRef(str):
+    """The name of a host environment variable, used in place of a variable's value.
+
+    The host reads the value when it starts the process, so that no config contains a secret.
+    """
+
+    __slots__ = ()
 
 
 def read_table(value: Any, place: Place, readers: Mapping[str, Reader]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ everything that it does not grant itself, even if a table of lower precedence gr
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -20,35 +20,16 @@ from typing import Any
 
 from exthost.model.documents.problems import Place
 from exthost.model.documents.readers import Reader, read_table, read_text
-from exthost.model.documents.setting_keys import SETTING_KEYS
+from exthost.model.documents.setting_keys import SETTING_KEYS, SharedSettings
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.model.spec import Breaker, Limits, Permissions, Pins, Pool, Restart, Spec
+from exthost.model.spec import Breaker, Limits, Pins, Pool, Restart, Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """The settings from one place. None, or an empty mapping, means that a setting is not set.
+class Settings(SharedSettings):
+    """The settings from one place."""
 
-    The mappings have default factories because Python 3.11 rejects a mapping proxy as a default.
-    """
-
-    limits: Limits = Limits()
-    restart: Restart = Restart()
-    breaker: Breaker = Breaker()
-    pool: Pool = Pool()
-    permissions: Permissions | None = None
-    sandbox: str | None = None
-    env: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
-    env_policy: str | None = None
-    cwd: str | None = None
     args: tuple[str, ...] | None = None
-    sha256: str | Pins | None = None
-    retry: str | None = None
-    start: str | None = None
-    lifetime: str | None = None
-    on_weaker: str | None = None
-    hooks: Mapping[str, str] = field(default_factory=lambda: EMPTY_MAPPING)
-    options: Mapping[str, Any] = field(default_factory=lambda: EMPTY_MAPPING)
 
     def over(self, outer: "Settings") -> "Settings":
         """Return these settings merged with `outer`, which they take precedence over."""
@@ -92,7 +73,7 @@ class Settings:
 
 
 # The settings that a Spec has under the same name. `args` become part of its argv.
-_SPEC_SETTINGS = tuple(setting.name for setting in fields(Settings) if setting.name != "args")
+_SPEC_SETTINGS = tuple(setting.name for setting in fields(SharedSettings))
 
 NO_SETTINGS = Settings()
 

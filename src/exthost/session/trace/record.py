@@ -9,8 +9,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from exthost.model.messages import Id
 
-__all__ = ["MESSAGES", "Direction", "Kind", "TraceRecord"]
-
 Direction: TypeAlias = Literal["sent", "received", ""]
 
 Kind: TypeAlias = Literal[

@@ -20,8 +20,6 @@ from urllib.parse import quote_from_bytes
 
 from exthost.process.environment import looks_secret
 
-__all__ = ["HIDDEN", "SecretFilter", "find_secrets", "is_secret_name"]
-
 HIDDEN = "***"
 
 # A shorter value is not treated as a secret: it would occur in many texts by chance.

@@ -19,8 +19,6 @@ from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.secrets import SecretFilter
 from exthost.wire.framing import Broken, Skipped
 
-__all__ = ["SessionTrace"]
-
 # How many open requests are remembered, so that the record of a reply can name the
 # method. Beyond this number, the oldest request is forgotten.
 _MAX_OPEN_REQUESTS = 4096

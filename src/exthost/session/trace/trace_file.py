@@ -17,8 +17,6 @@ from exthost.errors import Evidence, UsageError
 from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.trace_format import LineMaker
 
-__all__ = ["TraceFile"]
-
 _log = logging.getLogger("exthost.session.trace")
 
 # The limits of the queue.

@@ -18,8 +18,6 @@ from exthost.errors import Evidence, UsageError
 from exthost.session.trace.record import TraceRecord
 from exthost.wire import jsontext
 
-__all__ = ["FORMAT", "VERSION", "LineMaker", "Recording", "read_recording"]
-
 FORMAT = "exthost-trace"
 VERSION = 1
 
