@@ -3,14 +3,15 @@
 It reads the child's stdout, passes the frames to the conversation, and performs the effects that
 the conversation returns. It writes the frames that the conversation encodes.
 
-    start → Conversation.send → StdinWriter        read → Conversation.receive → effects → perform
+    send_call → Conversation.send → StdinWriter    read → Conversation.receive → effects → perform
 
 **The end.** A session ends once, in `end`, for one cause: the child exited, closed a pipe, broke
 the rules, stopped reading, or was closed by the host. All its calls end at that moment.
 
 **Threads.** Everything runs on the loop's thread, except what the blocking API runs on its callers'
-threads: `start` of a simple call, for which `lock` guards the numbering of requests and the write,
-and `BlockingReader.read_reply`. Without such callers (`is_shared` is false), `start` does not lock.
+threads: `send_call` of a simple call, and `BlockingReader.read_reply`. `lock` guards the
+conversation and the writes. Without such callers (`is_shared` is false), a simple call takes no
+lock.
 """
 
 import asyncio
@@ -18,10 +19,12 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from threading import get_ident
+from typing import Any
 
 from exthost.dialects.base import Dialect
+from exthost.dialects.steps import Subscribe
 from exthost.errors import ExthostError
-from exthost.model.messages import Message, Notification
+from exthost.model.messages import Failure, Message, Notification, Reply
 from exthost.model.offer import Offer
 from exthost.model.spec import Limits
 from exthost.process.child_process import ChildProcess
@@ -39,7 +42,7 @@ from exthost.session.failures import EndCause
 from exthost.session.inbound import Handler
 from exthost.session.internal_calls import InternalCalls
 from exthost.session.latch import Latch
-from exthost.session.observation import MessageObserver, Observation
+from exthost.session.observation import MessageObserver, SafeObserver
 from exthost.session.phase import Phase
 from exthost.session.process_lifetime import KILL_SECONDS, ProcessLifetime, scale_steps
 from exthost.session.stream import EventStream
@@ -92,7 +95,8 @@ class Session:
         self.lost_calls = 0  # how many calls were in flight when it ended
         self.ended: asyncio.Future[None] = loop.create_future()
         self.conversation = Conversation(dialect, limits.max_message, first_id)
-        self.lock = self.conversation.requests.guard = threading.Lock()
+        # Reentrant, because an observer of the messages may send a notification.
+        self.lock = threading.RLock()
         self.diagnostics = Diagnostics(owner.extension, child, owner.bus, loop, dialect.traits)
         self._owner = owner
         self._stop_seconds = stop_seconds
@@ -153,14 +157,12 @@ class Session:
 
     def observe(self, observer: MessageObserver) -> Callable[[], None]:
         """Let an observer see each message; return a function that ends the observation."""
-        observation = Observation(self.conversation, observer, self._on_items)
-        self._send = observation.send
-        self._reader.pass_to(observation.on_items, may_lend=False)
+        self.conversation.observe(SafeObserver(observer))
+        self._reader.allow_loans(False)
 
         def end() -> None:
-            observation.end()
-            self._send = self.conversation.send
-            self._reader.pass_to(self._on_items, may_lend=True)
+            self.conversation.observe(None)
+            self._reader.allow_loans(True)
 
         return end
 
@@ -195,7 +197,9 @@ class Session:
             self._read_before_sending(call.method)
         call.session = self
         if not call.reply_handler.is_simple:
-            self.perform(self.conversation.begin(call))
+            with self.lock:
+                effects = self.conversation.begin(call)
+            self.perform(effects)
         elif self._is_shared:
             with self.lock:
                 if self.cause is not None:  # the session may have ended while this thread waited
@@ -213,7 +217,7 @@ class Session:
             self.loop.call_soon_threadsafe(reader.resume)
 
     def write(self, frame: Frame) -> None:
-        """Write a frame that the conversation encoded, together with others as in `start`."""
+        """Write a frame that the conversation encoded, together with others as in `send_call`."""
         with self.lock:
             if self.cause is not None:
                 return
@@ -248,7 +252,7 @@ class Session:
             return
         with self.lock:
             if self.cause is None:
-                self._write_frame(self.conversation.requests.encode(message))
+                self._writer.write(self.conversation.encode(message))
         if self._writer.unwritten_bytes > _MAX_UNWRITTEN_BYTES and get_ident() == self.thread:
             self._pause_until_drained()
 
@@ -269,15 +273,33 @@ class Session:
 
     def abandon(self, call: Call, why: str) -> None:
         """Give up a call, and send a cancellation if the dialect has one."""
-        self.perform(self.conversation.abandon(call, why))
+        with self.lock:
+            effects = self.conversation.abandon(call, why)
+        self.perform(effects)
 
     def leave_stream(self, stream: StreamQueue, why: str) -> None:
         """Cancel a stream whose consumer has left."""
-        self.perform(self.conversation.leave(stream, why))
+        with self.lock:
+            effects = self.conversation.leave(stream, why)
+        self.perform(effects)
 
     def continue_without_reply(self, call: Call) -> None:
         """Continue a call whose optional request got no reply."""
-        self.perform(self.conversation.continue_without_reply(call))
+        with self.lock:
+            effects = self.conversation.continue_without_reply(call)
+        self.perform(effects)
+
+    def resume(self, call: Call, id: Any, answer: Reply | Failure) -> None:
+        """Continue a call with the host's answer to a request that came inside a reply."""
+        with self.lock:
+            effects = self.conversation.resume(call, id, answer)
+        self.perform(effects)
+
+    def subscribe(self, subscription: Subscribe) -> None:
+        """Send a request that stays open."""
+        with self.lock:
+            effects = self.conversation.subscribe(subscription)
+        self.perform(effects)
 
     # -- receiving ---------------------------------------------------------------------------
 
@@ -286,7 +308,12 @@ class Session:
         wakes = self._owner.wakes
         wakes.is_held = True
         try:
-            self.perform(self.conversation.receive(items))
+            if self._is_shared:
+                with self.lock:
+                    effects = self.conversation.receive(items)
+            else:
+                effects = self.conversation.receive(items)
+            self.perform(effects)
             if self.conversation.unawaited_units:
                 self._reader.unawaited_units += self.conversation.take_unawaited_units()
         finally:

@@ -17,7 +17,7 @@ from exthost.session.call import Call
 from exthost.session.observation import Received
 from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.secrets import SecretFilter
-from exthost.wire.framing import Broken, Skipped
+from exthost.wire.framing import Broken, Item, Skipped
 
 __all__ = ["SessionTrace"]
 
@@ -61,7 +61,11 @@ class SessionTrace:
                 message = self._codec.decode(item)
                 self._record("sent", message, len(frame), call)
 
-    def received(self, message: Received, size: int, call: Call | None) -> None:
+    def received(self, message: Received, item: Item, call: Call | None) -> None:
+        if isinstance(item, (Skipped, Broken)):
+            size = item.size if isinstance(item, Skipped) else 0
+        else:
+            size = len(item)
         if isinstance(message, (Skipped, Broken)):
             text = message.head.decode("utf-8", "replace")
             self._add("skipped", "received", size, data=message.why, text=text)
