@@ -168,10 +168,11 @@ class Conversation:
 
     # -- calls -------------------------------------------------------------------------------
 
-    def request(self, request: Request) -> bytes:
-        """Number a request, unless it has an id, and return its frame. The reply itself, a Reply or
-        a Failure, is the value of its call."""
-        call = Call(request.method, request.params, ANSWER, 0.0, 0.0)
+    def request(self, request: Request, call: Call | None = None) -> bytes:
+        """Number a request, unless it has an id, and return its frame. Its reply ends `call`, or
+        else a new call, whose value is the reply itself: a Reply or a Failure."""
+        if call is None:
+            call = Call(request.method, request.params, ANSWER, 0.0, 0.0)
         return join_frame(self.requests.send_step(call, *request))
 
     def encode(self, message: Message) -> bytes:
