@@ -7,7 +7,7 @@ driver with several threads holds its own lock around each method, except `recei
 
     send            numbers the request of a call, keeps the call and returns the frame
     begin           starts a call that is more than a single request
-    encode          returns the frame of a message that has no reply
+    encode          returns the frame of any message
     receive         decodes the output of the other end and returns the effects
     receive_result  takes a frame that is the result of one call, and nothing else
     abandon         gives up a call
@@ -176,7 +176,9 @@ class Conversation:
         return join_frame(self.requests.send_step(call, *request))
 
     def encode(self, message: Message) -> bytes:
-        """Return the frame of a message that has no reply: a notification, or an answer."""
+        """Return the frame of a message. A request is sent as by `request`."""
+        if isinstance(message, Request):
+            return self.request(message)
         return self.requests.encode(message)
 
     def begin(self, call: Call) -> list[Effect]:

@@ -23,6 +23,7 @@ from exthost.session.diagnostics import Diagnostics
 from exthost.session.effects import (
     Count,
     DeliverEvent,
+    Effect,
     End,
     Failed,
     Frame,
@@ -69,8 +70,7 @@ class SessionPort(Protocol):
     def send(self, message: Message) -> None: ...
     def leave_stream(self, stream: StreamQueue, why: str) -> None: ...
     def pause_for(self, stream: EventStream) -> None: ...
-    def resume(self, call: Call, id: Any, answer: Reply | Failure) -> None: ...
-    def subscribe(self, subscription: Subscribe) -> None: ...
+    def drive(self, method: Callable[..., list[Effect]], *arguments: Any) -> None: ...
     def end(self, cause: EndCause, *, retired: bool = False) -> None: ...
 
 
@@ -171,7 +171,7 @@ class EffectPerformer:
         call, request = effect
 
         def on_answer(answer: Reply | Failure) -> None:
-            self._session.resume(call, request.id, answer)
+            self._session.drive(self._conversation.resume, call, request.id, answer)
 
         self._requests_of_child.ask(request, on_answer)
 
@@ -218,7 +218,7 @@ class EffectPerformer:
 
     def _subscribe(self, subscription: Subscribe) -> None:
         if self._conversation.phase is not Phase.DRAINING:
-            self._session.subscribe(subscription)
+            self._session.drive(self._conversation.subscribe, subscription)
 
     def _perform_subscription_ended(self, effect: SubscriptionEnded) -> None:
         if self._subscriptions is not None and self._conversation.phase is not Phase.DRAINING:

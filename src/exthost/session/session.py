@@ -22,9 +22,8 @@ from threading import get_ident
 from typing import Any
 
 from exthost.dialects.base import Dialect
-from exthost.dialects.steps import Subscribe
 from exthost.errors import ExthostError
-from exthost.model.messages import Failure, Message, Notification, Reply
+from exthost.model.messages import Message, Notification
 from exthost.model.offer import Offer
 from exthost.model.spec import Limits
 from exthost.process.child_process import ChildProcess
@@ -197,9 +196,7 @@ class Session:
             self._read_before_sending(call.method)
         call.session = self
         if not call.reply_handler.is_simple:
-            with self.lock:
-                effects = self.conversation.begin(call)
-            self.perform(effects)
+            self.drive(self.conversation.begin, call)
         elif self._is_shared:
             with self.lock:
                 if self.cause is not None:  # the session may have ended while this thread waited
@@ -273,33 +270,15 @@ class Session:
 
     def abandon(self, call: Call, why: str) -> None:
         """Give up a call, and send a cancellation if the dialect has one."""
-        with self.lock:
-            effects = self.conversation.abandon(call, why)
-        self.perform(effects)
+        self.drive(self.conversation.abandon, call, why)
 
     def leave_stream(self, stream: StreamQueue, why: str) -> None:
         """Cancel a stream whose consumer has left."""
-        with self.lock:
-            effects = self.conversation.leave(stream, why)
-        self.perform(effects)
+        self.drive(self.conversation.leave, stream, why)
 
     def continue_without_reply(self, call: Call) -> None:
         """Continue a call whose optional request got no reply."""
-        with self.lock:
-            effects = self.conversation.continue_without_reply(call)
-        self.perform(effects)
-
-    def resume(self, call: Call, id: Any, answer: Reply | Failure) -> None:
-        """Continue a call with the host's answer to a request that came inside a reply."""
-        with self.lock:
-            effects = self.conversation.resume(call, id, answer)
-        self.perform(effects)
-
-    def subscribe(self, subscription: Subscribe) -> None:
-        """Send a request that stays open."""
-        with self.lock:
-            effects = self.conversation.subscribe(subscription)
-        self.perform(effects)
+        self.drive(self.conversation.continue_without_reply, call)
 
     # -- receiving ---------------------------------------------------------------------------
 
@@ -309,11 +288,9 @@ class Session:
         wakes.is_held = True
         try:
             if self._is_shared:
-                with self.lock:
-                    effects = self.conversation.receive(items)
+                self.drive(self.conversation.receive, items)
             else:
-                effects = self.conversation.receive(items)
-            self.perform(effects)
+                self.perform(self.conversation.receive(items))
             if self.conversation.unawaited_units:
                 self._reader.unawaited_units += self.conversation.take_unawaited_units()
         finally:
@@ -333,6 +310,13 @@ class Session:
         if self._idle is not None and self.is_idle:
             self._idle.set()
             self._idle = None
+
+    def drive(self, method: Callable[..., list[Effect]], *arguments: Any) -> None:
+        """Call a method of the conversation while no other thread uses it, and perform the
+        effects."""
+        with self.lock:
+            effects = method(*arguments)
+        self.perform(effects)
 
     def pause_for(self, stream: EventStream) -> None:
         """Pause reading until the consumer of this stream has caught up."""

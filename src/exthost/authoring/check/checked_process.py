@@ -147,8 +147,8 @@ class CheckedProcess:
         else:
             self._is_inside_frame = False
             if self._decoded:
-                is_batch = len(self._decoded) > 1
-                incoming: Any = Batch(tuple(self._decoded)) if is_batch else self._decoded[0]  # type: ignore[arg-type]
+                message, *others = self._decoded
+                incoming: Any = Batch((message, *others)) if others else message  # type: ignore[arg-type]
                 self._note(self._audit.check_frame(item, incoming))
             else:
                 self._handle_unreadable(item, effects)
@@ -181,7 +181,7 @@ class CheckedProcess:
     def received(self, message: Received, item: Item, call: Call | None) -> None:
         """Note a message, as the observer of the conversation."""
         self._decoded.append(message)
-        if call is not None:
+        if call is not None and not isinstance(message, Notification):
             self._answered_requests = max(self._answered_requests, self._numbers.get(call, 0))
 
     def _perform(self, effects: list[Effect]) -> None:

@@ -20,7 +20,7 @@ from exthost.dialects.codec import Role
 from exthost.dialects.find import find_dialect
 from exthost.errors import ExthostError, escape_controls
 from exthost.model.launch_plan import LaunchPlan
-from exthost.model.messages import Message, Noise, Reply, Request
+from exthost.model.messages import Message, Noise, Reply
 from exthost.process.child import Child, find_program
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
@@ -45,6 +45,7 @@ class _End:
     def __init__(self, dialect: Dialect, role: Role) -> None:
         self._conversation = Conversation(dialect, _MAX_MESSAGE_BYTES, role=role)
         self._conversation.observe(self)
+        self.frame = self._conversation.encode
         self._received: list[tuple[Message, Call | None]] = []
 
     def sent(self, frame: bytes, method: str, call: Call | None) -> None:
@@ -56,11 +57,6 @@ class _End:
             message = Reply(*message)
         if isinstance(message, Message):
             self._received.append((message, call))
-
-    def frame(self, message: Message) -> bytes:
-        if isinstance(message, Request):
-            return self._conversation.request(message)
-        return self._conversation.encode(message)
 
     def receive(
         self, data: bytes, next_method: Callable[[], str] | None = None

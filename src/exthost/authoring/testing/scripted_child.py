@@ -84,10 +84,7 @@ class ScriptedGuest:
 
     def encode(self, pattern: MessagePattern) -> bytes:
         """Return the frame of this message. A reply without an id answers the last request."""
-        message = pattern.build(self._last_request_id)
-        if not isinstance(message, Request):
-            return self._conversation.encode(message)
-        return self._conversation.request(message)
+        return self._conversation.encode(pattern.build(self._last_request_id))
 
 
 def _messages_of(effect: Effect) -> list[Message]:

@@ -62,10 +62,7 @@ class SessionTrace:
                 self._record("sent", message, len(frame), call)
 
     def received(self, message: Received, item: Item, call: Call | None) -> None:
-        if isinstance(item, (Skipped, Broken)):
-            size = item.size if isinstance(item, Skipped) else 0
-        else:
-            size = len(item)
+        size = getattr(item, "size", 0) if isinstance(item, Skipped | Broken) else len(item)
         if isinstance(message, (Skipped, Broken)):
             text = message.head.decode("utf-8", "replace")
             self._add("skipped", "received", size, data=message.why, text=text)
