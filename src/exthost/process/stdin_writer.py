@@ -16,6 +16,7 @@ import termios
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import islice
 
 from exthost.process.large_reads import widen
@@ -67,7 +68,7 @@ class StdinWriter:
         self,
         fd: int,
         loop: asyncio.AbstractEventLoop,
-        lock: threading.Lock,
+        lock: AbstractContextManager[object],
         *,
         stall_seconds: float,
         close_pipe: Callable[[], None],

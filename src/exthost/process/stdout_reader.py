@@ -208,11 +208,10 @@ class StdoutReader:
         self.on_items(items)  # even if there are none: a thread may have read the last reply
         return True
 
-    def pass_to(self, on_items: Callable[[list[Item]], None], *, may_lend: bool) -> None:
-        """Pass all further frames to this function. `may_lend`: it need not see every frame, so
-        other threads may read some."""
-        self.on_items, self.may_lend = on_items, may_lend and CAN_LEND
-        if not may_lend:
+    def allow_loans(self, are_allowed: bool) -> None:
+        """Set whether other threads may read frames. If not, `on_items` gets every frame."""
+        self.may_lend = are_allowed and CAN_LEND
+        if not are_allowed:
             self.take_back()
 
     def forget_first_output(self) -> None:

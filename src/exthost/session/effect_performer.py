@@ -70,7 +70,7 @@ class SessionPort(Protocol):
     def send(self, message: Message) -> None: ...
     def leave_stream(self, stream: StreamQueue, why: str) -> None: ...
     def pause_for(self, stream: EventStream) -> None: ...
-    def perform(self, effects: list[Effect]) -> None: ...
+    def drive(self, method: Callable[..., list[Effect]], *arguments: Any) -> None: ...
     def end(self, cause: EndCause, *, retired: bool = False) -> None: ...
 
 
@@ -171,7 +171,7 @@ class EffectPerformer:
         call, request = effect
 
         def on_answer(answer: Reply | Failure) -> None:
-            self._session.perform(self._conversation.resume(call, request.id, answer))
+            self._session.drive(self._conversation.resume, call, request.id, answer)
 
         self._requests_of_child.ask(request, on_answer)
 
@@ -218,7 +218,7 @@ class EffectPerformer:
 
     def _subscribe(self, subscription: Subscribe) -> None:
         if self._conversation.phase is not Phase.DRAINING:
-            self._session.perform(self._conversation.subscribe(subscription))
+            self._session.drive(self._conversation.subscribe, subscription)
 
     def _perform_subscription_ended(self, effect: SubscriptionEnded) -> None:
         if self._subscriptions is not None and self._conversation.phase is not Phase.DRAINING:

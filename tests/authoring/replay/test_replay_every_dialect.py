@@ -101,7 +101,7 @@ def exchange(script: Script) -> int:
     while True:
         for one in spoken:
             if not isinstance(one, StderrLine | Noise):
-                assert host.receive(one) is None
+                assert host.receive(one, None) is None
         messages = host.due_messages()
         if not messages:
             break

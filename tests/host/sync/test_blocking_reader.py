@@ -263,15 +263,14 @@ def test_an_exception_of_a_signal_handler_at_the_reply_is_raised_in_the_caller(
     with opened() as (_, ext):
         lend(ext)
         [session] = ext.target.queue.sessions
-        reader = session.blocking_reader
-        assert reader is not None
-        decode = reader._decode
+        conversation = session.conversation
+        decode = conversation.decode
 
         def interrupted(frame: Bytes) -> Any:  # as if a handler ran at this point
-            reader._decode = decode
+            conversation.decode = decode
             raise TimeoutError("a time limit of the program")
 
-        reader._decode = interrupted
+        conversation.decode = interrupted
         with pytest.raises(TimeoutError, match="of the program"):
             ext.call("echo", 1, timeout=SECONDS)
         assert ext.call("echo", 2, timeout=SECONDS) == 2
@@ -284,13 +283,14 @@ def test_a_mistake_of_the_dialect_at_the_reply_is_left_to_the_event_loop(
     with opened() as (_, ext):
         lend(ext)
         [session] = ext.target.queue.sessions
-        reader = session.blocking_reader
-        assert reader is not None
+        conversation = session.conversation
+        decode = conversation.decode
 
         def mistake(frame: Bytes) -> Any:
+            conversation.decode = decode
             raise KeyError("id")
 
-        reader._decode = mistake
+        conversation.decode = mistake
         assert ext.call("echo", 1, timeout=SECONDS) == 1
 
 

@@ -11,7 +11,6 @@ In reading order:
     byte_log             the last bytes that were sent and received, for the report
     pipes                a process with raw pipes: bytes, stderr, signals, exit
     checked_process      a conversation with a process, with the framing and codec of the dialect
-    operation            a tool call
     starter              starts processes as the host does
     ledger               collects the findings of a run
     conversation_checks  requests: unknown, large, cancelled, several in one write

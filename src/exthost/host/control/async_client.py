@@ -140,23 +140,11 @@ class AsyncHostClient(LineConnection):
     # -- the connection ------------------------------------------------------------------------
 
     def lines_received(self, items: list[Item]) -> None:
-        if len(items) == 1:  # the common case: one reply
-            reply = protocol.read_plain_reply(items[0])
-            if reply is not None and (pending := self._pending.pop(reply[0], None)) is not None:
-                pending.value, pending.ended = reply[1], True  # inlined `end`
-                pending.wake()
-                return
         # Woken only after all lines are handled, because a woken task runs at once and may send
         # further requests.
         ended = []
         try:
             for item in items:
-                reply = protocol.read_plain_reply(item)
-                if reply is not None and reply[0] in self._pending:
-                    pending = self._pending.pop(reply[0])
-                    pending.end(reply[1])
-                    ended.append(pending)
-                    continue
                 head = item.head if isinstance(item, Skipped | Broken) else item
                 pending = self._handle_line(protocol.read_line(bytes(head)))
                 if pending is not None:

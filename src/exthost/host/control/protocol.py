@@ -45,9 +45,6 @@ VERBS = (
     "notify", "trace", "cancel", "answer",
 )  # fmt: skip
 
-# Creates a named tuple in half the time that calling its class takes.
-_new_tuple = tuple.__new__
-
 _EVIDENCE_FIELDS = frozenset(field.name for field in fields(Evidence))
 
 
@@ -84,21 +81,6 @@ def encode_request(request: tuple[str, str, Mapping[str, Any], int | None]) -> b
     if len(text) > REQUEST_BYTES:  # the host would close the connection, and end its other calls
         raise too_large_error(len(text), REQUEST_BYTES, "send less at a time")
     return text + b"\n"
-
-
-def read_plain_call(item: Item) -> Request | None:
-    """Return the request in a line of the most common form, a call with an id. Return None for
-    every other line; `read_request` then reads it."""
-    try:
-        fields = jsontext.decode_fast(item)  # type: ignore[arg-type] # raises if it is no line
-        if fields["verb"] != "call":
-            return None
-        name, params, id = fields["name"], fields["params"], fields["id"]
-    except Exception:  # another request, or an invalid one
-        return None
-    if type(id) is not int or type(name) is not str or type(params) is not dict:
-        return None
-    return _new_tuple(Request, ("call", name, params, id))
 
 
 def read_request(item: Item) -> Request:
@@ -200,16 +182,6 @@ def read_line(line: bytes) -> HostLine:
         help="stop the host, and run it with the same version as this command",
         evidence=Evidence(bytes=line[:200].decode("utf-8", "backslashreplace")),
     )
-
-
-def read_plain_reply(line: Item) -> tuple[int, Any] | None:
-    """Return the id and the value in a line of the most common form, a reply with an id and without
-    an error. Return None for every other line; `read_line` then reads it."""
-    try:
-        fields = jsontext.decode_fast(line)  # type: ignore[arg-type] # raises if it is no line
-        return fields["id"], fields["ok"]
-    except Exception:  # another line, or an invalid one
-        return None
 
 
 def read_outcome(line: bytes) -> Any:

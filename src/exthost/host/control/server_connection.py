@@ -104,18 +104,8 @@ class ServerConnection(LineConnection):
             self._limit.authenticate(self)
         if self._questions:  # answers are not requests: they do not wait for room
             items = [item for item in items if not self._take_answer(item)]
-            if not items:
-                return
-        # A part of the condition of `_has_room` is repeated here, to save a function call.
-        is_free = not self._unhandled_lines and len(self._tasks) + len(self._calls) < MAX_REQUESTS
-        if is_free and len(items) == 1:  # the common case: one call
-            request = protocol.read_plain_call(items[0])
-            if request is None or not self._try_start_call(request):
-                self._unhandled_lines.extend(items)
-                self._handle_lines()
-        else:
-            self._unhandled_lines.extend(items)
-            self._handle_lines()
+        self._unhandled_lines.extend(items)
+        self._handle_lines()
 
     def end_received(self) -> None:
         self._finish_and_close()  # the client may still read the replies to requests in progress
