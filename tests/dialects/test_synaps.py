@@ -502,10 +502,10 @@ async def test_a_stream_has_its_events_in_order_and_ends_with_the_reply(
         assert ext.stats.dropped == {"events that could not be read": 4}
     assert seen == [
         types.Text("a"),
-        types.Thinking("b"),
+        types.ThinkingText("b"),
         types.Done(),
-        types.ToolUse("1", "t", {}),
-        types.Usage({"n": 5}),
+        types.ProviderToolUse("1", "t", {}),
+        types.ProviderUsage({"n": 5}),
         types.ProviderError("careful"),
         types.Text("c"),
     ]
@@ -600,10 +600,10 @@ async def test_output_and_tasks_of_a_command_come_in_one_stream() -> None:
             seen = [one async for one in stream]
         assert stream.result == [1]
     assert seen == [
-        types.Output("text", "A"),
+        types.CommandOutput("text", "A"),
         types.TaskStart("t", "L", "download"),
         types.TaskUpdate("t", 1, 2, None),
-        types.Output("error", "flat"),
+        types.CommandOutput("error", "flat"),
         types.Table(("h",), (["1"],)),
         types.Done(),
         types.TaskLog("t", "l"),

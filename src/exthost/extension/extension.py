@@ -23,7 +23,7 @@ from exthost.extension.calls import Calls, make_queue
 from exthost.extension.facets import attach_facets, find_facet
 from exthost.extension.lifecycle import Health, State, health_in, lists_tools
 from exthost.extension.misuse import check_loop, check_may_start, check_name, check_timeout
-from exthost.extension.startup import NO_CHECKS, Spawn, StartChecks, Starter
+from exthost.extension.startup import NO_CHECKS, ProcessStarter, Spawn, StartChecks
 from exthost.extension.stats import Counts, Stats, Totals, build_stats
 from exthost.extension.status import Status
 from exthost.extension.stream_calls import make_stream
@@ -49,7 +49,9 @@ F = TypeVar("F")
 
 
 class Extension(FacetAttributes):
-    """One supervised extension. `connect` and hosts create it."""
+    """One supervised extension, as a host sees it. `connect` and hosts create it.
+
+    `exthost.sdk.Extension` is another class: the extension itself, for its author."""
 
     def __init__(
         self,
@@ -90,7 +92,7 @@ class Extension(FacetAttributes):
         self.dialect = dialect
         self.queue = make_queue(spec, dialect, limits, bus=bus, is_shared=shared, loop=loop)
         self._stop_limit = limits.stop
-        self._starter = Starter(
+        self._starter = ProcessStarter(
             spec,
             dialect,
             self.queue,

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from exthost.authoring.sdk.dialects import DIALECT_NAMES
-from exthost.authoring.sdk.errors import UsageError
+from exthost.authoring.sdk.errors import SdkUsageError
 from exthost.authoring.sdk.scaffold import TEMPLATES, create
 
 
@@ -19,7 +19,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         paths = create(args.name, args.dialect, args.template)
-    except (UsageError, OSError) as error:
+    except (SdkUsageError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print("\n".join(paths))

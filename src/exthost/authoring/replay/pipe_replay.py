@@ -24,7 +24,7 @@ from exthost.model.messages import Message, Noise
 from exthost.process.child import Child, find_program
 from exthost.wire.framing import READ_BYTES, Broken, Skipped
 
-__all__ = ["Outcome", "play_extension", "play_host"]
+__all__ = ["ReplayOutcome", "play_extension", "play_host"]
 
 # Any message size is accepted, because the recorded session accepted it.
 _MAX_MESSAGE_BYTES = 2**31 - 1
@@ -100,7 +100,7 @@ def play_extension(
     return role
 
 
-class Outcome:
+class ReplayOutcome:
     """The outcome of a replay with a program.
 
     difference  the first difference, or None
@@ -119,7 +119,7 @@ def play_host(
     seconds: float,
     ignored: Collection[str] = (),
     stderr: int = 2,
-) -> Outcome:
+) -> ReplayOutcome:
     """Run a program and replay the host of this script for it, up to the first difference.
 
     `seconds` is the timeout for each message. JSON fields whose name is in `ignored` may differ.
@@ -134,7 +134,7 @@ def play_host(
         difference = _Conversation(script, role, child, seconds, stderr).run()
     finally:
         _end_program(child)
-    return Outcome(difference, role.compared)
+    return ReplayOutcome(difference, role.compared)
 
 
 class _Conversation:

@@ -25,9 +25,9 @@ from exthost.authoring.sdk.connection import read_dialect, serve
 from exthost.authoring.sdk.context import Context
 from exthost.authoring.sdk.dialects import DIALECT_NAMES
 from exthost.authoring.sdk.dialects.endpoint import Identity
-from exthost.authoring.sdk.errors import UsageError
+from exthost.authoring.sdk.errors import SdkUsageError
 from exthost.authoring.sdk.manifests import FILES, manifest_text, second_nexo_manifest
-from exthost.authoring.sdk.registry import Model, Provider, Registry, Resource
+from exthost.authoring.sdk.registry import HandlerRegistry, Model, Provider, Resource
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.wire.descriptors import claim, claim_early
 from exthost.authoring.sdk.wire.parent_exit import watch_parent
@@ -50,7 +50,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Extension:
-    """An extension and its handlers."""
+    """An extension and its handlers, for its author.
+
+    `exthost.Extension` is another class: an extension as the host sees it."""
 
     def __init__(
         self,
@@ -68,7 +70,7 @@ class Extension:
         self.name = name
         self.version = version
         self.description = description
-        self.registry = Registry()
+        self.registry = HandlerRegistry()
         self.max_threads = max_threads
         self._manifest = None if manifest is None else os.fspath(manifest)
         self._capabilities = tuple(capabilities)
@@ -237,7 +239,7 @@ class Extension:
             dialect = dialect or os.environ.get(DIALECT_VARIABLE)
             first = b""
             if not dialect and os.isatty(0):
-                raise UsageError(
+                raise SdkUsageError(
                     "this is an extension: a host starts it. To try it: exthost inspect -- "
                     f"python3 {os.path.basename(sys.argv[0])}"  # noqa: PTH119
                 )
@@ -248,14 +250,14 @@ class Extension:
                 if not dialect and not first:
                     return  # the host closed the connection without a message
                 if not dialect:
-                    raise UsageError(
+                    raise SdkUsageError(
                         f"the host begins like none of {', '.join(DIALECT_NAMES)}: {first[:80]!r}; "
                         "--dialect says what to speak"
                     )
             identity = self.identity(dialect)
             threads = self.max_threads
             serve(identity, dialect, wire, max_threads=threads, on_stuck=_end_stuck, first=first)
-        except UsageError as error:
+        except SdkUsageError as error:
             print(f"{self.name}: {error}", file=sys.stderr)
             sys.exit(2)
         except KeyboardInterrupt:
@@ -303,7 +305,7 @@ class Extension:
         except OSError as error:
             if self._manifest is None:
                 return None
-            raise UsageError(f"the manifest cannot be read: {error}") from None
+            raise SdkUsageError(f"the manifest cannot be read: {error}") from None
 
 
 def claim_at_import() -> None:
@@ -336,7 +338,7 @@ def _check_options(arguments: Sequence[str]) -> None:
     for argument in arguments:
         name = argument.partition("=")[0]
         if name not in _OPTIONS and previous not in _OPTIONS:
-            raise UsageError(f"what is {argument!r}? --help shows the options")
+            raise SdkUsageError(f"what is {argument!r}? --help shows the options")
         previous = argument
 
 
@@ -348,7 +350,7 @@ def _get_option(arguments: Sequence[str], name: str) -> str | None:
             return argument.partition("=")[2]
         if argument == name:
             if position + 1 == len(arguments):
-                raise UsageError(f"{name} needs a value: {', '.join(DIALECT_NAMES)}")
+                raise SdkUsageError(f"{name} needs a value: {', '.join(DIALECT_NAMES)}")
             return arguments[position + 1]
     return None
 

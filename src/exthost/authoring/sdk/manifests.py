@@ -11,7 +11,7 @@ from typing import Any
 
 from exthost.authoring.sdk.dialects import nexo_second
 from exthost.authoring.sdk.dialects.endpoint import Identity
-from exthost.authoring.sdk.errors import UsageError
+from exthost.authoring.sdk.errors import SdkUsageError
 
 FILES = {
     "nexo": "plugin.toml",
@@ -37,7 +37,7 @@ def manifest_text(identity: Identity, dialect: str, command: Sequence[str]) -> s
     Raises UsageError for a dialect that has none."""
     writers = {"nexo": _nexo, "roder": _roder, "synaps": _synaps}
     if dialect not in writers:
-        raise UsageError(f"the {dialect} dialect has no manifest; {', '.join(writers)} have")
+        raise SdkUsageError(f"the {dialect} dialect has no manifest; {', '.join(writers)} have")
     return writers[dialect](identity, list(command))
 
 

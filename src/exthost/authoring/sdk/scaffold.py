@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Mapping
 
 from exthost.authoring.sdk.dialects import DIALECT_NAMES
-from exthost.authoring.sdk.errors import UsageError
+from exthost.authoring.sdk.errors import SdkUsageError
 from exthost.authoring.sdk.extension import Extension
 from exthost.authoring.sdk.languages import language_files
 from exthost.authoring.sdk.manifests import FILES
@@ -167,14 +167,16 @@ def project_files(name: str, dialect: str, template: str | None = None) -> dict[
     """Return the files of a new extension, by their paths in its folder. Raises UsageError."""
     template = template or default_template(dialect)
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name: a-z first, then a-z, 0-9, _ and -")
+        raise SdkUsageError(f"{name!r} is no name: a-z first, then a-z, 0-9, _ and -")
     if template not in TEMPLATES:
-        raise UsageError(f"there is no template {template!r}; there are: {', '.join(TEMPLATES)}")
+        raise SdkUsageError(f"there is no template {template!r}; there are: {', '.join(TEMPLATES)}")
     if dialect not in DIALECT_NAMES:
-        raise UsageError(f"there is no dialect {dialect!r}; there are: {', '.join(DIALECT_NAMES)}")
+        raise SdkUsageError(
+            f"there is no dialect {dialect!r}; there are: {', '.join(DIALECT_NAMES)}"
+        )
     if dialect not in TEMPLATES[template]:
         supported = [name for name, dialects in TEMPLATES.items() if dialect in dialects]
-        raise UsageError(
+        raise SdkUsageError(
             f"{dialect} has no place for a {template}; its templates are: {', '.join(supported)}"
         )
     imports, body, check = _BODIES[template]
@@ -215,16 +217,16 @@ def create(
     The name of the folder becomes the name of the extension. `template` is None for the default of
     the dialect. Raises UsageError."""
     if not folder:
-        raise UsageError("the name of the extension is empty")
+        raise SdkUsageError("the name of the extension is empty")
     name = os.path.basename(os.path.abspath(folder))  # noqa: PTH100, PTH119
     files = project_files(name, dialect, template)
     if language != "python":
         default = default_template(dialect)
         if template not in (None, default):
-            raise UsageError(f"in {language} there is the template {default}, and no {template}")
+            raise SdkUsageError(f"in {language} there is the template {default}, and no {template}")
         files = language_files(name, dialect, language)
     if os.path.lexists(folder):
-        raise UsageError(f"{folder} is there already")
+        raise SdkUsageError(f"{folder} is there already")
     try:
         return _write_files(folder, files)
     except OSError:  # what is incomplete would be in the way of the next attempt

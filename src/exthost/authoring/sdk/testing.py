@@ -26,7 +26,7 @@ from typing import Any
 
 from exthost.authoring.sdk.connection import serve
 from exthost.authoring.sdk.dialects.endpoint import Identity
-from exthost.authoring.sdk.errors import UsageError
+from exthost.authoring.sdk.errors import SdkUsageError
 from exthost.authoring.sdk.extension import Extension
 from exthost.authoring.sdk.manifests import FILES
 from exthost.authoring.sdk.wire.descriptors import Wire
@@ -130,7 +130,7 @@ class _Threaded(Child):
         try:
             serve(identity, dialect, wire, max_threads=max_threads, on_stuck=_ignore)
             self._exit = ExitStatus(0, None)
-        except UsageError as error:
+        except SdkUsageError as error:
             self._exit = ExitStatus(2, None, limit=str(error))
         except OSError:
             self._exit = ExitStatus(None, signal.SIGKILL)

@@ -18,7 +18,7 @@ from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 __all__ = ["EXCHANGES", "codec"]
 
 
-class Exchange(NamedTuple):
+class MessagePair(NamedTuple):
     """The message classes of a request and its result."""
 
     request: type[Proto]
@@ -26,14 +26,14 @@ class Exchange(NamedTuple):
 
 
 # Method → classes. The method names are exthost's; the messages do not contain them.
-EXCHANGES: Mapping[str, Exchange] = MappingProxyType(
+EXCHANGES: Mapping[str, MessagePair] = MappingProxyType(
     {
-        "hello": Exchange(messages.Hello, messages.PluginInfo),
-        "plan": Exchange(messages.PlanRequest, messages.PlanResult),
-        "generate": Exchange(messages.GenerateRequest, messages.GenerateResult),
-        "detect": Exchange(messages.DetectRequest, messages.DetectResult),
-        "validate": Exchange(messages.ValidateRequest, messages.ValidateResult),
-        "preflight": Exchange(messages.PreflightRequest, messages.PreflightResult),
+        "hello": MessagePair(messages.Hello, messages.PluginInfo),
+        "plan": MessagePair(messages.PlanRequest, messages.PlanResult),
+        "generate": MessagePair(messages.GenerateRequest, messages.GenerateResult),
+        "detect": MessagePair(messages.DetectRequest, messages.DetectResult),
+        "validate": MessagePair(messages.ValidateRequest, messages.ValidateResult),
+        "preflight": MessagePair(messages.PreflightRequest, messages.PreflightResult),
     }
 )
 
@@ -41,7 +41,7 @@ EXCHANGES: Mapping[str, Exchange] = MappingProxyType(
 _CALLABLE_METHODS = tuple(name for name in EXCHANGES if name != "hello")
 
 
-class HostCodec:
+class CigenHostCodec:
     """The codec of the host. It remembers the methods of its requests that have no reply yet,
     because the type of a result follows only from the method of its request."""
 
@@ -96,7 +96,7 @@ def _check_plan(result: Proto) -> None:
         )
 
 
-class GuestCodec:
+class CigenGuestCodec:
     """The codec of an extension, which cigen calls a plugin. After Hello it expects Plan and
     Generate alternately, as existing plugins do, unless `expect` names another method."""
 
@@ -129,5 +129,5 @@ class GuestCodec:
         return None
 
 
-def codec(role: Role) -> HostCodec | GuestCodec:
-    return HostCodec() if role is Role.HOST else GuestCodec()
+def codec(role: Role) -> CigenHostCodec | CigenGuestCodec:
+    return CigenHostCodec() if role is Role.HOST else CigenGuestCodec()

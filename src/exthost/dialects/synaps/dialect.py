@@ -25,10 +25,10 @@ from exthost.dialects.options import FLAG, TEXTS
 from exthost.dialects.steps import Handshake, OneRequestOrMore, handshake_result
 from exthost.dialects.streams import StreamKind
 from exthost.dialects.synaps import stream_events, types
-from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
+from exthost.dialects.synaps.facets import About, Commands, Providers, SettingsEditor, Sidecar
 from exthost.dialects.synaps.hooks import RUN_HOOK, wants_hook
 from exthost.dialects.synaps.host_requests import HOST_REQUESTS, granted_permissions
-from exthost.dialects.synaps.manifest import PROTOCOL_VERSION, Manifest
+from exthost.dialects.synaps.manifest import PROTOCOL_VERSION, SynapsManifest
 from exthost.dialects.synaps.offer import make_offer
 from exthost.dialects.synaps.result import SYNAPS_RESULT
 from exthost.errors import Evidence, ProtocolViolation
@@ -58,7 +58,7 @@ def _not_json(frame: Bytes, why: str) -> Incoming:
     )
 
 
-class Codec(JsonRpc):
+class SynapsCodec(JsonRpc):
     """A codec for JSON-RPC 2.0 that writes the id as the last field. The host and the extension use
     the same codec."""
 
@@ -100,8 +100,8 @@ def _failure(id: int, error: Any) -> Failure:
     )
 
 
-def _codec(role: Role) -> Codec:
-    return Codec()
+def _codec(role: Role) -> SynapsCodec:
+    return SynapsCodec()
 
 
 # -- the handshake -----------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def _codec(role: Role) -> Codec:
 
 def _handshake(context: HandshakeContext) -> Handshake:
     # A bare command (after `--`), and a config entry that names no manifest, have none.
-    manifest = context.manifest if isinstance(context.manifest, Manifest) else None
+    manifest = context.manifest if isinstance(context.manifest, SynapsManifest) else None
     response = yield Request(
         "initialize",
         {
@@ -219,7 +219,7 @@ DIALECT = Dialect(
         {
             "providers": Providers,
             "commands": Commands,
-            "settings": Settings,
+            "settings": SettingsEditor,
             "info": About,
             "sidecar": Sidecar,
         }

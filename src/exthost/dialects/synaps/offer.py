@@ -20,7 +20,7 @@ from exthost.dialects.synaps.manifest import (
     PERMISSIONS,
     PROTOCOL_VERSIONS,
     Deferred,
-    Manifest,
+    SynapsManifest,
 )
 from exthost.errors import Evidence, HandshakeFailed
 from exthost.model.offer import Offer, Tool
@@ -39,7 +39,7 @@ _U64_LIMIT = 2**64
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ProviderModel:
     """A model of a provider."""
 
     id: str
@@ -49,13 +49,13 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class ProviderOffer:
     """A provider of models that complete conversations."""
 
     id: str
     display_name: str
     description: str
-    models: tuple[Model, ...]
+    models: tuple[ProviderModel, ...]
     config_schema: Any = None
 
 
@@ -71,7 +71,7 @@ class Capability:
 
 
 def make_offer(
-    reply: Any, granted: Collection[str], manifest: Manifest | None, config: Any = None
+    reply: Any, granted: Collection[str], manifest: SynapsManifest | None, config: Any = None
 ) -> Offer:
     """Return the Offer: what the extension announces in this reply. Raises HandshakeFailed.
 
@@ -90,7 +90,7 @@ def make_offer(
             + ("" if manifest is None else ", as its manifest says"),
             help="use a version of the plugin for the protocol named",
         )
-    manifest = manifest or Manifest()
+    manifest = manifest or SynapsManifest()
     capabilities = fields.values.get("capabilities", {})
     if capabilities == []:  # some extensions serialize an empty object as a list
         capabilities = {}
@@ -191,13 +191,13 @@ def _parse_tool(fields: _ReplyObject) -> Tool:
     return Tool(name, fields.text("description"), schema, extra=extra)
 
 
-def _parse_provider(fields: _ReplyObject) -> Provider:
-    return Provider(
+def _parse_provider(fields: _ReplyObject) -> ProviderOffer:
+    return ProviderOffer(
         fields.text("id").strip(),
         fields.text("display_name"),
         fields.text("description"),
         tuple(
-            Model(
+            ProviderModel(
                 model.text("id").strip(),
                 model.optional("display_name", _is_text, "text"),
                 model.values.get("capabilities"),
@@ -233,7 +233,7 @@ def _invalid_reply_error(why: str, value: Any) -> HandshakeFailed:
     )
 
 
-def _make_extra(providers: tuple[Provider, ...], models: list[str]) -> dict[str, Any]:
+def _make_extra(providers: tuple[ProviderOffer, ...], models: list[str]) -> dict[str, Any]:
     """Return what `exthost inspect` prints: the models, and the names for people."""
     extra: dict[str, Any] = {"providers": models} if models else {}
     names = {
@@ -288,7 +288,7 @@ def find_id_problem(id: str) -> str:
 def _check_deferred(
     deferred: Deferred,
     tools: tuple[Tool, ...],
-    providers: tuple[Provider, ...],
+    providers: tuple[ProviderOffer, ...],
     context_providers: list[str],
 ) -> None:
     """Raise HandshakeFailed unless the extension announces exactly what its manifest has under
@@ -323,8 +323,8 @@ def _deferred_error(key: str, difference: str) -> HandshakeFailed:
 
 
 def _drop_unconfigured(
-    providers: tuple[Provider, ...], config: Any, warnings: list[str]
-) -> tuple[Provider, ...]:
+    providers: tuple[ProviderOffer, ...], config: Any, warnings: list[str]
+) -> tuple[ProviderOffer, ...]:
     """Return the providers whose required config is there, and add a warning for each other one."""
     values = config if isinstance(config, Mapping) else {}
     kept = []
@@ -358,7 +358,7 @@ def _check_tools(tools: tuple[Tool, ...]) -> None:
             raise _refused_error("X0552", f"the input_schema of the tool {name!r} is not an object")
 
 
-def _check_provider(provider: Provider) -> None:
+def _check_provider(provider: ProviderOffer) -> None:
     subject = f"the provider {_quote(provider.id)}"
     if why := find_id_problem(provider.id):
         raise _refused_error("X0553", f"{subject} cannot have that id: {why}")

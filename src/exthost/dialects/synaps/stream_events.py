@@ -9,18 +9,18 @@ from typing import Any
 
 from exthost.dialects.streams import ProgressBar, StreamEvent, Unreadable
 from exthost.dialects.synaps.types import (
+    CommandOutput,
     Done,
-    Output,
     ProviderError,
+    ProviderToolUse,
+    ProviderUsage,
     Table,
     TaskDone,
     TaskLog,
     TaskStart,
     TaskUpdate,
     Text,
-    Thinking,
-    ToolUse,
-    Usage,
+    ThinkingText,
 )
 
 _TASK_KINDS = ("download", "rebuild", "generic")
@@ -54,12 +54,12 @@ def _provider_event(event: dict[str, Any]) -> Any:
         case "text" | "thinking" as kind:
             # Plugins send the text under either name.
             text = _text(event, "delta" if "delta" in event else "text")
-            return Text(text) if kind == "text" else Thinking(text)
+            return Text(text) if kind == "text" else ThinkingText(text)
         case "tool_use":
             id, name = _nonempty_text(event, "id"), _nonempty_text(event, "name")
-            return ToolUse(id, name, _object(event.get("input", {}), "input"))
+            return ProviderToolUse(id, name, _object(event.get("input", {}), "input"))
         case "usage":
-            return Usage({key: value for key, value in event.items() if key != "type"})
+            return ProviderUsage({key: value for key, value in event.items() if key != "type"})
         case "error":
             return ProviderError(_nonempty_text(event, "message"))
         case "done":
@@ -70,9 +70,9 @@ def _provider_event(event: dict[str, Any]) -> Any:
 def _output(event: dict[str, Any]) -> Any:
     match event.get("kind"):
         case "text" | "system" as kind:
-            return Output(kind, _text(event, "content"))
+            return CommandOutput(kind, _text(event, "content"))
         case "error":
-            return Output("error", _nonempty_text(event, "content"))
+            return CommandOutput("error", _nonempty_text(event, "content"))
         case "table":
             rows = [_row(row, f"rows[{n}]") for n, row in enumerate(_list(event, "rows"))]
             return Table(tuple(_row(_list(event, "headers"), "headers")), tuple(rows))
@@ -172,13 +172,13 @@ def render_event(event: Any) -> ProgressBar | str | None:
     match event:
         case Text(text):
             return text
-        case Thinking(text):
+        case ThinkingText(text):
             return text
-        case ToolUse(_, name, input):
+        case ProviderToolUse(_, name, input):
             return f"\n(wants {name} {dict(input)})\n"
         case ProviderError(message):
             return f"\nerror: {message}\n"
-        case Output(kind, content):
+        case CommandOutput(kind, content):
             return f"error: {content}\n" if kind == "error" else f"{content}\n"
         case Table(headers, rows):
             lines = [headers, *(row if type(row) is list else [row] for row in rows)]

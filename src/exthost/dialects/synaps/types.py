@@ -24,14 +24,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Thinking:
+class ThinkingText:
     """A part of the model's reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUse:
+class ProviderToolUse:
     """A tool call that the model requests."""
 
     id: str
@@ -40,7 +40,7 @@ class ToolUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ProviderUsage:
     """The number of tokens used so far, under the provider's own names."""
 
     usage: Mapping[str, Any]
@@ -89,7 +89,7 @@ def read_completion(value: Any) -> Completion | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class CommandOutput:
     """Text that a command prints: `kind` is text, system or error."""
 
     kind: str

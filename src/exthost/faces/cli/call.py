@@ -69,7 +69,12 @@ from exthost.faces.cli.verb_loop import run_once
 from exthost.host.control.as_data import as_data
 from exthost.host.control.call_requests import own_tool_name
 from exthost.host.control.client import HostClient
-from exthost.host.control.protocol import Request, read_error, read_tool_error, read_tool_result
+from exthost.host.control.protocol import (
+    ControlRequest,
+    read_error,
+    read_tool_error,
+    read_tool_result,
+)
 from exthost.host.host import Host
 from exthost.model.names import capability_fits
 from exthost.model.spec import Spec
@@ -214,7 +219,7 @@ def _call_in_running_host(
     if args.method and target is None:
         raise _no_target_error()
     search = {"tool": name, "capability": args.capability}
-    tool = host.ask(Request("find", target or "", search), on_event=show_event)
+    tool = host.ask(ControlRequest("find", target or "", search), on_event=show_event)
     dialect = find_dialect(tool["dialect"])
     _check_supported(args, tool["extension"], dialect, tool["capabilities"])
     # "if_any": the host streams the events of the method if it is one that streams.
@@ -230,7 +235,9 @@ def _call_in_running_host(
             else:
                 show_event(event)
 
-        answer = host.ask(Request("call", tool["extension"], callee | call_settings), on_event=show)
+        answer = host.ask(
+            ControlRequest("call", tool["extension"], callee | call_settings), on_event=show
+        )
     if "error_reply" in answer:
         raise read_error(answer["error_reply"])
     result = read_tool_result(answer, dialect.result_reader)

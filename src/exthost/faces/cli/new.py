@@ -4,7 +4,7 @@ import argparse
 import shlex
 
 from exthost.authoring.sdk.dialects import DIALECT_NAMES
-from exthost.authoring.sdk.errors import UsageError as SdkUsageError
+from exthost.authoring.sdk.errors import SdkUsageError
 from exthost.authoring.sdk.languages import LANGUAGES
 from exthost.authoring.sdk.scaffold import TEMPLATES, create
 from exthost.errors import UsageError

@@ -15,7 +15,7 @@ from exthost.events import LogLine
 from exthost.extension.calls import Calls
 from exthost.extension.extension import Extension
 from exthost.host.control.as_data import as_data, event_as_data
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 from exthost.host.control.served_host import ServedHost
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.session.call import Call
@@ -64,7 +64,7 @@ class CallPerformer:
     def __init__(self, host: ServedHost) -> None:
         self._host = host
 
-    def start(self, request: Request, send_reply: SendReply) -> "StartedCall | None":
+    def start(self, request: ControlRequest, send_reply: SendReply) -> "StartedCall | None":
         """Start a call of a tool without a task. `send_reply` is called with its outcome.
 
         Return None if the request is not a plain call of a tool, if hooks judge calls, or if no
@@ -101,7 +101,7 @@ class CallPerformer:
         )
         return None if call is None else StartedCall(calls, call)
 
-    async def perform(self, request: Request, events: EventSender) -> dict[str, Any]:
+    async def perform(self, request: ControlRequest, events: EventSender) -> dict[str, Any]:
         params = request.params
         method = params.get("method")
         if not request.name or (method is None) == (params.get("tool") is None):

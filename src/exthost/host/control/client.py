@@ -16,7 +16,7 @@ from exthost.host.control import protocol
 from exthost.host.control.address import is_own_folder, socket_paths
 from exthost.host.control.host_lock import lock_holder
 from exthost.host.control.peer_credentials import is_same_user, is_sandboxed, peer_pid
-from exthost.host.control.protocol import REPLY_BYTES, Request
+from exthost.host.control.protocol import REPLY_BYTES, ControlRequest
 from exthost.wire.framing import Broken, Skipped
 from exthost.wire.lines import Lines
 
@@ -35,7 +35,7 @@ _PROMPT_VERBS = ("hello", "status")
 
 
 def ask(
-    config: str, request: Request, *, timeout: float, environ: Mapping[str, str] = os.environ
+    config: str, request: ControlRequest, *, timeout: float, environ: Mapping[str, str] = os.environ
 ) -> Any:
     """Send a request to the host of this config, and return the value of the reply. Raises the
     error in the reply, or NotFound if no host is running. `timeout` is in seconds."""
@@ -68,7 +68,7 @@ class HostClient:
         self._framing = Lines(REPLY_BYTES)
         self._lines: deque[bytes] = deque()
         try:
-            self.host: dict[str, Any] = self.ask(Request("hello"), timeout=timeout)
+            self.host: dict[str, Any] = self.ask(ControlRequest("hello"), timeout=timeout)
         except BaseException:
             self._socket.close()
             raise
@@ -81,7 +81,7 @@ class HostClient:
 
     def ask(
         self,
-        request: Request,
+        request: ControlRequest,
         *,
         timeout: float | None = None,
         on_event: Callable[[Mapping[str, Any]], None] | None = None,

@@ -34,7 +34,7 @@ __all__ = [
     "REQUEST_BYTES",
     "VERBS",
     "HostLine",
-    "Request",
+    "ControlRequest",
     "encode_event",
     "encode_failure",
     "read_outcome",
@@ -70,7 +70,7 @@ _new_tuple = tuple.__new__
 _EVIDENCE_FIELDS = frozenset(field.name for field in fields(Evidence))
 
 
-class Request(NamedTuple):
+class ControlRequest(NamedTuple):
     """A request of a client.
 
     verb    the name of the request, one of VERBS
@@ -87,8 +87,9 @@ class Request(NamedTuple):
 
 
 def encode_request(request: tuple[str, str, Mapping[str, Any], int | None]) -> bytes:
-    """Return the line of a request, which may be a plain tuple with the fields of `Request`. Raises
-    ExthostError if the parameters cannot be encoded, or if the host would not read the line."""
+    """Return the line of a request, which may be a plain tuple with the fields of `ControlRequest`.
+    Raises ExthostError if the parameters cannot be encoded, or if the host would not
+    read the line."""
     verb, name, params, id = request
     line: dict[str, Any] = {"verb": verb, "name": name}
     if params:
@@ -105,7 +106,7 @@ def encode_request(request: tuple[str, str, Mapping[str, Any], int | None]) -> b
     return text + b"\n"
 
 
-def read_plain_call(item: Item) -> Request | None:
+def read_plain_call(item: Item) -> ControlRequest | None:
     """Return the request in a line of the most common form, a call with an id. Return None for
     every other line; `read_request` then reads it."""
     try:
@@ -117,10 +118,10 @@ def read_plain_call(item: Item) -> Request | None:
         return None
     if type(id) is not int or type(name) is not str or type(params) is not dict:
         return None
-    return _new_tuple(Request, ("call", name, params, id))
+    return _new_tuple(ControlRequest, ("call", name, params, id))
 
 
-def read_request(item: Item) -> Request:
+def read_request(item: Item) -> ControlRequest:
     """Return the request in this line. Raises UsageError if it is invalid."""
     if isinstance(item, Skipped | Broken):
         raise _invalid_request_error(f"a request is one line of at most {REQUEST_BYTES:,} bytes")
@@ -138,7 +139,7 @@ def read_request(item: Item) -> Request:
     id = document.get("id")
     if not (id is None or type(id) is int) or (verb == "cancel" and id is None):
         raise _invalid_request_error("an id is a whole number")
-    return Request(verb, name, params, id)
+    return ControlRequest(verb, name, params, id)
 
 
 def _invalid_request_error(why: str) -> UsageError:

@@ -17,7 +17,7 @@ registered (`sdk.registry`). In reading order:
 import importlib
 from typing import TYPE_CHECKING
 
-from exthost.authoring.sdk.errors import UsageError
+from exthost.authoring.sdk.errors import SdkUsageError
 
 if TYPE_CHECKING:
     from exthost.authoring.sdk.dialects.endpoint import Endpoint
@@ -29,7 +29,7 @@ def load_endpoint_class(name: str) -> "type[Endpoint]":
     """Import the module of a dialect and return its endpoint class. Raises UsageError if there is
     no such dialect."""
     if name not in DIALECT_NAMES:
-        raise UsageError(f"there is no dialect {name!r}; there are: {', '.join(DIALECT_NAMES)}")
+        raise SdkUsageError(f"there is no dialect {name!r}; there are: {', '.join(DIALECT_NAMES)}")
     module = importlib.import_module(f"exthost.authoring.sdk.dialects.{name}")
     endpoint_class: type[Endpoint] = module.ENDPOINT
     return endpoint_class

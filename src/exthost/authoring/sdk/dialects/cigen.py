@@ -15,7 +15,7 @@ from typing import Any
 
 from exthost.authoring.sdk.answers import Fragment
 from exthost.authoring.sdk.dialects.endpoint import Endpoint, Identity
-from exthost.authoring.sdk.errors import UsageError, describe
+from exthost.authoring.sdk.errors import SdkUsageError, describe
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.wire.framing import PrefixFraming, with_prefix
@@ -28,7 +28,7 @@ def load_messages() -> Any:
     try:
         from exthost.dialects.cigen.proto import plugin_pb2
     except ImportError as error:
-        raise UsageError(
+        raise SdkUsageError(
             f"the cigen dialect needs the package protobuf: pip install protobuf ({error})"
         ) from None
     return plugin_pb2

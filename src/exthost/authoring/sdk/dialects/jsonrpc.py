@@ -10,7 +10,7 @@ from exthost.authoring.sdk.serving.failure_report import report
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.types.json_text import decode, encode
-from exthost.authoring.sdk.wire.framing import Framing, LineFraming, with_newline
+from exthost.authoring.sdk.wire.framing import FrameSplitter, LineFraming, with_newline
 
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
@@ -43,7 +43,7 @@ _TYPE_NAMES = {str: "text", dict: "an object", list: "a list", int: "a whole num
 class JsonRpcEndpoint(Endpoint):
     """Dispatches messages by their method. The class of a dialect fills in `methods`."""
 
-    framing: ClassVar[type[Framing]] = LineFraming
+    framing: ClassVar[type[FrameSplitter]] = LineFraming
     max_bytes: ClassVar[int] = 64 * 2**20  # of a message: a host reads no larger one
     frame: Callable[[bytes], bytes] = staticmethod(with_newline)  # message → frame
 

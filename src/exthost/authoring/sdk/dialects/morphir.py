@@ -13,7 +13,7 @@ from typing import Any
 
 from exthost.authoring.sdk.dialects.endpoint import Endpoint, Identity, can_be_id, progress_text
 from exthost.authoring.sdk.errors import describe
-from exthost.authoring.sdk.serving.call import Call
+from exthost.authoring.sdk.serving.call import HandlerCall
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.types.json_text import decode, encode
@@ -83,13 +83,15 @@ class MorphirEndpoint(Endpoint):
     def _encode_failure(self, id: Any, function: Function, error: BaseException) -> bytes:
         return encode({"id": id, "error": describe(error)}) + b"\n"
 
-    def _encode_item(self, call: Call, item: Any) -> bytes:
+    def _encode_item(self, call: HandlerCall, item: Any) -> bytes:
         return encode({"method": "item", "params": {"id": call.key, "item": item}}) + b"\n"
 
-    def progress(self, call: Call, current: float, total: float | None, message: str) -> bytes:
+    def progress(
+        self, call: HandlerCall, current: float, total: float | None, message: str
+    ) -> bytes:
         return self.log(call, "info", progress_text(current, total, message))
 
-    def log(self, call: Call, level: str, text: str) -> bytes:
+    def log(self, call: HandlerCall, level: str, text: str) -> bytes:
         return encode({"method": "log", "params": {"level": level, "message": text}}) + b"\n"
 
 

@@ -30,7 +30,7 @@ from exthost.authoring.sdk.dialects.jsonrpc import (
     get_field,
 )
 from exthost.authoring.sdk.errors import InvalidArguments, ToolError, describe
-from exthost.authoring.sdk.serving.call import EMPTY_MAPPING, Call
+from exthost.authoring.sdk.serving.call import EMPTY_MAPPING, HandlerCall
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Function
 
@@ -111,11 +111,13 @@ class NexoEndpoint(JsonRpcEndpoint):
             on_item=self._encode_item,
         )
 
-    def _encode_item(self, call: Call, item: Any) -> bytes:
+    def _encode_item(self, call: HandlerCall, item: Any) -> bytes:
         params = {"id": call.key, "name": call.function.name, "item": item}
         return self.notification("tools/item", params)
 
-    def progress(self, call: Call, current: float, total: float | None, message: str) -> bytes:
+    def progress(
+        self, call: HandlerCall, current: float, total: float | None, message: str
+    ) -> bytes:
         params = {"id": call.key, "progress": current, "total": total, "message": message}
         return self.notification("tools/progress", params)
 

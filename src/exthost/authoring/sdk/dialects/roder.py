@@ -16,8 +16,8 @@ from exthost.authoring.sdk.answers import Turn
 from exthost.authoring.sdk.dialects import providers
 from exthost.authoring.sdk.dialects.endpoint import Identity
 from exthost.authoring.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
-from exthost.authoring.sdk.errors import InvalidArguments, UsageError, describe
-from exthost.authoring.sdk.serving.call import EMPTY_MAPPING, Call
+from exthost.authoring.sdk.errors import InvalidArguments, SdkUsageError, describe
+from exthost.authoring.sdk.serving.call import EMPTY_MAPPING, HandlerCall
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.types.json_text import to_text
@@ -45,14 +45,14 @@ class RoderEndpoint(JsonRpcEndpoint):
     def __init__(self, identity: Identity, server: Server) -> None:
         super().__init__(identity, server)
         if identity.manifest is None:
-            raise UsageError(
+            raise SdkUsageError(
                 "a roder extension needs its manifest: write it with `--manifest roder > "
                 "roder-extension.toml` beside the program, or name it: Extension(manifest=…)"
             )
         try:
             self._services = tomllib.loads(identity.manifest.decode())["provides"]
         except (ValueError, KeyError) as error:
-            raise UsageError(f"the manifest cannot be used: {describe(error)}") from None
+            raise SdkUsageError(f"the manifest cannot be used: {describe(error)}") from None
         self._checksum = checksum(identity.manifest)
         self._functions = dict(self.registry.callables)
         self._extension_id = identity.name
@@ -105,7 +105,7 @@ class RoderEndpoint(JsonRpcEndpoint):
         return self.encode_result(id, result)
 
     def progress(
-        self, call: Call, current: float, total: float | None, message: str
+        self, call: HandlerCall, current: float, total: float | None, message: str
     ) -> bytes | None:
         """Report progress as an `extension/event`, since the dialect has no message for it."""
         payload = {"name": call.function.name, "progress": current, "total": total}
@@ -161,7 +161,7 @@ class RoderEndpoint(JsonRpcEndpoint):
     def _encode_task_event(self, key: Any, event: Any) -> bytes:
         return self.notification("tasks/event", {"executionId": key[1], "event": event})
 
-    def _encode_task_output(self, call: Call, item: Any) -> bytes:
+    def _encode_task_output(self, call: HandlerCall, item: Any) -> bytes:
         text = to_text(item)
         chunk = text if text.endswith("\n") else f"{text}\n"
         event = {"type": "output", "stream": "stdout", "chunk": chunk}
@@ -219,7 +219,7 @@ class RoderEndpoint(JsonRpcEndpoint):
     def _encode_turn_event(self, key: Any, event: Any) -> bytes:
         return self.notification("inference/event", {"streamId": key[1], "event": event})
 
-    def _encode_turn_item(self, call: Call, item: Any) -> bytes:
+    def _encode_turn_item(self, call: HandlerCall, item: Any) -> bytes:
         return self._encode_turn_event(call.key, providers.encode_roder_event(item))
 
     def _encode_turn_end(self, key: Any, function: Function, value: Any) -> bytes:

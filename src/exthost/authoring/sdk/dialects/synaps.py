@@ -23,7 +23,7 @@ from exthost.authoring.sdk.dialects import providers
 from exthost.authoring.sdk.dialects.endpoint import Identity
 from exthost.authoring.sdk.dialects.jsonrpc import INVALID_PARAMS, JsonRpcEndpoint, get_field
 from exthost.authoring.sdk.errors import InvalidArguments
-from exthost.authoring.sdk.serving.call import Call
+from exthost.authoring.sdk.serving.call import HandlerCall
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.types.json_text import encode, to_text
@@ -153,13 +153,13 @@ class SynapsEndpoint(JsonRpcEndpoint):
         )
         return None
 
-    def _encode_command_output(self, call: Call, item: Any) -> bytes:
+    def _encode_command_output(self, call: HandlerCall, item: Any) -> bytes:
         table = isinstance(item, dict) and item.keys() == {"headers", "rows"}
         event = {"kind": "table", **item} if table else {"kind": "text", "content": to_text(item)}
         return self.notification("command.output", {"request_id": call.token, "event": event})
 
     def progress(
-        self, call: Call, current: float, total: float | None, message: str
+        self, call: HandlerCall, current: float, total: float | None, message: str
     ) -> bytes | None:
         if call.token is None:
             return None
@@ -231,7 +231,7 @@ class SynapsEndpoint(JsonRpcEndpoint):
             on_item=on_item,
         )
 
-    def _encode_provider_event(self, call: Call, item: Any) -> bytes:
+    def _encode_provider_event(self, call: HandlerCall, item: Any) -> bytes:
         event = providers.encode_synaps_event(item)
         return self.notification("provider.stream.event", {"event": event})
 
