@@ -219,7 +219,7 @@ async def test_it_is_started_by_its_first_use_and_again_after_a_crash(tmp_path: 
     spawned: list[Spawned] = []
     bus.subscribe(Spawned, spawned.append)
     async with closing(toy(tmp_path, bus=bus)) as ext:
-        ext.admit()
+        ext.internals.admit()
         assert ext.state == "admitted" and list(ext.tools) and not spawned
         calls = (ext.call_tool("echo", {"n": n}) for n in range(50))
         answers = await asyncio.gather(*calls)

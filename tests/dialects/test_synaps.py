@@ -76,7 +76,7 @@ def test_its_manners_are_the_page_s() -> None:
 
 def limits_of(ext: Extension) -> tuple[float, float, float]:
     """Return the time limits of a method, of a tool, and of a method without a limit of its own."""
-    factory = ext.calls.factory
+    factory = ext.internals.calls.factory
     return factory.time_limit_for("tool.call"), factory.tool_limit, factory.time_limit_for("x")
 
 
@@ -235,7 +235,7 @@ async def test_a_session_that_ends_in_the_middle_of_a_question_holds_nobody_up()
 
     async with child(handlers={"slow": slow}, retry="never", **QUICK) as ext:
         asking = asyncio.create_task(failing(ext.call_tool("ask", {"method": "slow"})))
-        await until(lambda: ext.queue.max_in_flight == 0)
+        await until(lambda: ext.internals.queue.max_in_flight == 0)
         ext.kill()
         assert isinstance(await asking, ExtensionGone)
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}

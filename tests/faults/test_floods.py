@@ -149,7 +149,7 @@ async def test_messages_that_serve_no_call_get_a_small_part_of_the_loop(
 
     async def flood(peer: HostilePeer, piece: bytes) -> None:
         async with held(peer, folder, watched=False) as child:
-            reader = child.ext.queue.sessions[0]._reader
+            reader = child.ext.internals.queue.sessions[0]._reader
             times = 4000 if len(piece) < 1000 else 200
             spewing = asyncio.ensure_future(child.spew((piece, times), timeout=FLOOD_SECONDS))
             was_flooded = False
@@ -173,7 +173,7 @@ async def test_an_extension_that_talks_much_and_answers_is_not_slowed(folder: Pa
     async def talk(peer: HostilePeer) -> None:
         assert peer.notification is not None
         async with held(peer, folder, watched=False) as child:
-            reader = child.ext.queue.sessions[0]._reader
+            reader = child.ext.internals.queue.sessions[0]._reader
             told = frame(peer, peer.notification)
             assert await child.spew((told, 100)) == "spewed"
             assert not reader.is_flooded
@@ -198,7 +198,7 @@ async def test_forty_floods_leave_the_loop_to_the_others(folder: Path) -> None:
             asyncio.ensure_future(child.spew((piece, 10_000_000), timeout=FLOOD_SECONDS))
             for child in extensions
         ]
-        readers = [child.ext.queue.sessions[0]._reader for child in extensions]
+        readers = [child.ext.internals.queue.sessions[0]._reader for child in extensions]
         while not all(reader.is_flooded for reader in readers):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         used = time.thread_time()
@@ -278,7 +278,7 @@ async def test_output_that_nobody_reads_stops_the_child_and_not_its_end(folder: 
 
     async def unread(peer: HostilePeer) -> None:
         async with held(peer, folder) as child:
-            session = child.ext.queue.sessions[0]
+            session = child.ext.internals.queue.sessions[0]
             spewing = asyncio.ensure_future(child.spew((b"\n", 4 * MB), then="hang"))
             await asyncio.sleep(0)
             session._reader.pause()

@@ -42,6 +42,7 @@ class Fake:
         self.offer = Offer(hooks=hooks)
         self.state = state
         self.may_have_hooks = False
+        self.internals = self
         self.seen: list[dict[str, Any]] = []
         self._answer = answer or HookAnswer()
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from exthost.dialects.base import Dialect
 from exthost.dialects.nexo.second_contract import DIALECT as NEXO
 from exthost.errors import HandshakeFailed
 from exthost.extension.lifecycle import State
@@ -20,22 +21,16 @@ class Named:
     id: str
     state: State = State.STARTING
     offer: Offer = NO_OFFER
-    dialect: str = "cigen"
+    dialect_name: str = "cigen"
+    dialect: Dialect = NEXO
     spec: Spec = field(init=False)
 
     def __post_init__(self) -> None:
-        self.spec = Spec(id=self.id, argv=("x",), dialect=self.dialect)
-
-    @property
-    def serves(self) -> bool:
-        return self.state is State.READY
+        self.spec = Spec(id=self.id, argv=("x",), dialect=self.dialect_name)
 
     @property
     def tools(self) -> dict[str, Tool]:
         return {tool.name: tool for tool in self.offer.tools}
-
-    def registered_name(self, tool: str) -> str:
-        return NEXO.registered_name(self.id, tool)
 
 
 def names_of(*extensions: Named) -> ReportedNames:

@@ -245,6 +245,7 @@ class Deaf:
     serves = True
 
     def __init__(self) -> None:
+        self.internals = self
         self.opened = asyncio.Event()
         self.told: list[int] = []
 

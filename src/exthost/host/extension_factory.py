@@ -163,7 +163,7 @@ class ExtensionFactory:
             (extension.spec, closed)
             for extension in self._running_extensions()
             if is_writer(extension.spec)
-            for closed in extension.closed_paths
+            for closed in extension.internals.closed_paths
         ]
         refused = find_open_code(spec, running, self._environ) if running else None
         if refused is not None:

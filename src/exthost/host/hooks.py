@@ -38,19 +38,16 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
 from exthost.errors import ExtensionGone, ExthostError, Refused, UsageError
 from exthost.events import Bus, HookFailed, OutputReplaced
 from exthost.extension.misuse import check_timeout
 from exthost.host.callbacks import call_plain_or_async
-from exthost.host.hook_index import HookIndex, is_distrusted
+from exthost.host.hook_index import HookIndex, HookOwner, is_distrusted
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
 from exthost.host.observer_queues import ObserverQueues
 from exthost.host.session_texts import SessionTexts, guarded_text
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.model.offer import Offer
-from exthost.model.spec import Spec
 from exthost.wire import jsontext
 
 __all__ = ["MAX_EXTENSIONS", "Confirm", "Confirmation", "Hooked", "Hooks", "HookOutcome"]
@@ -68,22 +65,11 @@ TOOL_CALL_HOOK = "before_tool_call"
 _CALLABLE_STATES = ("ready", "discovered", "admitted")
 
 
-class Hooked(Protocol):
+class Hooked(HookOwner, Protocol):
     """The attributes and methods of an extension that are used to call its hooks."""
 
     @property
     def id(self) -> str: ...
-    @property
-    def spec(self) -> Spec: ...
-    @property
-    def dialect(self) -> Dialect: ...
-    @property
-    def offer(self) -> Offer: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def may_have_hooks(self) -> bool: ...
-
     async def start(self) -> object: ...
     async def run_hook(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from exthost.dialects.base import Dialect
 from exthost.errors import HandshakeFailed
-from exthost.extension.lifecycle import State
+from exthost.extension.lifecycle import State, lists_tools
 from exthost.model.offer import Offer, Tool
 from exthost.model.spec import Spec
 
@@ -26,11 +26,9 @@ class NamedExtension(Protocol):
     @property
     def offer(self) -> Offer: ...
     @property
-    def serves(self) -> bool: ...
+    def dialect(self) -> Dialect: ...
     @property
     def tools(self) -> Mapping[str, Tool]: ...
-
-    def registered_name(self, tool: str) -> str: ...
 
 
 class ReportedNames:
@@ -62,7 +60,7 @@ class ReportedNames:
                 continue
             is_starting = other.state is State.STARTING
             taken = set(self._accepted_tools.get(other.id, ()) if is_starting else ())
-            taken.update(map(other.registered_name, other.tools))
+            taken.update(other.dialect.registered_name(other.id, tool) for tool in other.tools)
             if common := sorted(names & taken):
                 raise HandshakeFailed(
                     "X0524",
@@ -91,4 +89,4 @@ class ReportedNames:
     def _name_of(self, extension: NamedExtension) -> str | None:
         if extension.state is State.STARTING:
             return self._accepted.get(extension.id)
-        return extension.offer.name if extension.serves else None
+        return extension.offer.name if lists_tools(extension.state) else None

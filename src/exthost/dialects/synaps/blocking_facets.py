@@ -14,7 +14,7 @@ class SyncProviders(SyncFacet):
     @property
     def all(self) -> tuple[ProviderOffer, ...]:
         """The providers that the plugin registered."""
-        providers: tuple[ProviderOffer, ...] = self.target.all
+        providers: tuple[ProviderOffer, ...] = self._target.all
         return providers
 
 

@@ -95,7 +95,7 @@ class CallPerformer:
                 send_reply(id, None, error)
 
         context = params.get("context") or EMPTY_MAPPING
-        calls = extension.calls
+        calls = extension.internals.calls
         call = calls.start_tool_with_callback(
             tool, params.get("arguments"), params.get("timeout"), context, on_end
         )
@@ -121,7 +121,7 @@ class CallPerformer:
             if unsubscribe is not None:
                 # The extension may have written log lines, such as the end of a traceback, that
                 # are not published yet.
-                extension.calls.flush_log()
+                extension.internals.calls.flush_log()
                 unsubscribe()
 
     async def _call_tool(
@@ -183,7 +183,7 @@ def own_tool_name(extension: Extension, name: str) -> str:
     if name in extension.tools:
         return name
     for tool in extension.tools:
-        if name in (extension.registered_name(tool), f"{extension.id}:{tool}"):
+        if name in (extension.internals.registered_name(tool), f"{extension.id}:{tool}"):
             return tool
     return name
 
@@ -197,7 +197,7 @@ def _make_call_value(extension: Extension, result: ToolResult, tool: str = "") -
     if error is not None:
         value["error_reply"] = error.as_dict()
     elif tool and result.is_error:
-        error = extension.calls.tool_error(result, tool)
+        error = extension.internals.calls.tool_error(result, tool)
         value["tool_error"] = {"help": error.help, "evidence": error.evidence.as_dict()}
     if result.warnings:
         value["warnings"] = list(result.warnings)

@@ -157,7 +157,9 @@ class RequestPerformer:
     async def _tools(self, request: ControlRequest, _: EventSender) -> dict[str, Any]:
         if request.params.get("start"):
             chosen = [self._host[request.name]] if request.name else self._host.extensions
-            await start_all(extension.start for extension in chosen if extension.is_offer_unknown)
+            await start_all(
+                extension.start for extension in chosen if extension.internals.is_offer_unknown
+            )
         return describe_tools(self._host, request.name)
 
     async def _trace(self, request: ControlRequest, events: EventSender) -> None:
@@ -189,7 +191,7 @@ class RequestPerformer:
         tool = str(params.get("tool", ""))
         if request.name:
             extension = self._host[request.name]
-            if extension.is_offer_unknown or params.get("capability"):
+            if extension.internals.is_offer_unknown or params.get("capability"):
                 await extension.start()
             tool = own_tool_name(extension, tool)
         else:
