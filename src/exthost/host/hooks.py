@@ -50,7 +50,15 @@ from exthost.host.session_texts import SessionTexts, guarded_text
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.wire import jsontext
 
-__all__ = ["MAX_EXTENSIONS", "Confirm", "Confirmation", "Hooked", "Hooks", "HookOutcome"]
+__all__ = [
+    "MAX_EXTENSIONS",
+    "Confirm",
+    "Confirmation",
+    "Hooked",
+    "Hooks",
+    "HookOutcome",
+    "MissingGuard",
+]
 
 _log = logging.getLogger("exthost.hooks")
 
@@ -74,6 +82,10 @@ class Hooked(HookOwner, Protocol):
     async def run_hook(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
     ) -> HookAnswer: ...
+
+
+class MissingGuard(Refused):
+    """A guard that the config requires is not there, so it cannot be disabled or removed either."""
 
 
 class Confirmation(NamedTuple):
@@ -299,7 +311,7 @@ class Hooks:
                 why, fix = f"has no {TOOL_CALL_HOOK} hook that may stop a call", "look at its log"
             else:
                 why, fix = "was not found, or is disabled", "install or enable it"
-            error = Refused(
+            error = MissingGuard(
                 "X0353",
                 f"[hooks] required names it, and it {why}",
                 extension=id,

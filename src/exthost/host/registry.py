@@ -224,6 +224,10 @@ class Registry:
                 _log.warning("%s", warning)
 
 
+class AmbiguousName(NotFound):
+    """Several extensions have a tool of this name."""
+
+
 def _not_serving_error(name: str, extension: str) -> NotFound:
     return NotFound(
         "X1201",
@@ -236,7 +240,7 @@ def _not_serving_error(name: str, extension: str) -> NotFound:
 def _not_found_error(name: str, candidates: list[RegisteredTool], tables: _Tables) -> NotFound:
     if candidates:
         names = ", ".join(tool.name for tool in candidates[:_MAX_LISTED_NAMES])
-        return NotFound(
+        return AmbiguousName(
             "X1204",
             f"{len(candidates)} extensions have a tool {name!r}",
             help=f"say which one you mean: {names}",

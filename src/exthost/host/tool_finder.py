@@ -5,14 +5,11 @@ import asyncio
 from exthost.errors import ExthostError, NotFound
 from exthost.extension.misuse import check_name
 from exthost.host.extension_set import ExtensionSet
-from exthost.host.registry import Registry
+from exthost.host.registry import AmbiguousName, Registry
 from exthost.model.names import registered_prefix
 from exthost.model.offer import RegisteredTool
 
 __all__ = ["ToolFinder"]
-
-# The code of the error for a name that several extensions have a tool for.
-_AMBIGUOUS = "X1204"
 
 
 class ToolFinder:
@@ -45,9 +42,9 @@ class ToolFinder:
                 return tool
             await asyncio.gather(*(ext.start() for ext in silent), return_exceptions=True)
             return self._registry.find(name, capability=capability)
+        except AmbiguousName:
+            raise
         except NotFound as error:
-            if error.code == _AMBIGUOUS:
-                raise
             self._raise_why_owner_is_unavailable(name, error)
             silent = [ext for ext in self._extensions if ext.internals.is_offer_unknown]
             owners = [ext for ext in silent if _can_belong_to(name, ext.id)]

@@ -78,15 +78,12 @@ from exthost.host.control.protocol import (
 from exthost.host.host import Host
 from exthost.model.names import capability_fits
 from exthost.model.spec import Spec
-from exthost.tool_result import ToolResult
+from exthost.tool_result import ErrorResult, ToolResult
 from exthost.wire import jsontext
 from exthost.wire.lines import BOM
 
 # The exit code of the command if the extension returned a result that is marked as an error.
 EXIT_ERROR_RESULT = 1
-
-# The error code of a result that is marked as an error. An error reply has other codes.
-ERROR_RESULT_ERROR_CODE = "X0702"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -312,9 +309,7 @@ async def _call_tool(
             context=args.context,
             hooks=not args.no_hooks,
         )
-    except CallFailed as error:
-        if error.code != ERROR_RESULT_ERROR_CODE:
-            raise
+    except ErrorResult as error:
         return error.data, error
     return result.raw, None
 

@@ -13,7 +13,7 @@ from exthost.errors import ExthostError
 from exthost.extension.lifecycle import State
 from exthost.faces.cli.common import Args, config_path, say
 from exthost.host.api.host_api import read_stored_settings
-from exthost.host.control.client import NO_HOST, ask
+from exthost.host.control.client import NoHost, ask
 from exthost.host.control.protocol import ControlRequest
 from exthost.launch.plan import admit, prepare
 from exthost.launch.prerequisites import find_name_conflict
@@ -33,9 +33,10 @@ def fetch_running_states(args: Args, *, with_settings: bool = False) -> dict[str
     request = ControlRequest("status", params={"settings": True} if with_settings else {})
     try:
         status = ask(config_path(args), request, timeout=_ASK_SECONDS)
+    except NoHost:
+        return {}
     except ExthostError as error:
-        if error.code != NO_HOST:
-            say(f"shown without the running host: {error.message}; {error.help}")
+        say(f"shown without the running host: {error.message}; {error.help}")
         return {}
     return {
         row["id"]: {

@@ -27,9 +27,6 @@ _READ_BYTES = 64 * 1024
 # The time limit of `hello`. A host that is neither stopped nor hung answers it at once.
 HELLO_SECONDS = 10.0
 
-# The error code of "no host is running".
-NO_HOST = "X1275"
-
 # The requests that a host answers at once. The other ones may take as long as an extension does.
 _PROMPT_VERBS = ("hello", "status")
 
@@ -164,18 +161,26 @@ def connect_to_host(config: str, environ: Mapping[str, str], timeout: float) -> 
     raise _no_host_error(config)
 
 
+class NoHost(NotFound):
+    """No host of this config is running."""
+
+
+class NoSocket(NotFound):
+    """A host of this config is running, but its socket was not found."""
+
+
 def _no_host_error(config: str) -> NotFound:
     """Return the error for a config without a socket that answers."""
     evidence = Evidence(path=os.path.realpath(config))
     pid = lock_holder(config)
     if pid is None:
-        return NotFound(
+        return NoHost(
             "X1275",
             f"no host is running for {config}",
             help="start one with exthost run, or name its config with --config",
             evidence=evidence,
         )
-    return NotFound(
+    return NoSocket(
         "X1277",
         f"the host of {config}, process {pid}, has no socket where this command looks for it",
         help="if it starts just now, try again; otherwise it was started with another "
