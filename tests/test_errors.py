@@ -11,7 +11,7 @@ import exthost
 from exthost import errors
 from exthost.errors import Evidence, ExthostError
 
-# The modules that compare codes: those of JSON-RPC, the code in a reply of another host, the code of
+# The modules that compare codes: those of JSON-RPC, the code in a reply of another host, that of
 # a diagnostic, which has no class, and the code that a handshake error has just been given.
 MAY_COMPARE_CODES = {
     "authoring/sdk/dialects/nexo.py",
