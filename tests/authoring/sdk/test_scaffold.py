@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from exthost.authoring.sdk.dialects import built_in_names, load_dialect
 from exthost.authoring.sdk.errors import SdkUsageError
-from exthost.authoring.sdk.languages import DIALECTS, LANGUAGES, language_files
-from exthost.authoring.sdk.scaffold import PROGRAM, TEMPLATES, create, project_files
+from exthost.authoring.sdk.languages import LANGUAGES, language_files
+from exthost.authoring.sdk.scaffold import PROGRAM, create, project_files
 from tests.authoring.sdk.programs import LONG_SECONDS
 from tests.faces.cli.running import run_inside
 
-PROJECTS = [(template, dialect) for template, fits in TEMPLATES.items() for dialect in fits]
+DIALECTS = built_in_names()
+PROJECTS = [
+    (template, dialect) for dialect in DIALECTS for template in load_dialect(dialect).templates
+]
 # Each project's own test is a pytest of its own, seconds each: make test has two of them.
 TRIED = [
     one

@@ -13,19 +13,20 @@ call ends with `input_required`. The client then sends the call again with the a
 handler runs again from its beginning; this time the same request returns that answer at once.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from exthost.authoring.sdk.context import LEVELS
-from exthost.authoring.sdk.dialects import mcp_content as content
-from exthost.authoring.sdk.dialects.endpoint import Identity
-from exthost.authoring.sdk.dialects.jsonrpc import (
+from exthost.authoring.sdk.endpoints import mcp_content as content
+from exthost.authoring.sdk.endpoints.endpoint import Identity, SdkDialect
+from exthost.authoring.sdk.endpoints.jsonrpc import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     JsonRpcEndpoint,
     Method,
     get_field,
 )
-from exthost.authoring.sdk.dialects.mcp_exchange import (
+from exthost.authoring.sdk.endpoints.mcp_exchange import (
     CAPABILITIES,
     LEVEL_ALIASES,
     PREFIX,
@@ -306,4 +307,9 @@ class McpEndpoint(JsonRpcEndpoint):
         return None
 
 
-ENDPOINT = McpEndpoint
+def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    # MCP may begin with many methods, such as server/discover, so it is tried last.
+    return message is not None and "jsonrpc" in message and type(message.get("method")) is str
+
+
+DIALECT = SdkDialect(McpEndpoint, _recognises, templates=("tool",), is_tried_last=True)

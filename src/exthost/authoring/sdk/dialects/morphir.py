@@ -8,10 +8,16 @@ that cancels a call.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from exthost.authoring.sdk.dialects.endpoint import Endpoint, Identity, can_be_id, progress_text
+from exthost.authoring.sdk.endpoints.endpoint import (
+    Endpoint,
+    Identity,
+    SdkDialect,
+    can_be_id,
+    progress_text,
+)
 from exthost.authoring.sdk.errors import describe
 from exthost.authoring.sdk.serving.call import HandlerCall
 from exthost.authoring.sdk.serving.server import Server
@@ -101,4 +107,9 @@ def _encode_return_schema(function: Function) -> dict[str, Any]:
     return {} if schema is None else {"return_schema": schema}
 
 
-ENDPOINT = MorphirEndpoint
+def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    # The only dialect with JSON that is not JSON-RPC.
+    return message is not None and "jsonrpc" not in message and type(message.get("method")) is str
+
+
+DIALECT = SdkDialect(MorphirEndpoint, _recognises, templates=("tool",))

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from exthost.authoring.sdk.dialects.endpoint import Endpoint, Identity, can_be_id
+from exthost.authoring.sdk.endpoints.endpoint import Endpoint, Identity, can_be_id
 from exthost.authoring.sdk.errors import ToolError, describe
 from exthost.authoring.sdk.serving.failure_report import report
 from exthost.authoring.sdk.serving.server import Server

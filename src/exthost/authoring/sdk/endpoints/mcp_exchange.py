@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from exthost.authoring.sdk.context import LEVELS
-from exthost.authoring.sdk.dialects.endpoint import can_be_id
-from exthost.authoring.sdk.dialects.jsonrpc import BadParams
+from exthost.authoring.sdk.endpoints.endpoint import can_be_id
+from exthost.authoring.sdk.endpoints.jsonrpc import BadParams
 from exthost.authoring.sdk.types.json_text import decode
 
 PREFIX = "io.modelcontextprotocol/"
