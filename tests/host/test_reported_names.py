@@ -1,6 +1,6 @@
 """Of extensions that report the same name only one is accepted, also if they start together."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -80,9 +80,10 @@ def test_a_tool_whose_name_is_taken_fails_the_start(state: State) -> None:
     names.accept_tools(first.spec, NEXO, TIDES)
     first.state, first.offer = state, NO_OFFER if state is State.STARTING else TIDES
     with pytest.raises(HandshakeFailed, match="its tool tide_last has the name of a tool of tide"):
-        names.accept_tools(Spec(id="other", argv=()), replace(NEXO, registered_name=plain), TIDES)
+        names.accept_tools(Spec(id="other", argv=()), PlainNames(**vars(NEXO)), TIDES)
     names.accept_tools(first.spec, NEXO, TIDES)  # its own next process
 
 
-def plain(extension: str, tool: str) -> str:
-    return tool
+class PlainNames(Dialect):
+    def registered_name(self, extension: str, tool: str) -> str:
+        return tool

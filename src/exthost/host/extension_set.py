@@ -224,8 +224,7 @@ class ExtensionSet:
 
 def _make_sink(extension: Extension) -> EventSink | None:
     """Return which events the extension is sent; None if it is no event sink."""
-    make_sink = extension.dialect.event_sink
-    return make_sink(extension.spec) if make_sink is not None else None
+    return extension.dialect.event_sink(extension.spec)
 
 
 def not_open_error() -> UsageError:

@@ -325,8 +325,8 @@ class Hooks:
     ) -> HookAnswer | None:
         """Return the answer of an extension. Return None if the filter of its dialect does not
         accept this event, or if it gets the event later. Raises ExthostError if it fails."""
-        wants_hook = None if is_distrusted(extension) else extension.dialect.wants_hook
-        if wants_hook is not None and not wants_hook(extension.spec, name, event):
+        wants_hook = extension.dialect.wants_hook
+        if not is_distrusted(extension) and not wants_hook(extension.spec, name, event):
             return None
         if self._observer_queues.add_if_late(extension, name, event, timeout):
             return None

@@ -44,9 +44,9 @@ class ReportedNames:
     def check_for(self, spec: Spec, dialect: Dialect) -> Callable[[Offer], None] | None:
         """Return the function that accepts the offer of this extension, as its dialect requires;
         None if the dialect requires nothing."""
-        if dialect.traits.unique_name:
+        if dialect.traits.unique == "name":
             return partial(self.accept, spec)
-        if dialect.traits.unique_tools:
+        if dialect.traits.unique == "tools":
             return partial(self.accept_tools, spec, dialect)
         return None
 

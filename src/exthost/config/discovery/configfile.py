@@ -282,7 +282,7 @@ def with_environ(spec: Spec) -> Spec:
     if not any(name in os.environ for name in variables):  # without importing the dialect
         return spec
     dialect = find.find_dialect_of(spec)
-    return spec if dialect.with_environ is None else dialect.with_environ(spec, os.environ)
+    return dialect.with_environ(spec, os.environ)
 
 
 def spec_from_manifest(path: Path) -> Spec:

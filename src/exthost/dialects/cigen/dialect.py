@@ -331,7 +331,7 @@ DIALECT = Dialect(
         limits=Limits(start=60, handshake=30, call=30, write=30, max_message=_MAX_MESSAGE_BYTES),
         largest_message=_MAX_MESSAGE_BYTES,
         positional=True,
-        unique_name=True,
+        unique="name",
         restart=Restart(strategy="on-demand"),
         # After 5 s the process is killed, without a SIGTERM first.
         shutdown_steps=(CloseStdin(wait=5),),

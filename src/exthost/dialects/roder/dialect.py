@@ -264,15 +264,6 @@ def _event_kinds(options: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(kind for kind in kinds if isinstance(kind, str))
 
 
-def _find_event_sink(spec: Spec) -> EventSink | None:
-    """Return which events of the host an extension receives: its manifest must have an event sink,
-    and its options must select kinds of events."""
-    manifest, kinds = spec.manifest, _event_kinds(spec.options)
-    if not isinstance(manifest, RoderManifest) or not manifest.ids("event_sink") or not kinds:
-        return None
-    return EventSink(kinds, _event_notification, EVENT_FORWARD_SECONDS)
-
-
 # The values of `source` in the protocol's envelope; a typed extension refuses any other.
 _EVENT_SOURCES = frozenset(
     {"Runtime", "Core", "Provider", "Tool", "AppServer", "Tui", "Extension", "System"}
@@ -368,7 +359,19 @@ _STREAMS = {
 }
 
 
-DIALECT = Dialect(
+class RoderDialect(Dialect):
+    """roder: events of the host go to extensions with an event sink."""
+
+    def event_sink(self, spec: Spec) -> EventSink | None:
+        """Return which events of the host an extension receives: its manifest must have an event
+        sink, and its options must select kinds of events."""
+        manifest, kinds = spec.manifest, _event_kinds(spec.options)
+        if not isinstance(manifest, RoderManifest) or not manifest.ids("event_sink") or not kinds:
+            return None
+        return EventSink(kinds, _event_notification, EVENT_FORWARD_SECONDS)
+
+
+DIALECT = RoderDialect(
     name="roder",
     framing=Lines,
     codec=_codec,
@@ -381,7 +384,6 @@ DIALECT = Dialect(
     facets=MappingProxyType({"inference": Inference, "subagents": Subagents, "tasks": Tasks}),
     result_reader=ResultReader(_is_error, _text, _data, _content),
     error_result=_error_result,
-    event_sink=_find_event_sink,
     render_event=render_event,
     options=MappingProxyType(
         {

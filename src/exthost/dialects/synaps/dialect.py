@@ -127,13 +127,6 @@ def _handshake(context: HandshakeContext) -> Handshake:
     return make_offer(result, permissions, manifest, context.config)
 
 
-def _with_environ(spec: Spec, environ: Mapping[str, str]) -> Spec:
-    """Apply the variable by which a user takes the session id out of most events of hooks."""
-    if environ.get(HOOK_SESSION_VARIABLE) != "0" or "hook_session_id" in spec.options:
-        return spec
-    return replace(spec, options=MappingProxyType({**spec.options, "hook_session_id": False}))
-
-
 def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
     wire_name = call.tool.extra.get("wire_name") if call.tool is not None else None
     return "tool.call", {"name": wire_name or call.name, "input": call.arguments}
@@ -190,7 +183,25 @@ _METHOD_SECONDS = {
     "settings.editor.commit": 5,
 }
 
-DIALECT = Dialect(
+
+class SynapsDialect(Dialect):
+    """synaps, whose manifests select the events of hooks."""
+
+    @property
+    def announces_hooks(self) -> bool:
+        return False
+
+    def wants_hook(self, spec: Spec, hook: str, event: Mapping[str, Any]) -> bool:
+        return wants_hook(spec, hook, event)
+
+    def with_environ(self, spec: Spec, environ: Mapping[str, str]) -> Spec:
+        """Apply the variable by which a user takes the session id out of most events of hooks."""
+        if environ.get(HOOK_SESSION_VARIABLE) != "0" or "hook_session_id" in spec.options:
+            return spec
+        return replace(spec, options=MappingProxyType({**spec.options, "hook_session_id": False}))
+
+
+DIALECT = SynapsDialect(
     name="synaps",
     framing=Headers,
     codec=_codec,
@@ -224,7 +235,6 @@ DIALECT = Dialect(
             "sidecar": Sidecar,
         }
     ),
-    wants_hook=wants_hook,
     render_event=stream_events.render_event,
     options=MappingProxyType(
         {
@@ -234,7 +244,6 @@ DIALECT = Dialect(
             ),
         }
     ),
-    with_environ=_with_environ,
     traits=Traits(
         limits=Limits(
             start=60,
