@@ -2,12 +2,26 @@
 
 import copy
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
 import exthost
 from exthost import errors
 from exthost.errors import Evidence, ExthostError
+
+# The modules that compare codes: those of JSON-RPC, the code in a reply of another host, that of
+# a diagnostic, which has no class, and the code that a handshake error has just been given.
+MAY_COMPARE_CODES = {
+    "authoring/sdk/dialects/nexo.py",
+    "dialects/mcp/handshake.py",
+    "dialects/nexo/dialect.py",
+    "dialects/nexo/second_contract.py",
+    "faces/cli/package_folders.py",
+    "faces/cli/running_host.py",
+    "session/handshake.py",
+}
 
 LEAVES = [getattr(errors, name) for name in errors.__all__ if name != "Evidence"]
 
@@ -83,3 +97,22 @@ def test_a_name_of_another_module_says_where_it_is() -> None:
             getattr(exthost, name)
     with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
         getattr(exthost, "nothing")  # noqa: B009
+
+
+def test_the_kind_of_an_error_is_its_public_class() -> None:
+    class Narrower(errors.NotFound):
+        pass
+
+    assert Narrower("X1204", "which one?").kind == "NotFound"
+    assert Narrower("X1204", "which one?").as_dict()["kind"] == "NotFound"
+
+
+def test_the_host_does_not_compare_codes_of_its_own_errors() -> None:
+    source = Path(errors.__file__).parent
+    steered = re.compile(r"\.code (?:==|!=|in|not in) \(?(?:\"X|_?[A-Z])")
+    found = {
+        str(path.relative_to(source))
+        for path in source.rglob("*.py")
+        if steered.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == MAY_COMPARE_CODES

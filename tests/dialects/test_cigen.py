@@ -361,7 +361,7 @@ async def test_the_time_limit_is_for_each_receive_unless_the_caller_gives_one(
 
         def watched(session: Session, frame: Frame) -> None:
             (call,) = session.pending.values()
-            deadlines.append(call.deadline - ext.queue.now())
+            deadlines.append(call.deadline - ext.internals.queue.now())
             call.deadline -= 1.5  # as if the answer had taken that long
             write(session, frame)
 

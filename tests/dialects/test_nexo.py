@@ -57,7 +57,7 @@ async def test_calls_hooks_and_operations_of_one_tick_are_written_together(
             patched.setattr(os, "write", count)
             calls: list[Awaitable[object]] = [ext.call_tool("id") for _ in range(3)]
             calls += [ext.run_hook("before_message", {}) for _ in range(3)]
-            calls += [ext.calls.run_operation("list_tools", None, None) for _ in range(3)]
+            calls += [ext.internals.calls.run_operation("list_tools", None, None) for _ in range(3)]
             await asyncio.gather(*calls, return_exceptions=True)
         assert sizes == [1, 8]
 

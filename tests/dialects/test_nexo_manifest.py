@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from exthost.dialects.manifest_format import Accepted, ManifestFile, Rejected
 from exthost.dialects.nexo.dialect import DIALECT
-from exthost.dialects.nexo.manifest import RESERVED_IDS, Manifest, read
+from exthost.dialects.nexo.manifest import RESERVED_IDS, NexoManifest, read
 from exthost.dialects.nexo.mcp_servers import replace_placeholders
 from exthost.errors import ManifestError, Refused
 from exthost.launch.plan import admit
@@ -45,9 +45,9 @@ def spec_of(text: str) -> Spec:
     return accepted(text).spec
 
 
-def manifest_of(text: str) -> Manifest:
+def manifest_of(text: str) -> NexoManifest:
     manifest = spec_of(text).manifest
-    assert isinstance(manifest, Manifest)
+    assert isinstance(manifest, NexoManifest)
     return manifest
 
 
@@ -105,7 +105,7 @@ def test_everything_that_can_be_said() -> None:
     assert (spec.dialect, spec.priority) == ("nexo", -5)
     assert spec.requires == Requires(bins=("curl",), env=("WEATHER_KEY",), host="0.0.1")
     assert [tool.name for tool in spec.tools] == ["get_weather"]
-    assert spec.manifest == Manifest(
+    assert spec.manifest == NexoManifest(
         name="The weather",
         description="clear",
         hooks=("before_message",),

@@ -219,7 +219,7 @@ async def test_it_is_started_by_its_first_use_and_again_after_a_crash(tmp_path: 
     spawned: list[Spawned] = []
     bus.subscribe(Spawned, spawned.append)
     async with closing(toy(tmp_path, bus=bus)) as ext:
-        ext.admit()
+        ext.internals.admit()
         assert ext.state == "admitted" and list(ext.tools) and not spawned
         calls = (ext.call_tool("echo", {"n": n}) for n in range(50))
         answers = await asyncio.gather(*calls)
@@ -374,7 +374,7 @@ async def test_a_turn_streams_to_its_terminal_event(tmp_path: Path) -> None:
             heard = [event async for event in events]
         assert heard == [
             types.MessageDelta("hi"),
-            types.Usage(1, 2, 3),
+            types.TokenUsage(1, 2, 3),
             types.UntypedEvent("Compaction", {"n": 1}),
             types.UntypedEvent("ProviderMetadata", [1]),
             types.Completed("end_turn", None),
@@ -393,14 +393,14 @@ async def test_a_dispatch_and_a_task_run_to_their_end(tmp_path: Path) -> None:
         result = {"final_message": "done", "exit_reason": "completed"}
         script = (["ack"], ["event", status], ["event", {"type": "completed", "result": result}])
         heard = await all_of(dispatch(ext, *script, parent_thread_id="t", parent_turn_id="u"))
-        assert heard == [types.Status("thinking", extra={"x": 1}), types.Finished(result)]
+        assert heard == [types.SubagentStatus("thinking", extra={"x": 1}), types.Finished(result)]
         (params,) = await said(ext, "subagents/dispatch")
         assert is_uuid4(params["dispatchId"])
         assert (params["parentThreadId"], params["parentTurnId"]) == ("t", "u")
 
         failed = {"type": "failed", "error": "out of paper"}
         heard = await all_of(task(ext, ["ack"], ["event", TICK], ["event", failed], task_id="7"))
-        assert heard == [types.Output("stdout", "tick"), types.WorkFailed("out of paper")]
+        assert heard == [types.TaskOutput("stdout", "tick"), types.WorkFailed("out of paper")]
         (params,) = await said(ext, "tasks/execute")
         assert params.keys() == {"executorId", "executionId", "taskId", "input"}
         await all_of(task(ext, ["ack"], ["event", FINISHED], thread_id="t", workspace_root="/w"))
@@ -417,7 +417,7 @@ async def test_a_raw_stream_is_given_a_name_and_cancelled_with_what_is_known(
     async with closing(toy(tmp_path)) as ext:
         params = {"request": {"script": [["ack"], ["event", {"type": "status", "status": "on"}]]}}
         async with ext.stream("subagents/dispatch", params) as events:
-            assert await anext(events) == types.Status("on")
+            assert await anext(events) == types.SubagentStatus("on")
         (opened,) = await said(ext, "subagents/dispatch")
         assert is_uuid4(opened["dispatchId"]) and "dispatchId" not in params
         (cancelled,) = await said(ext, "subagents/cancel")
@@ -641,7 +641,7 @@ async def test_a_slow_consumer_loses_nothing_and_may_call_in_between(tmp_path: P
 @shows("roder-facet-01")
 async def test_models_definitions_and_specs_are_read(tmp_path: Path) -> None:
     async with closing(toy(tmp_path)) as ext:
-        assert await ext.inference.list_models() == [types.Model("m", "M", extra={"x": 1})]
+        assert await ext.inference.list_models() == [types.InferenceModel("m", "M", extra={"x": 1})]
         (definition,) = await ext.subagents.definitions()
         assert (definition.agent_type, definition.max_turns) == ("a", 3)
         assert (await ext.tasks.spec()).input_schema == {"type": "object"}

@@ -9,7 +9,7 @@ import pytest
 
 from exthost.dialects.roder import messages
 from exthost.dialects.roder.messages import METHODS, WireObject
-from exthost.dialects.roder.types import Definition, Model, TaskSpec
+from exthost.dialects.roder.types import Definition, InferenceModel, TaskSpec
 from exthost.errors import ProtocolViolation
 from tests.dialects.requirements import shows
 from tests.extensions.driving import closing
@@ -146,7 +146,7 @@ def test_a_field_of_another_type_is_refused_by_its_name(cls: type[WireObject], n
         with pytest.raises(ProtocolViolation, match=key) as caught:
             cls.from_json({**_example(cls), key: wrong})
         assert caught.value.code == "X0641"
-    if get_origin(declared) is tuple and get_args(declared)[0] in (Model, Definition, str):
+    if get_origin(declared) is tuple and get_args(declared)[0] in (InferenceModel, Definition, str):
         with pytest.raises(ProtocolViolation, match=key):
             cls.from_json({**_example(cls), key: [{"name": "only"}]})
 

@@ -76,7 +76,7 @@ def test_its_manners_are_the_page_s() -> None:
 
 def limits_of(ext: Extension) -> tuple[float, float, float]:
     """Return the time limits of a method, of a tool, and of a method without a limit of its own."""
-    factory = ext.calls.factory
+    factory = ext.internals.calls.factory
     return factory.time_limit_for("tool.call"), factory.tool_limit, factory.time_limit_for("x")
 
 
@@ -235,7 +235,7 @@ async def test_a_session_that_ends_in_the_middle_of_a_question_holds_nobody_up()
 
     async with child(handlers={"slow": slow}, retry="never", **QUICK) as ext:
         asking = asyncio.create_task(failing(ext.call_tool("ask", {"method": "slow"})))
-        await until(lambda: ext.queue.max_in_flight == 0)
+        await until(lambda: ext.internals.queue.max_in_flight == 0)
         ext.kill()
         assert isinstance(await asking, ExtensionGone)
         assert (await ext.call_tool("echo", {"a": 1})).data == {"a": 1}
@@ -502,10 +502,10 @@ async def test_a_stream_has_its_events_in_order_and_ends_with_the_reply(
         assert ext.stats.dropped == {"events that could not be read": 4}
     assert seen == [
         types.Text("a"),
-        types.Thinking("b"),
+        types.ThinkingText("b"),
         types.Done(),
-        types.ToolUse("1", "t", {}),
-        types.Usage({"n": 5}),
+        types.ProviderToolUse("1", "t", {}),
+        types.ProviderUsage({"n": 5}),
         types.ProviderError("careful"),
         types.Text("c"),
     ]
@@ -600,10 +600,10 @@ async def test_output_and_tasks_of_a_command_come_in_one_stream() -> None:
             seen = [one async for one in stream]
         assert stream.result == [1]
     assert seen == [
-        types.Output("text", "A"),
+        types.CommandOutput("text", "A"),
         types.TaskStart("t", "L", "download"),
         types.TaskUpdate("t", 1, 2, None),
-        types.Output("error", "flat"),
+        types.CommandOutput("error", "flat"),
         types.Table(("h",), (["1"],)),
         types.Done(),
         types.TaskLog("t", "l"),

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from exthost.config import DiscoverySettings
-from exthost.config.discovery.report import Report
+from exthost.config.discovery.report import SearchReport
 from exthost.config.discovery.search import discover
 from exthost.dialects import find
 from exthost.dialects.manifest_format import Accepted, ManifestFile
-from exthost.dialects.synaps.manifest import FORMAT, Manifest, Subscription, read
+from exthost.dialects.synaps.manifest import FORMAT, Subscription, SynapsManifest, read
 from exthost.errors import ManifestError, Refused
 from exthost.launch.prerequisites import resolve_config
 from exthost.model.spec import DeclaredSetting, Spec
@@ -50,7 +50,7 @@ def test_the_least_that_a_manifest_says() -> None:
         "/p/notes",
     )
     manifest = spec.manifest
-    assert isinstance(manifest, Manifest) and spec.version == "1.2"
+    assert isinstance(manifest, SynapsManifest) and spec.version == "1.2"
     assert (manifest.permissions, manifest.hooks, spec.settings) == (("tools.register",), (), ())
 
 
@@ -270,7 +270,7 @@ def ids(root: Path) -> set[str]:
     return {candidate.id for candidate in searched(root / "work").candidates}
 
 
-def searched(base: Path) -> Report:
+def searched(base: Path) -> SearchReport:
     settings = DiscoverySettings(search_paths=("$SYNAPS",))
     return discover(settings, find.load_manifest_formats(), base=str(base))
 

@@ -130,7 +130,7 @@ async def test_open_documents_are_opened_again_after_a_crash() -> None:
 
 def test_the_blocking_form_of_the_facet_is_the_one_that_the_package_names() -> None:
     with exthost.sync_connect(SERVER, dialect=NAME) as ext:
-        documents: Any = ext.facet(type(vars(ext.target)["documents"]))
+        documents: Any = ext.facet(type(vars(ext._target)["documents"]))
         assert type(documents).__name__ == "SyncDocuments"
         assert documents.open("a.txt", "alpha").endswith("/a.txt")
         place = {"path": "a.txt", "line": 0, "character": 0}

@@ -165,7 +165,7 @@ async def test_a_call_whose_time_is_over_before_is_not_accepted_and_does_not_cou
     ledger = Ledger()
     sent: list[Any] = []
     async with hostile(breaker=SETTINGS, events=ledger.bus) as ext:
-        ext.traffic.subscribe(sent.append)
+        ext.internals.traffic.subscribe(sent.append)
         for _ in range(5):
             for use in (
                 ext.call("echo", timeout=timeout),

@@ -125,7 +125,7 @@ async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_an
     end: str,
 ) -> None:
     ext = unstarted(limits={"max_in_flight": 20})
-    ext.queue.is_shared = True
+    ext.internals.queue.is_shared = True
     async with closing(ext):
         await ext.start()
         accepted: list[CountedCall] = []
@@ -133,9 +133,11 @@ async def test_calls_from_many_threads_and_tasks_each_end_once_with_their_own_an
 
         def from_a_thread(start: int) -> None:
             for n in range(start, start + 100):
-                call = CountedCall(*ext.calls.factory.for_method("echo", n, 60), ext.queue)
+                call = CountedCall(
+                    *ext.internals.calls.factory.for_method("echo", n, 60), ext.internals.queue
+                )
                 try:
-                    ext.queue.submit_threadsafe(call)
+                    ext.internals.queue.submit_threadsafe(call)
                 except ExtensionGone:  # not accepted any more
                     refused.append(n)
                     continue

@@ -144,7 +144,7 @@ async def test_twice_as_many_calls_as_processes_are_two_for_each(
         pool.work(3, until="first")
         pool.work(3, until="second")
         await until(lambda: len(pool.begun()) == 3)
-        trial = pool.extension.queue.read_ahead
+        trial = pool.extension.internals.queue.read_ahead
         assert trial is not None
         await until(lambda: trial._interval == 3600.0)  # a process did not read its second call
         pool.create("first")

@@ -136,13 +136,15 @@ async def test_a_process_that_fails_while_the_first_still_starts_is_replaced_and
         ext = await opening
         await until(lambda: ext.stats.processes == 2)
         assert (ext.state, ext.health) == ("ready", "degraded")
-        assert ext.lost_process is not None and "no port is free" in str(ext.lost_process[0])
+        assert ext.internals.lost_process is not None and "no port is free" in str(
+            ext.internals.lost_process[0]
+        )
         (event,) = lost
         assert (event.extension, event.processes, event.delay) == ("x", 1, 0.0)
         assert event_line(event).startswith("x: it lost a process of its pool: ")
         assert "it lost a process of its pool" in caplog.text and "1 left" in caplog.text
         await ext.restart()
-        assert ext.health == "running" and ext.lost_process is None
+        assert ext.health == "running" and ext.internals.lost_process is None
     finally:
         await asyncio.wait([opening])
         await connection.__aexit__(None, None, None)
@@ -303,7 +305,7 @@ class StubSession:
         self.pending: dict[int, Call] = {}
         self.is_batched = False
         self.diagnostics = self
-        self._name, self._queue = name, extension.queue
+        self._name, self._queue = name, extension.internals.queue
 
     def send_call(self, call: Any) -> None:
         call.session = self
@@ -322,8 +324,10 @@ async def test_the_evidence_of_a_failed_tool_is_that_of_the_process_that_ran_it(
     ext._status.set_offer(Offer(tools=(Tool("t"),)))
     sessions: list[Any] = [StubSession("first", ext), StubSession("second", ext)]
     for session in sessions:
-        ext.queue.attach(session)
+        ext.internals.queue.attach(session)
     errors = [await failing(ext.call_tool("t")) for _ in range(2)]
     assert {error.evidence.stderr for error in errors} == {("first",), ("second",)}
     result = await ext.call_tool("t", check=False)
-    assert ext.calls.tool_error(result, "t").evidence == NO_EVIDENCE  # of whichever process
+    assert (
+        ext.internals.calls.tool_error(result, "t").evidence == NO_EVIDENCE
+    )  # of whichever process

@@ -121,7 +121,7 @@ async def test_a_call_that_outlives_every_grace_is_answered_by_the_one_that_was_
         pid = pid_of(old)
         kept = asyncio.ensure_future(old.call("keep", "late", timeout=3600))
         await until(lambda: old.stats.in_flight == 1)
-        session = old.queue.sessions[0]
+        session = old.internals.queue.sessions[0]
         await host.replace(spec_from_mapping(entry("a")))
         for _ in range(10):  # each would end another shutdown step
             await clock.advance(60)

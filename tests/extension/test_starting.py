@@ -230,10 +230,10 @@ async def test_a_tool_call_has_only_the_time_that_the_start_left_of_its_limit(
 
     monkeypatch.setattr(CallQueue, "submit", keep_and_submit)
     async with closing(unstarted()) as ext:
-        began = ext.queue.now()
+        began = ext.internals.queue.now()
         call = asyncio.ensure_future(ext.call_tool("echo", {}, timeout=600))
         await asyncio.sleep(0)
-        has_begun_by = ext.queue.now()
+        has_begun_by = ext.internals.queue.now()
         await call
         (submitted,) = calls
         assert submitted.timeout == 600

@@ -125,7 +125,7 @@ async def test_the_crash_that_opens_the_breaker_has_opened_it(size: int) -> None
             await ext.call("leave", {"code": 1})
         except ExtensionGone:
             seen = (ext.state, ext.health, ext.stats.breaker, ext.stats.processes)
-            refused = ext.not_running_error("x").code
+            refused = ext.internals.not_running_error("x").code
             listed = "ext_a_echo" in host.tools
         assert seen == ("open", "suspended", "open", 0)
         assert refused == "X1170"
@@ -153,7 +153,8 @@ async def test_the_failed_start_of_a_probe_is_told_and_the_breaker_is_open_then(
         program.write_text("#!/bin/sh\nexit 3\n")
         await until(
             lambda: (
-                ext._supervisor.recovery.breaker.may_probe() and ext.queue.make_closed_error is None
+                ext._supervisor.recovery.breaker.may_probe()
+                and ext.internals.queue.make_closed_error is None
             )
         )
         try:

@@ -44,7 +44,7 @@ async def test_a_pinned_extension_that_lists_other_tools_is_refused_and_never_of
         with caplog.at_level(logging.WARNING, "exthost"):
             await ext.call_tool("change", {"add": ["evil"]})
             await until(lambda: ext.state == "refused")
-        assert "evil" not in ext.tools and not changes and not ext.serves
+        assert "evil" not in ext.tools and not changes and not ext.internals.serves
         assert isinstance(ext.cause, Refused) and ext.cause.code == "X0387"
         assert tools in ext.cause.message
         assert "refused: its tools have changed" in caplog.text and "X0387" in caplog.text

@@ -153,7 +153,7 @@ async def test_messages_that_serve_no_call_get_a_small_part_of_the_loop(
 
     async def flood(peer: HostilePeer, piece: bytes) -> None:
         async with held(peer, folder, watched=False) as child:
-            reader = child.ext.queue.sessions[0]._reader
+            reader = child.ext.internals.queue.sessions[0]._reader
             times = 4000 if len(piece) < 1000 else 200
             spewing = asyncio.ensure_future(child.spew((piece, times), timeout=FLOOD_SECONDS))
             was_flooded = False
@@ -177,7 +177,7 @@ async def test_an_extension_that_talks_much_and_answers_is_not_slowed(folder: Pa
     async def talk(peer: HostilePeer) -> None:
         assert peer.notification is not None
         async with held(peer, folder, watched=False) as child:
-            reader = child.ext.queue.sessions[0]._reader
+            reader = child.ext.internals.queue.sessions[0]._reader
             told = frame(peer, peer.notification)
             assert await child.spew((told, 100)) == "spewed"
             assert not reader.is_flooded
@@ -217,7 +217,7 @@ async def test_twenty_floods_leave_the_loop_to_the_others(
             asyncio.ensure_future(child.spew(*pieces, timeout=FLOOD_SECONDS))
             for child in extensions
         ]
-        readers = [child.ext.queue.sessions[0]._reader for child in extensions]
+        readers = [child.ext.internals.queue.sessions[0]._reader for child in extensions]
         await asyncio.sleep(0)  # the requests are written
         used = time.thread_time()
         await asyncio.sleep(2)
@@ -237,7 +237,7 @@ async def test_a_line_without_end_is_a_flood_long_before_it_is_too_long(
     name: str, folder: Path
 ) -> None:
     async with held(PEERS[name], folder, watched=False) as child:
-        session = child.ext.queue.sessions[0]
+        session = child.ext.internals.queue.sessions[0]
         spewing = asyncio.ensure_future(child.spew((b"x" * 4096, 1_000_000)))
         await until(lambda: session._reader.is_flooded)
         assert not session.conversation.framing.is_discarding
@@ -260,7 +260,7 @@ async def test_of_many_large_messages_that_serve_no_call_one_is_decoded_at_a_tim
             for _ in range(count + 1)
         ]
         for child in extensions[:count]:
-            conversation = child.ext.queue.sessions[0].conversation
+            conversation = child.ext.internals.queue.sessions[0].conversation
 
             def decode(data: Bytes, decode: Callable[[Bytes], Any] = conversation.decode) -> Any:
                 if len(data) > READ_BYTES:
@@ -347,7 +347,7 @@ async def test_output_that_nobody_reads_stops_the_child_and_not_its_end(folder: 
 
     async def unread(peer: HostilePeer) -> None:
         async with held(peer, folder) as child:
-            session = child.ext.queue.sessions[0]
+            session = child.ext.internals.queue.sessions[0]
             spewing = asyncio.ensure_future(child.spew((b"\n", 4 * MB), then="hang"))
             await asyncio.sleep(0)
             session._reader.pause()

@@ -33,7 +33,7 @@ async def test_calls_under_way_are_answered_by_the_process_that_has_them() -> No
         assert not any(call.done() for call in calls.values())
         # What was replaced or removed takes no more calls, but answers those that it has.
         for name, extension in old.items():
-            session = extension.queue.live_sessions[0]
+            session = extension.internals.queue.live_sessions[0]
             session.internal.send(Request("release"))
             await calls[name]
         outcome = await reloading

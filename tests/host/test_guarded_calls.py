@@ -109,7 +109,7 @@ def test_methods_and_extensions_outside_the_config_are_not_judged(tmp_path: Path
 
 
 def is_idle(host: exthost.Host) -> bool:
-    return host["tools"].calls.interceptor.is_idle
+    return host["tools"].internals.calls.interceptor.is_idle
 
 
 async def test_a_host_without_hooks_makes_calls_directly_until_an_extension_changes(

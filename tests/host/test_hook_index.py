@@ -27,6 +27,7 @@ class Owner:
         self.state = "ready"
         self.dialect = find.find_dialect("nexo")
         self.may_have_hooks = may_have_hooks
+        self.internals = self
         self.hooks = hooks
         self.looks = 0
 

@@ -10,6 +10,7 @@ import pytest
 
 import exthost
 from exthost.config import config_from_mapping
+from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
 from exthost.dialects.nexo.dialect import DIALECT
 from exthost.dialects.synaps.dialect import DIALECT as SYNAPS
@@ -39,10 +40,11 @@ class Fake:
     ) -> None:
         self.id = id
         self.spec = Spec(id=id, argv=(), priority=priority)
-        self.dialect = DIALECT
+        self.dialect: Dialect = DIALECT
         self.offer = Offer(hooks=hooks)
         self.state = state
         self.may_have_hooks = False
+        self.internals = self
         self.seen: list[dict[str, Any]] = []
         self._answer = answer or HookAnswer()
 

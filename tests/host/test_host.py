@@ -280,7 +280,7 @@ async def refused_starts(ext: Extension) -> None:
     with pytest.raises(errors.ExtensionGone) as gone:
         await ext.call("echo")
     assert "restart" not in gone.value.help and "open host" in gone.value.help
-    assert ext.state == "stopped" and not ext.queue.live_sessions
+    assert ext.state == "stopped" and not ext.internals.queue.live_sessions
 
 
 async def test_an_extension_that_is_kept_after_its_host_starts_nothing() -> None:

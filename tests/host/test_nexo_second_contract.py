@@ -69,7 +69,7 @@ async def test_an_outbound_tool_is_called_by_its_own_method() -> None:
     async with Host(config()) as host:
         assert (await host.call_tool("tide_send", {"to": "Lima"})).text == "sent to Lima"
         tool = host["tide"].tools["tide_send"]
-        assert (tool.seconds, host["tide"].calls.factory.prepare(tool)[-1]) == (45, 45)
+        assert (tool.seconds, host["tide"].internals.calls.factory.prepare(tool)[-1]) == (45, 45)
         error = await failing(host.call_tool("tide_send", {}))
         assert error.code == "X1301"
 

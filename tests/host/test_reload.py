@@ -176,7 +176,7 @@ async def test_a_call_that_the_replaced_one_still_serves_is_counted() -> None:
         old = host["a"]
         kept = asyncio.ensure_future(old.call("keep", "late", timeout=20))
         await until(lambda: old.stats.in_flight == 1)
-        session = old.queue.sessions[0]
+        session = old.internals.queue.sessions[0]
         await host.replace(spec())
         await host.replace(spec())  # and once more, while the first still serves
         stats = host["a"].stats

@@ -245,6 +245,7 @@ class Deaf:
     serves = True
 
     def __init__(self) -> None:
+        self.internals = self
         self.opened = asyncio.Event()
         self.told: list[int] = []
 
@@ -365,7 +366,10 @@ async def test_each_example_serves_everything_that_it_provides(example: Path) ->
         assert kinds == ["MessageDelta", "MessageDelta", "Completed"]
         assert [one.agent_type for one in await ext.subagents.definitions()] == ["shouter"]
         async with ext.subagents.dispatch({"prompt": "hi"}) as events:
-            assert [type(event).__name__ async for event in events] == ["Status", "Finished"]
+            assert [type(event).__name__ async for event in events] == [
+                "SubagentStatus",
+                "Finished",
+            ]
         assert events.result.result["final_message"] == "HI"
         assert (await ext.tasks.spec()).kind == "ticker"
         async with ext.tasks.execute({"ticks": 3}) as events:

@@ -785,7 +785,9 @@ async def code_that_comes_after_a_writer_waits_for_its_restart() -> None:
             assert isinstance(error, Refused) and error.code == "X0361", error
             assert "exthost restart writer" in error.help, error.help
             await host["writer"].restart()
-            await until(lambda: all(host["writer"].closed_paths))  # its old process has ended
+            await until(
+                lambda: all(host["writer"].internals.closed_paths)
+            )  # its old process has ended
             await host.load(victim)
             assert host["victim"].state == "ready", host["victim"].cause
             packages = place.site_packages(environment)

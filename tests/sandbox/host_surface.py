@@ -85,7 +85,7 @@ FLOOD = """
 async def a_flood_is_handled_in_small_steps_and_a_neighbour_is_served() -> None:
     for notices in (False, True):
         async with exploring() as noisy, exploring() as neighbour:
-            reader = noisy.queue.sessions[0]._reader
+            reader = noisy.internals.queue.sessions[0]._reader
             steps, before = [0], reader.on_items
 
             def counting(items: list[Any], steps: list[int] = steps, before: Any = before) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from exthost.dialects.morphir.dialect import DIALECT, HostCodec
+from exthost.dialects.morphir.dialect import DIALECT, MorphirHostCodec
 from exthost.errors import ExtensionGone, ProtocolViolation
 from exthost.events import Bus
 from exthost.extension.call_queue import CallQueue
@@ -19,7 +19,7 @@ from tests.extensions.driving import failing, until
 from tests.extensions.puppet import Puppet, session_with
 
 
-class WithoutIds(HostCodec):
+class WithoutIds(MorphirHostCodec):
     """morphir, as if its answers carried no id."""
 
     def decode(self, frame: Any) -> Any:

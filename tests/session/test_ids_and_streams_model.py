@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from exthost.dialects.base import Dialect
-from exthost.dialects.morphir.dialect import DIALECT, HostCodec
+from exthost.dialects.morphir.dialect import DIALECT, MorphirHostCodec
 from exthost.dialects.steps import Exchanges
 from exthost.dialects.streams import StreamEvent, StreamKind
 from exthost.errors import CallFailed, ExthostError
@@ -54,7 +54,7 @@ NAMELESS = StreamKind(
 )
 
 
-class WithoutIds(HostCodec):
+class WithoutIds(MorphirHostCodec):
     """morphir, as if its replies had no id."""
 
     decode_replies = None  # type: ignore[assignment]

@@ -402,7 +402,7 @@ async def test_leaving_by_an_exception_or_a_cancellation_cancels_too() -> None:
 
 async def test_an_open_stream_takes_no_place_among_the_calls() -> None:
     async with closing(toy()) as ext, ext.stream("watch", {"stream": "a"}) as stream:
-        assert ext.queue.max_in_flight == 1
+        assert ext.internals.queue.max_in_flight == 1
         assert (ext.stats.in_flight, ext.stats.calls) == (1, 0)
         assert await ext.call("echo", 1, timeout=60) == 1
         assert (ext.stats.in_flight, ext.stats.result) == (1, 1)  # it has not ended

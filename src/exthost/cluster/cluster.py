@@ -77,14 +77,14 @@ class Cluster:
 
     def spawner(self, spec: Spec) -> Callable[[LaunchPlan, str], Awaitable[RemoteChild]]:
         """Return a function that starts a process of this extension on a node. If the node is lost
-        during the start (X0423), the function tries another node."""
+        during the start, the function tries another node."""
 
         async def spawn(plan: LaunchPlan, extension: str) -> RemoteChild:
             for attempt in itertools.count(1):
                 try:
                     return await self._spawn(plan, spec)
-                except SpawnFailed as error:
-                    if error.code != "X0423" or attempt == _MAX_TRIES:
+                except _NodeLost as error:
+                    if attempt == _MAX_TRIES:
                         raise
                     _log.warning("[%s] %s; another node is tried", extension, error.message)
             raise AssertionError
@@ -430,8 +430,12 @@ def _silent_node_error(extension: str, node: Node) -> SpawnFailed:
     )
 
 
+class _NodeLost(SpawnFailed):
+    """The node was lost while a process started on it."""
+
+
 def _lost_node_error(extension: str, node: Node, reason: str) -> SpawnFailed:
-    return SpawnFailed(
+    return _NodeLost(
         "X0423",
         f"node {node.name} was lost while the process started: {reason}",
         extension=extension,

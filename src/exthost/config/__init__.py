@@ -1,8 +1,8 @@
 """Parses configs (TOML, JSON, YAML or mappings) into frozen dataclasses.
 
-`Config` is a whole config. It has a `Spec` (the values of one extension) for each entry, `Settings`
-(limits, restart policy and so on) from `[defaults]` and `[overrides]`, and the `DiscoverySettings`
-of `[discovery]`.
+`Config` is a whole config. It has a `Spec` (the values of one extension) for each entry,
+`SettingValues` (limits, restart policy and so on) from `[defaults]` and `[overrides]`, and the
+`DiscoverySettings` of `[discovery]`.
 
 No module here starts a process, and only `discovery/` opens files: the others take the text of a
 file and its folder, against which relative paths are resolved. A wrong config raises ConfigError:
@@ -27,7 +27,7 @@ In reading order:
     discovery/          finds config files and manifests on disk
 
 A section that only one dialect has is read by that dialect's package. The readers of single values,
-and the keys that every extension may have (`Settings`), are in `exthost.model.documents`.
+and the keys that every extension may have (`SettingValues`), are in `exthost.model.documents`.
 """
 
 from exthost.config.discovery_section import DiscoverySettings, WatchSettings
@@ -41,7 +41,7 @@ from exthost.config.document import (
 )
 from exthost.config.entry import DIALECTS
 from exthost.config.yaml_config import config_from_yaml
-from exthost.model.documents.settings import NO_SETTINGS, Settings
+from exthost.model.documents.settings import NO_SETTINGS, SettingValues
 from exthost.model.documents.units import UnitError, parse_seconds, parse_size
 
 __all__ = [
@@ -51,7 +51,7 @@ __all__ = [
     "config_from_toml",
     "config_from_yaml",
     "spec_from_mapping",
-    "Settings",
+    "SettingValues",
     "NO_SETTINGS",
     "DiscoverySettings",
     "WatchSettings",

@@ -28,7 +28,7 @@ from exthost.model.documents.readers import (
     integer_reader,
     read_table,
 )
-from exthost.model.documents.settings import Settings
+from exthost.model.documents.settings import SettingValues
 from exthost.model.documents.toml_positions import KeyPath
 from exthost.model.spec import Limits
 
@@ -87,7 +87,7 @@ def config_from_yaml(source: bytes, origin: str, folder: str | None) -> Config:
     problems.raise_first()
     return Config(
         discovery=sections["extensions"],
-        defaults=Settings(limits=reader.limits),
+        defaults=SettingValues(limits=reader.limits),
         origin=origin,
         folder=folder,
         notes=tuple(problems.notes),

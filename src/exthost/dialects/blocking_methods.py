@@ -1,8 +1,8 @@
 """Makes blocking methods from asynchronous methods, with the same parameters.
 
-In a class that has the attributes `target` and `loop_thread`, `open = forward(Documents.open)`
-defines a method that runs `target.open` on the event loop's thread, blocks, and returns the result.
-Type checkers see the parameters of the original, so no signature is written a second time.
+In a class that has the attributes `_target` and `_loop_thread`, `open = forward(Documents.open)`
+defines a method that runs `_target.open` on the event loop's thread, blocks, and returns the
+result. Type checkers see the parameters of the original, so no signature is written a second time.
 
 Each dialect's package defines the blocking forms of its facets with these functions, as subclasses
 of `SyncFacet`. The class of the loop's thread is in `exthost.host.sync`.
@@ -34,9 +34,9 @@ class _Holder(Protocol):
     """The attributes that a class with forwarded methods must have."""
 
     @property
-    def target(self) -> Any: ...
+    def _target(self) -> Any: ...
     @property
-    def loop_thread(self) -> LoopRunner: ...
+    def _loop_thread(self) -> LoopRunner: ...
 
 
 class Forwarded(Protocol, Generic[P, T_co]):
@@ -55,8 +55,8 @@ def forward(
 
     @wraps(method)
     def call(self: _Holder, *args: P.args, **kwargs: P.kwargs) -> T:
-        target = self.target
-        return self.loop_thread.run(lambda: method(target, *args, **kwargs))
+        target = self._target
+        return self._loop_thread.run(lambda: method(target, *args, **kwargs))
 
     return cast(Forwarded[P, T], call)
 
@@ -66,8 +66,8 @@ def forward_plain(method: Callable[Concatenate[Any, P], T]) -> Forwarded[P, T]:
 
     @wraps(method)
     def call(self: _Holder, *args: P.args, **kwargs: P.kwargs) -> T:
-        target = self.target
-        return self.loop_thread.run_plain(lambda: method(target, *args, **kwargs))
+        target = self._target
+        return self._loop_thread.run_plain(lambda: method(target, *args, **kwargs))
 
     return cast(Forwarded[P, T], call)
 
@@ -79,7 +79,7 @@ def forward_stream(
 
     @wraps(method)
     def call(self: _Holder, *args: P.args, **kwargs: P.kwargs) -> "SyncStream":
-        target, loop_thread = self.target, self.loop_thread
+        target, loop_thread = self._target, self._loop_thread
         stream = loop_thread.run_plain(lambda: method(target, *args, **kwargs))
         return SyncStream(stream, loop_thread)
 
@@ -87,14 +87,14 @@ def forward_stream(
 
 
 class SyncFacet:
-    """The base class of blocking facets. `target` is the asynchronous facet."""
+    """The base class of blocking facets. `_target` is the asynchronous facet."""
 
     def __init__(self, target: Any, loop_thread: LoopRunner) -> None:
-        self.target = target
-        self.loop_thread = loop_thread
+        self._target = target
+        self._loop_thread = loop_thread
 
     def __repr__(self) -> str:
-        return f"<blocking {type(self.target).__name__}>"
+        return f"<blocking {type(self._target).__name__}>"
 
 
 class SyncStream:

@@ -3,6 +3,7 @@
 In reading order:
 
     extension        the public object: calls, start and stop, status
+    internals        `ext.internals`: the parts that a host uses and users do not
     calls            makes calls, checks their arguments, sends them through the queue
     tool_interceptor the interface of what a host runs around each tool call: hooks
     confirmation     a question to a person before a call, and the type of functions that ask it

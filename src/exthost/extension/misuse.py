@@ -60,7 +60,7 @@ def wrong_type_error(argument: str, expected: str, value: Any) -> UsageError:
     return UsageError("X1338", f"{argument} is {expected}, and not {value!r:.60}")
 
 
-class Queue(Protocol):
+class _Queue(Protocol):
     """The part of the call queue that is needed here."""
 
     extension: str
@@ -69,13 +69,13 @@ class Queue(Protocol):
     is_released: bool
 
 
-def check_loop(queue: Queue) -> None:
+def check_loop(queue: _Queue) -> None:
     """Raise UsageError unless the loop of this queue is the one that runs here."""
     if asyncio._get_running_loop() is not queue.loop:
         raise wrong_loop_error(queue)
 
 
-def check_may_start(queue: Queue) -> None:
+def check_may_start(queue: _Queue) -> None:
     """Raise UsageError if the extension of this queue must not be started here: its host or
     connection is closed or has removed it, or its loop is not the one that runs."""
     check_loop(queue)
@@ -88,7 +88,7 @@ def check_may_start(queue: Queue) -> None:
         )
 
 
-def wrong_loop_error(queue: Queue) -> UsageError:
+def wrong_loop_error(queue: _Queue) -> UsageError:
     """Return the error for a use of this queue outside its own event loop."""
     if queue.is_forked:  # asyncio reports no running loop in a fork
         return used_after_fork_error()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from exthost.extension.call_queue import CallQueue
-from exthost.extension.startup import Start, Starter
+from exthost.extension.startup import ProcessStarter, Start
 from exthost.session.session import Session
 
 # A session may still get a call for this long after its process was dismissed. A thread of the
@@ -66,7 +66,7 @@ class Processes:
         "workers",
     )
 
-    def __init__(self, starter: Starter, queue: CallQueue, wake: Callable[[], None]) -> None:
+    def __init__(self, starter: ProcessStarter, queue: CallQueue, wake: Callable[[], None]) -> None:
         self._starter = starter
         self._queue = queue
         self._wake = wake

@@ -25,7 +25,7 @@ from exthost.extension.processes import Processes, Worker
 from exthost.extension.queue_breaker import QueueBreaker
 from exthost.extension.restart import Again, Decision, GiveUp, OnDemand, lifecycle_event_for
 from exthost.extension.restart_tracker import RestartTracker
-from exthost.extension.startup import Starter
+from exthost.extension.startup import ProcessStarter
 from exthost.extension.status import Status
 from exthost.extension.unavailable import given_up_error
 from exthost.session.failures import copy_error
@@ -117,7 +117,7 @@ class Recovery:
 
     def __init__(
         self,
-        starter: Starter,
+        starter: ProcessStarter,
         queue: CallQueue,
         status: Status,
         processes: Processes,

@@ -1,7 +1,7 @@
 """Starts one process: makes the launch plan, spawns it and runs the handshake.
 
-`Starter` holds the settings and functions that all starts of an extension share; a `Start` is one
-start. The result of a start is an open session or an ExthostError. After an error no process is
+`ProcessStarter` has the settings and functions that all starts of an extension share; a `Start` is
+one start. The result of a start is an open session or an ExthostError. After an error no process is
 left. A start knows neither the restart policy nor other processes of the same extension.
 """
 
@@ -76,7 +76,7 @@ NO_CHECKS = StartChecks()
 """The checks of an extension without a host."""
 
 
-class Starter:
+class ProcessStarter:
     """The settings and functions that all starts of one extension share.
 
     The parameters without a line here are those of `Extension`.
@@ -287,7 +287,12 @@ class Start:
     )
 
     def __init__(
-        self, starter: Starter, first_id: int | None, *, replaces: bool, on_done: Callable[[], None]
+        self,
+        starter: ProcessStarter,
+        first_id: int | None,
+        *,
+        replaces: bool,
+        on_done: Callable[[], None],
     ) -> None:
         """`first_id` is the id of the first request; None means the dialect's first id. `on_done`
         is called when the start has succeeded or failed."""

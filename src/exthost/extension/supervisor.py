@@ -26,7 +26,7 @@ from exthost.extension.idle import IdleTimer
 from exthost.extension.lifecycle import Event, State, is_at_rest
 from exthost.extension.processes import LATE_CALL_SECONDS, Processes
 from exthost.extension.recovery import Recovery
-from exthost.extension.startup import Start, Starter
+from exthost.extension.startup import ProcessStarter, Start
 from exthost.extension.status import Status
 from exthost.extension.supervisor_commands import SupervisorCommands
 from exthost.extension.unavailable import (
@@ -91,7 +91,7 @@ class Supervisor:
         "recovery",
     )
 
-    def __init__(self, starter: Starter, queue: CallQueue, status: Status) -> None:
+    def __init__(self, starter: ProcessStarter, queue: CallQueue, status: Status) -> None:
         self._starter = starter
         self._queue = queue
         self._status = status

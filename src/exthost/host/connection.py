@@ -137,13 +137,13 @@ class Connection(OpenedByWith):
 
     def handshake_progress(self) -> HandshakeProgress | None:
         """Return the progress of the handshake that is under way; None if no process runs yet."""
-        sessions = [] if self._extension is None else self._extension.queue.live_sessions
+        sessions = [] if self._extension is None else self._extension.internals.queue.live_sessions
         return read_progress(sessions[-1]) if sessions else None
 
     def handshake_evidence(self) -> Evidence:
         """Return the evidence (command line, last stderr lines, first output) about the process
         whose handshake is under way; none if no process runs yet."""
-        sessions = [] if self._extension is None else self._extension.queue.live_sessions
+        sessions = [] if self._extension is None else self._extension.internals.queue.live_sessions
         return read_evidence(sessions[-1]) if sessions else NO_EVIDENCE
 
     async def _create(self) -> Extension:
@@ -172,7 +172,7 @@ class Connection(OpenedByWith):
     async def _close(self) -> None:
         try:
             if self._extension is not None:
-                self._extension.queue.is_released = True
+                self._extension.internals.queue.is_released = True
                 await self._extension.close()
                 self._extension = None
         finally:

@@ -62,15 +62,20 @@ KINDS: Mapping[type, str] = {
 _LIFE_EVENTS = (StateChanged, OfferChanged, Exited)
 
 
+class _Internals(Protocol):
+    @property
+    def serves(self) -> bool: ...
+    def try_notify(self, method: str, params: Any = None) -> bool: ...
+
+
 class SinkExtension(Protocol):
     """The methods of an extension that are used to send events to it."""
 
     @property
     def id(self) -> str: ...
     @property
-    def serves(self) -> bool: ...
+    def internals(self) -> _Internals: ...
     async def start(self) -> Any: ...
-    def try_notify(self, method: str, params: Any = None) -> bool: ...
     async def notify(
         self, method: str, params: Any = None, *, timeout: float | None = None
     ) -> None: ...
@@ -147,7 +152,8 @@ class EventSinks:
             for sink in self._sinks.values()
             if sink.extension.id != extension_id
             and kind.startswith(sink.kinds)
-            and sink.extension.serves  # an event does not start a refused or stopped extension
+            # An event does not start a refused or stopped extension.
+            and sink.extension.internals.serves
         ]
         if sinks:
             envelope = self._make_envelope(kind, extension_id, event)
@@ -217,7 +223,7 @@ class _Sink:
     def _try_send(self, envelope: Mapping[str, Any]) -> bool:
         """Send the event without waiting. Return False if it has to be queued."""
         try:
-            return self.extension.try_notify(*self._sink.notification(envelope))
+            return self.extension.internals.try_notify(*self._sink.notification(envelope))
         except ExthostError as error:
             self._report_loss(error.message)
             return True

@@ -18,7 +18,7 @@ from exthost.dialects.base import Dialect
 from exthost.errors import HandshakeFailed, Refused
 from exthost.events import Bus
 from exthost.extension.extension import Extension
-from exthost.extension.lifecycle import State
+from exthost.extension.lifecycle import State, lists_tools
 from exthost.extension.startup import StartChecks
 from exthost.extension.tool_interceptor import ToolInterceptor
 from exthost.host.api.host_api import HostApi
@@ -43,11 +43,9 @@ class NamedExtension(Protocol):
     @property
     def offer(self) -> Offer: ...
     @property
-    def serves(self) -> bool: ...
+    def dialect(self) -> Dialect: ...
     @property
     def tools(self) -> Mapping[str, Tool]: ...
-
-    def registered_name(self, tool: str) -> str: ...
 
 
 class ReportedNames:
@@ -65,9 +63,9 @@ class ReportedNames:
     def check_for(self, spec: Spec, dialect: Dialect) -> Callable[[Offer], None] | None:
         """Return the function that accepts the offer of this extension, as its dialect requires;
         None if the dialect requires nothing."""
-        if dialect.traits.unique_name:
+        if dialect.traits.unique == "name":
             return partial(self.accept, spec)
-        if dialect.traits.unique_tools:
+        if dialect.traits.unique == "tools":
             return partial(self.accept_tools, spec, dialect)
         return None
 
@@ -81,7 +79,7 @@ class ReportedNames:
                 continue
             is_starting = other.state is State.STARTING
             taken = set(self._accepted_tools.get(other.id, ()) if is_starting else ())
-            taken.update(map(other.registered_name, other.tools))
+            taken.update(other.dialect.registered_name(other.id, tool) for tool in other.tools)
             if common := sorted(names & taken):
                 raise HandshakeFailed(
                     "X0524",
@@ -110,7 +108,7 @@ class ReportedNames:
     def _name_of(self, extension: NamedExtension) -> str | None:
         if extension.state is State.STARTING:
             return self._accepted.get(extension.id)
-        return extension.offer.name if extension.serves else None
+        return extension.offer.name if lists_tools(extension.state) else None
 
 
 class ExtensionFactory:
@@ -244,7 +242,7 @@ class ExtensionFactory:
             (extension.spec, closed)
             for extension in self._running_extensions()
             if is_writer(extension.spec)
-            for closed in extension.closed_paths
+            for closed in extension.internals.closed_paths
         ]
         refused = find_open_code(spec, running, self._environ) if running else None
         if refused is not None:

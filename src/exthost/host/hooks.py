@@ -38,20 +38,17 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from exthost.dialects.base import Dialect
 from exthost.dialects.calls import HookAnswer
 from exthost.errors import ExtensionGone, ExthostError, Refused, UsageError
 from exthost.events import Bus, HookFailed, OutputReplaced
 from exthost.extension.confirmation import Confirm, Confirmation, check_confirm
 from exthost.extension.misuse import check_timeout
-from exthost.host.hook_index import HookIndex, is_distrusted
+from exthost.host.hook_index import HookIndex, HookOwner, is_distrusted
 from exthost.host.hook_policy import HookFailure, fails_closed, may_block
 from exthost.host.observer_queues import ObserverQueues
 from exthost.host.person import ask_person
 from exthost.host.session_texts import SessionTexts, guarded_text
 from exthost.model.empty_mapping import EMPTY_MAPPING
-from exthost.model.offer import Offer
-from exthost.model.spec import Spec
 from exthost.wire import jsontext
 
 _log = logging.getLogger("exthost.hooks")
@@ -67,26 +64,19 @@ TOOL_CALL_HOOK = "before_tool_call"
 _CALLABLE_STATES = ("ready", "discovered", "admitted")
 
 
-class Hooked(Protocol):
+class Hooked(HookOwner, Protocol):
     """The attributes and methods of an extension that are used to call its hooks."""
 
     @property
     def id(self) -> str: ...
-    @property
-    def spec(self) -> Spec: ...
-    @property
-    def dialect(self) -> Dialect: ...
-    @property
-    def offer(self) -> Offer: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def may_have_hooks(self) -> bool: ...
-
     async def start(self) -> object: ...
     async def run_hook(
         self, name: str, event: Mapping[str, Any], *, timeout: float | None = None
     ) -> HookAnswer: ...
+
+
+class MissingGuard(Refused):
+    """A guard that the config requires is not there, so it cannot be disabled or removed either."""
 
 
 class HookOutcome(NamedTuple):
@@ -305,7 +295,7 @@ class Hooks:
                 why, fix = f"has no {TOOL_CALL_HOOK} hook that may stop a call", "look at its log"
             else:
                 why, fix = "was not found, or is disabled", "install or enable it"
-            error = Refused(
+            error = MissingGuard(
                 "X0353",
                 f"[hooks] required names it, and it {why}",
                 extension=id,
@@ -319,8 +309,8 @@ class Hooks:
     ) -> HookAnswer | None:
         """Return the answer of an extension. Return None if the filter of its dialect does not
         accept this event, or if it gets the event later. Raises ExthostError if it fails."""
-        wants_hook = None if is_distrusted(extension) else extension.dialect.wants_hook
-        if wants_hook is not None and not wants_hook(extension.spec, name, event):
+        wants_hook = extension.dialect.wants_hook
+        if not is_distrusted(extension) and not wants_hook(extension.spec, name, event):
             return None
         if self._observer_queues.add_if_late(extension, name, event, timeout):
             return None

@@ -204,7 +204,7 @@ class Host:
         stored = await self._api.with_stored_settings(spec)
         extension = self._extensions.add(stored, self._factory)
         try:
-            if extension.starts_eagerly:
+            if extension.internals.starts_eagerly:
                 await extension.start()
         except BaseException:
             await self.unload(spec.id)
@@ -311,7 +311,7 @@ class Host:
                 name, arguments, timeout, context, wait, on_progress, check, hooks, confirm
             )
         extension, tool = owner
-        calls = self._by_id[extension].calls
+        calls = self._by_id[extension].internals.calls
         return calls.call_tool(
             tool, arguments, timeout, context, wait, on_progress, check, hooks, confirm
         )
@@ -324,7 +324,7 @@ class Host:
         if timeout is not None:  # before an extension is started
             require_time_left("", name, timeout)
         tool = await self._finder.find(name)
-        calls = self._by_id[tool.extension].calls
+        calls = self._by_id[tool.extension].internals.calls
         return await calls.call_tool(tool.tool, arguments, timeout, *options)
 
     async def run_calls(
@@ -373,7 +373,7 @@ class Host:
         """
         check_name(model, "a model")
         extension = self[model.partition(":")[0]]
-        if extension.is_offer_unknown:
+        if extension.internals.is_offer_unknown:
             await extension.start()
         provider = extension.facet(ModelProvider)
         complete = partial(provider.complete, model, tools=tools, **options)

@@ -44,19 +44,23 @@ _log = logging.getLogger("exthost.host.registry")
 _MAX_LISTED_NAMES = 5
 
 
+class _Internals(Protocol):
+    @property
+    def serves(self) -> bool: ...
+    def registered_name(self, tool: str) -> str: ...
+
+
 class ToolOwner(Protocol):
     """The attributes of an extension that the registry reads."""
 
     @property
     def id(self) -> str: ...
     @property
-    def serves(self) -> bool: ...
+    def internals(self) -> _Internals: ...
     @property
     def tools(self) -> Mapping[str, Tool]: ...
     @property
     def offer(self) -> Offer: ...
-
-    def registered_name(self, tool: str) -> str: ...
 
 
 class _Tables:
@@ -196,7 +200,7 @@ class Registry:
         warnings = []
         # A copy: a thread of `SyncHost` may be here while the event loop adds an extension.
         for extension in list(self._extensions):
-            serves[extension.id] = extension.serves
+            serves[extension.id] = extension.internals.serves
             for tool in extension.tools.values():
                 registered = _register(extension, tool)
                 holder = by_name.setdefault(registered.name, registered)
@@ -220,6 +224,10 @@ class Registry:
                 _log.warning("%s", warning)
 
 
+class AmbiguousName(NotFound):
+    """Several extensions have a tool of this name."""
+
+
 def _not_serving_error(name: str, extension: str) -> NotFound:
     return NotFound(
         "X1201",
@@ -232,7 +240,7 @@ def _not_serving_error(name: str, extension: str) -> NotFound:
 def _not_found_error(name: str, candidates: list[RegisteredTool], tables: _Tables) -> NotFound:
     if candidates:
         names = ", ".join(tool.name for tool in candidates[:_MAX_LISTED_NAMES])
-        return NotFound(
+        return AmbiguousName(
             "X1204",
             f"{len(candidates)} extensions have a tool {name!r}",
             help=f"say which one you mean: {names}",
@@ -256,7 +264,7 @@ def _has_capability(tool: RegisteredTool, capability: str) -> bool:
 
 def _register(extension: ToolOwner, tool: Tool) -> RegisteredTool:
     return RegisteredTool(
-        name=extension.registered_name(tool.name),
+        name=extension.internals.registered_name(tool.name),
         description=prefixed_description(extension.id, tool.description),
         input_schema=tool.input_schema,
         output_schema=tool.output_schema,

@@ -13,7 +13,7 @@ every dialect.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from exthost.dialects.model_provider import Completion
+from exthost.dialects.model_provider import ProviderCompletion
 from exthost.errors import (
     CallFailed,
     ExthostError,
@@ -30,7 +30,7 @@ ROUNDS = 8
 OUTPUT_BYTES = 30_000
 
 
-Complete: TypeAlias = Callable[[list[Any]], Awaitable[Completion]]
+Complete: TypeAlias = Callable[[list[Any]], Awaitable[ProviderCompletion]]
 CallTool: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[ToolResult]]
 
 
@@ -50,7 +50,7 @@ async def complete_with_tools(
     provider: str,
     rounds: int = ROUNDS,
     output_bytes: int = OUTPUT_BYTES,
-) -> Completion:
+) -> ProviderCompletion:
     """Return the first completion that requests no tools.
 
     complete      asks the model

@@ -24,7 +24,7 @@ from os import read
 from time import perf_counter, thread_time
 
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget, message_units
-from exthost.process.flood_queue import Turn, flood_queue
+from exthost.process.flood_queue import TurnEnd, flood_queue
 from exthost.process.large_frame_queue import SHARED_READ_BYTES, large_frame_queue
 from exthost.process.large_reads import allocate_message, read_large, widen
 from exthost.process.stdout_loan import CAN_LEND, StdoutLoan
@@ -322,22 +322,22 @@ class StdoutReader:
         if not self.is_flooded and not self._is_finishing:
             self.is_flooded = self._queue.others.charge(units, now) or is_over
 
-    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+    def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
         """Pass on frames of a flood until this time of `perf_counter`, and read if there are none.
         Without `may_be_long`, pass on no frame that is larger than a read."""
         if not self._pending and not self._read_little():
-            return Turn.EMPTY
+            return TurnEnd.EMPTY
         while self._pending:
             if not may_be_long and len(self._pending[0]) > _FLOOD_READ_BYTES:
-                return Turn.LARGE
+                return TurnEnd.LARGE
             self.on_items([self._pending.popleft()])
             if not self.is_reading or not self.is_flooded:  # paused, closed, or finished
-                return Turn.EMPTY
+                return TurnEnd.EMPTY
             if self.unawaited_units:
                 self._charge()
                 if perf_counter() >= end:
                     break
-        return Turn.MORE
+        return TurnEnd.MORE
 
     def _read_little(self) -> bool:
         """Read once during a flood. Return False if nothing is left: watch the pipe again, and end

@@ -23,7 +23,7 @@ from exthost.errors import CallFailed, Evidence, ExthostError, ProtocolViolation
 from exthost.events import Bus, Dropped, LogLine
 from exthost.process.child_process import ChildProcess
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget
-from exthost.process.flood_queue import Turn, flood_queue
+from exthost.process.flood_queue import TurnEnd, flood_queue
 from exthost.process.stderr_reader import StderrReader
 from exthost.process.stderr_tail import StderrTail
 from exthost.session.failures import SHOWN_BYTES, add_evidence
@@ -186,7 +186,7 @@ class Diagnostics:
         self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
         flood_queue(self._loop).add(self)
 
-    def take_turn(self, end: float, *, may_be_long: bool) -> Turn:
+    def take_turn(self, end: float, *, may_be_long: bool) -> TurnEnd:
         """Pass on lines that wait, as many as this tick allows, until this time of
         `perf_counter`."""
         while self._waiting and self._passed_on_in_tick < _LINES_PER_TICK:
@@ -194,8 +194,8 @@ class Diagnostics:
             self.budget.charge(_LINE_UNITS, self._loop.time())
             self._pass_on(*self._waiting.popleft())
             if perf_counter() >= end:
-                return Turn.MORE
-        return Turn.EMPTY
+                return TurnEnd.MORE
+        return TurnEnd.EMPTY
 
     def flush(self) -> None:
         """Pass on every line that waits."""

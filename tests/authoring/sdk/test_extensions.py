@@ -12,11 +12,10 @@ import pytest
 
 import exthost
 from exthost import sdk
-from exthost.authoring.sdk import manifests
 from exthost.authoring.sdk.connection import report_unsupported
-from exthost.authoring.sdk.dialects.endpoint import Endpoint, Identity
 from exthost.authoring.sdk.dialects.nexo import NexoEndpoint
-from exthost.authoring.sdk.dialects.synaps import SynapsEndpoint
+from exthost.authoring.sdk.dialects.synaps import SYNAPS_HOOKS, SynapsEndpoint
+from exthost.authoring.sdk.endpoints.endpoint import Endpoint, Identity
 from exthost.dialects.nexo import hooks
 from exthost.errors import CallFailed
 from exthost.sdk import Extension, HookEvent, Turn, testing
@@ -167,7 +166,7 @@ def test_a_hook_that_the_dialect_does_not_have_is_named_on_stderr(
 
 def test_the_hooks_of_a_dialect_are_those_of_its_manifests() -> None:
     assert NexoEndpoint.supported_hooks == hooks.HOOKS
-    assert SynapsEndpoint.supported_hooks == tuple(manifests.SYNAPS_HOOKS)
+    assert SynapsEndpoint.supported_hooks == tuple(SYNAPS_HOOKS)
 
 
 @pytest.mark.parametrize("is_async", [False, True])

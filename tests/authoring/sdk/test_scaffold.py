@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from exthost.authoring.sdk.errors import UsageError
-from exthost.authoring.sdk.languages import DIALECTS, LANGUAGES, language_files
-from exthost.authoring.sdk.scaffold import PROGRAM, TEMPLATES, create, project_files
+from exthost.authoring.sdk.dialects import built_in_names, load_dialect
+from exthost.authoring.sdk.errors import SdkUsageError
+from exthost.authoring.sdk.languages import LANGUAGES, language_files
+from exthost.authoring.sdk.scaffold import PROGRAM, create, project_files
 from tests.authoring.sdk.programs import LONG_SECONDS
 from tests.faces.cli.running import run_inside
 
-PROJECTS = [(template, dialect) for template, fits in TEMPLATES.items() for dialect in fits]
+DIALECTS = built_in_names()
+PROJECTS = [
+    (template, dialect) for dialect in DIALECTS for template in load_dialect(dialect).templates
+]
 # Each project's own test is a pytest of its own, seconds each: make test has two of them.
 TRIED = [
     one
@@ -115,7 +119,7 @@ def test_its_program_is_short_and_formatted(template: str, dialect: str, tmp_pat
 def test_what_cannot_be_made_is_refused(
     name: str, dialect: str, template: str, message: str
 ) -> None:
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(SdkUsageError, match=message):
         project_files(name, dialect, template)
 
 
@@ -203,9 +207,9 @@ def _strips_types(search_path: str) -> bool:
 
 
 def test_a_language_has_the_default_template_of_the_dialect(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no place for a tool"):
+    with pytest.raises(SdkUsageError, match="no place for a tool"):
         create(str(tmp_path / "fresh"), "cigen", "tool", "go")
-    with pytest.raises(UsageError, match="no hook"):
+    with pytest.raises(SdkUsageError, match="no hook"):
         create(str(tmp_path / "fresh"), "nexo", "hook", "go")
 
 

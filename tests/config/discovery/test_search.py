@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from exthost.config.discovery.links import write_links
-from exthost.config.discovery.report import Report
+from exthost.config.discovery.report import SearchReport
 from exthost.config.discovery.search import discover
 from exthost.dialects.manifest_format import (
     Accepted,
@@ -108,16 +108,16 @@ def program(folder: Path, name: str, mode: int = 0o755) -> Path:
 
 def search(
     *roots: Path, formats: tuple[ManifestFormat, ...] = FORMATS, **settings: object
-) -> Report:
+) -> SearchReport:
     paths = tuple(str(root) for root in roots)
     return discover(Settings(search_paths=paths, **settings), formats)  # type: ignore[arg-type]
 
 
-def ids(report: Report) -> list[str]:
+def ids(report: SearchReport) -> list[str]:
     return [candidate.id for candidate in report.candidates]
 
 
-def told(report: Report) -> list[tuple[str, str, str]]:
+def told(report: SearchReport) -> list[tuple[str, str, str]]:
     return [(d.level, d.code, Path(d.path).name) for d in report.diagnostics]
 
 
@@ -191,7 +191,7 @@ def test_switched_off_nothing_is_read_at_all(root: Path, monkeypatch: pytest.Mon
         monkeypatch.setattr(os, name, touched)
     report = discover(Settings(enabled=False, search_paths=(str(root), "/nowhere")), FORMATS)
     monkeypatch.undo()
-    assert report == Report()
+    assert report == SearchReport()
 
 
 # -- 1: roots
@@ -330,14 +330,14 @@ def test_the_report_does_not_depend_on_the_order_of_the_disk(
 def test_only_the_exact_name_counts(root: Path) -> None:
     for name in ("Plugin.toml", "plugin.toml.bak", "my-plugin.toml"):
         (manifest(root / name)).rename(root / name / name)
-    assert search(root) == Report()
+    assert search(root) == SearchReport()
 
 
 def test_a_folder_or_a_pipe_of_that_name_is_no_manifest(root: Path) -> None:
     (root / "a" / "plugin.toml").mkdir(parents=True)
     (root / "b").mkdir()
     os.mkfifo(root / "b" / "plugin.toml")
-    assert search(root) == Report()
+    assert search(root) == SearchReport()
 
 
 def test_links_are_not_followed_unless_asked_and_nothing_is_said(
@@ -348,7 +348,7 @@ def test_links_are_not_followed_unless_asked_and_nothing_is_said(
     (root / "f").mkdir()
     (root / "f" / "plugin.toml").symlink_to(outside)
     (root / "toy-provider-x").symlink_to("/bin/sh")
-    assert search(root) == Report()
+    assert search(root) == SearchReport()
 
 
 def test_a_link_inside_the_root_is_followed_when_asked(root: Path) -> None:
@@ -424,7 +424,7 @@ def test_what_lies_behind_a_link_out_of_the_root_is_not_even_listed(
 def test_links_elsewhere_that_are_no_manifests_are_nobodys_business(root: Path) -> None:
     (root / "notes.txt").symlink_to("/etc/hostname")
     (root / "gone").symlink_to("/nowhere")
-    assert search(root, follow_links=True) == Report()
+    assert search(root, follow_links=True) == SearchReport()
 
 
 def test_a_manifest_link_to_nothing_is_a_warning(root: Path) -> None:
@@ -560,7 +560,7 @@ def test_a_manifest_too_large_to_be_one_is_an_error(root: Path) -> None:
 
 def test_a_file_that_is_no_extension_is_passed_over_in_silence(root: Path) -> None:
     manifest(root / "a", text="not_mine = true")
-    assert search(root) == Report(scanned=1)
+    assert search(root) == SearchReport(scanned=1)
 
 
 def test_of_two_formats_for_one_name_the_first_that_wants_it_decides(root: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exthost.config import DiscoverySettings
-from exthost.config.discovery.report import Report
+from exthost.config.discovery.report import SearchReport
 from exthost.config.discovery.search import discover
 from exthost.dialects.nexo.manifest import FORMAT
 from tests.dialects.requirements import shows
@@ -43,7 +43,7 @@ def plant(base: Path, places: set[tuple[str, ...]], links: list[Link]) -> None:
             at.symlink_to(base.joinpath("root" if link.inside else "beside", *link.target))
 
 
-def found(base: Path, *, depth: int, follow: bool) -> Report:
+def found(base: Path, *, depth: int, follow: bool) -> SearchReport:
     root = (str(base / "root"),)
     said = DiscoverySettings(search_paths=root, max_depth=depth, follow_links=follow)
     return discover(said, [FORMAT])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from exthost.dialects import find
-from exthost.faces.cli.verbs import VERBS
+from exthost.faces.cli.verbs import COMMON_VERBS, VERB_GROUPS, VERBS
 from exthost.model import error_catalog
 from tests.extensions.driving import command as hostile_command
 from tests.faces.cli.running import (
@@ -317,6 +318,35 @@ def test_explain_knows_every_code() -> None:
 def test_an_unknown_verb_is_answered_with_the_nearest() -> None:
     done = run("inspekt")
     assert done.returncode == 2 and "inspect" in done.stderr
+
+
+def listed_verbs(text: str) -> list[str]:
+    return [verb for verb in re.findall(r"^  (\w+) ", text, re.MULTILINE) if verb != "exthost"]
+
+
+def test_the_help_groups_the_verbs_by_what_people_do() -> None:
+    text = run("--help").stdout
+    assert re.findall(r"^(\w+):$", text, re.MULTILINE) == [*VERB_GROUPS, "examples"]
+    assert list(VERB_GROUPS) == ["run", "look", "change", "write", "trust"]
+    for name, verbs in VERB_GROUPS.items():
+        group = text.partition(f"\n{name}:\n")[2].partition("\n\n")[0]
+        assert listed_verbs(group) == list(verbs)
+    assert listed_verbs(text) == list(VERBS)
+
+
+def test_help_without_a_verb_shows_the_ten_most_used() -> None:
+    done = run("help")
+    assert (done.returncode, listed_verbs(done.stdout)) == (0, list(COMMON_VERBS))
+    assert len(COMMON_VERBS) == 10 and "exthost --help" in done.stdout
+
+
+@pytest.mark.parametrize("verb", ["call", "list", "mcp"])
+def test_help_with_a_verb_shows_the_help_of_the_verb(verb: str) -> None:
+    done, expected = run("help", verb), run(verb, "--help")
+    assert (done.returncode, done.stdout) == (
+        0,
+        expected.stdout,
+    ) and f"exthost {verb}" in done.stdout
 
 
 @pytest.mark.parametrize("verb", sorted(VERBS))

@@ -11,7 +11,7 @@ import pytest
 from exthost.config.discovery.configfile import find_extensions, read_config
 from exthost.dialects.mcp.config_files import CONFIG_FILES
 from exthost.faces.cli.server_files import find_servers
-from exthost.faces.cli.server_import import State, Verdict, plan_import
+from exthost.faces.cli.server_import import ImportDecision, Verdict, plan_import
 from exthost.model.spec import HostEnvRef
 from tests.faces.cli.running import run_inside
 
@@ -61,7 +61,7 @@ def test_the_file_of_each_program_is_found_and_understood(machine: Path) -> None
         (server,) = found.servers
         assert (server.program, server.file) == (known.program, path) and not found.problems
         (verdict,) = plan_import(found.servers, (), project)
-        assert verdict.state is State.NEW and verdict.table["command"] == "npx"
+        assert verdict.state is ImportDecision.NEW and verdict.table["command"] == "npx"
         path.unlink()
 
 
@@ -187,7 +187,10 @@ HIDDEN_ARGUMENTS = [
 def test_a_server_with_a_secret_among_its_arguments_is_left_to_the_user(machine: Path) -> None:
     for args in HIDDEN_ARGUMENTS:
         (verdict,) = verdicts(machine, {"command": "x", "args": args}, SOME_SECRET="hush")
-        assert verdict.state in (State.SECRET, State.UNUSABLE) and "hush" not in repr(verdict)
+        assert verdict.state in (
+            ImportDecision.SECRET,
+            ImportDecision.UNUSABLE,
+        ) and "hush" not in repr(verdict)
 
 
 def verdicts(machine: Path, server: Any, **more: str) -> list[Verdict]:
@@ -200,7 +203,7 @@ def verdicts(machine: Path, server: Any, **more: str) -> list[Verdict]:
 def test_ordinary_arguments_are_no_secrets(machine: Path) -> None:
     args = ["-y", "@scope/pkg@1.2", "--port=80", "https://host/path?mode=x", "KEY", "--keyboard=us"]
     (verdict,) = verdicts(machine, {"command": "x", "args": args})
-    assert (verdict.state, verdict.detail) == (State.NEW, " ".join(["x", *args]))
+    assert (verdict.state, verdict.detail) == (ImportDecision.NEW, " ".join(["x", *args]))
 
 
 def test_a_file_can_be_named_and_a_name_that_nobody_has_is_an_error(machine: Path) -> None:

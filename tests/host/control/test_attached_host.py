@@ -95,7 +95,7 @@ async def test_the_error_of_a_tool_has_the_advice_and_evidence_of_the_host(
     on_progress = print if with_progress else None  # this one is called in a task
     async with both(tmp_path) as (host, attached):
         await host["toy"].start()
-        [session] = host["toy"].queue.live_sessions
+        [session] = host["toy"].internals.queue.live_sessions
         session.diagnostics.suggest_grant = lambda text: "grant it permissions.network"
         for one in (host, attached):
             with pytest.raises(errors.CallFailed) as failed:

@@ -26,7 +26,7 @@ from exthost.host.control.address import (
 )
 from exthost.host.control.client import ask
 from exthost.host.control.host_lock import HostLock, lock_holder
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 from exthost.host.control.server import ControlServer
 from exthost.host.control.status_report import StatusReport
 from exthost.host.host import Host
@@ -67,7 +67,7 @@ async def asked(home: Path, verb: str, name: str = "") -> Any:
     """What the host of `home` answers."""
     environ = {"EXTHOST_HOME": str(home)}
     return await asyncio.to_thread(
-        ask, config_in(home), Request(verb, name), timeout=40, environ=environ
+        ask, config_in(home), ControlRequest(verb, name), timeout=40, environ=environ
     )
 
 
@@ -205,7 +205,12 @@ def answering(home: Path, answer: bytes) -> Iterator[None]:
 )
 def test_whatever_answers_there_is_an_error_of_ours(home: Path, answer: bytes, code: str) -> None:
     with answering(home, answer), pytest.raises(ExthostError) as caught:
-        ask(config_in(home), Request("status"), timeout=40, environ={"EXTHOST_HOME": str(home)})
+        ask(
+            config_in(home),
+            ControlRequest("status"),
+            timeout=40,
+            environ={"EXTHOST_HOME": str(home)},
+        )
     assert caught.value.code == code
 
 
@@ -383,7 +388,7 @@ def test_a_host_whose_socket_is_elsewhere_or_deleted_is_named(tmp_path: Path) ->
     with HostLock(config, other_environ):  # and no socket
         for environ in (os.environ, other_environ):
             with pytest.raises(errors.NotFound) as caught:
-                ask(config, Request("status"), timeout=10, environ=environ)
+                ask(config, ControlRequest("status"), timeout=10, environ=environ)
             assert caught.value.code == "X1277"
             assert f"process {os.getpid()}" in caught.value.message
             assert f"kill -TERM {os.getpid()}" in caught.value.help
@@ -402,7 +407,7 @@ def test_a_host_whose_socket_is_elsewhere_or_deleted_is_named(tmp_path: Path) ->
     left_over.write_text(f"{os.getpid()}\n")
     try:
         with pytest.raises(errors.NotFound) as caught:
-            ask(config, Request("status"), timeout=10)
+            ask(config, ControlRequest("status"), timeout=10)
         assert caught.value.code == "X1275"
     finally:
         left_over.unlink()

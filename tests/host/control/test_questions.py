@@ -21,7 +21,7 @@ from exthost.host.control.async_client import AsyncHostClient
 from exthost.host.control.attached_host import AttachedHost
 from exthost.host.control.call_requests import CallPerformer
 from exthost.host.control.client import HostClient, connect_to_host
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 from exthost.host.host import Host
 from tests.extensions.driving import failing, until
 from tests.extensions.synaps_tree import plugin
@@ -149,7 +149,7 @@ async def test_the_blocking_client_answers_too(tmp_path: Path) -> None:
 
     def call(agreed: bool) -> Any:
         with HostClient(str(config), timeout=SECONDS) as client:
-            request = Request("call", "tools", call_params())
+            request = ControlRequest("call", "tools", call_params())
             return client.ask(request, timeout=SECONDS, confirm=lambda _: agreed)
 
     async with Host.from_config(config, control=True, confirm=never):

@@ -133,7 +133,7 @@ def test_an_extension_is_stopped_started_and_looked_at(tmp_path: Path) -> None:
         assert (ext.state, ext.health, ext.id, ext.spec.id) == ("ready", "running", "a", "a")
         assert set(ext.tools) == {"echo", "shout", "count"} and len(ext.tools) == 3
         assert "echo" in ext.tools and ext.tools["echo"].name == "echo"
-        assert ext.registered_name("echo") == "ext_a_echo"
+        assert host.find_tool("ext_a_echo").extension == "a"
         ext.close()
         assert ext.state == "stopped"
         ext.restart()

@@ -259,7 +259,7 @@ def test_a_call_on_asyncios_loop_answers_too(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_call_begins_now_even_if_the_loop_has_slept() -> None:
     with exthost.SyncHost.from_config(config(entry("a"))) as host:
         host["a"].call("echo", 1)
-        queue = host.target["a"].queue
+        queue = host._target["a"].internals.queue
         before = time.monotonic()
         call = BlockingCall("echo", {}, DELIVER, 1.0, queue)
         assert call.started_at >= before

@@ -51,7 +51,7 @@ async def test_a_connection_without_a_host_is_followed_from_the_first_question_o
     command = [sys.executable, "-S", "-E", TEXT]
     async with exthost.connect(command, dialect="morphir") as extension:
         records: list[TraceRecord] = []
-        end = extension.traffic.subscribe(records.append)
+        end = extension.internals.traffic.subscribe(records.append)
         await extension.call_tool("shout", {"text": "x"})
         assert messages(records) == [("sent", "request", "shout"), ("received", "reply", "shout")]
         await extension.restart()
@@ -61,7 +61,7 @@ async def test_a_connection_without_a_host_is_followed_from_the_first_question_o
 
 async def test_who_comes_late_sees_what_comes_and_who_leaves_sees_no_more() -> None:
     async with exthost.Host.from_config({"extensions": [entry("a"), entry("b")]}) as host:
-        session = host["a"].queue.live_sessions[0]
+        session = host["a"].internals.queue.live_sessions[0]
         records: list[TraceRecord] = []
         end = host.traffic.subscribe(records.append, "a")
         await host.call_tool("a:shout", {"text": "x"})

@@ -29,7 +29,7 @@ from exthost.session.failures import NotUnderstood, Violated
 from exthost.session.observation import Received
 from exthost.wire.framing import READ_BYTES, Item
 
-__all__ = ["Outcome", "play_extension", "play_host"]
+__all__ = ["ReplayOutcome", "play_extension", "play_host"]
 
 # Any message size is accepted, because the recorded session accepted it.
 _MAX_MESSAGE_BYTES = 2**31 - 1
@@ -115,7 +115,7 @@ def play_extension(
     return role
 
 
-class Outcome:
+class ReplayOutcome:
     """The outcome of a replay with a program.
 
     difference  the first difference, or None
@@ -134,7 +134,7 @@ def play_host(
     seconds: float,
     ignored: Collection[str] = (),
     stderr: int = 2,
-) -> Outcome:
+) -> ReplayOutcome:
     """Run a program and replay the host of this script for it, up to the first difference.
 
     `seconds` is the timeout for each message. JSON fields whose name is in `ignored` may differ.
@@ -149,7 +149,7 @@ def play_host(
         difference = _Program(script, role, child, seconds, stderr).run()
     finally:
         _end_program(child)
-    return Outcome(difference, role.compared)
+    return ReplayOutcome(difference, role.compared)
 
 
 class _Program:

@@ -14,7 +14,7 @@ from collections.abc import Generator, Mapping
 from math import isfinite
 from typing import Any, Protocol
 
-from exthost.authoring.sdk.errors import Cancelled
+from exthost.authoring.sdk.errors import CallCancelled
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
@@ -75,9 +75,9 @@ class Context:
         return self._port.is_cancelled
 
     def check_cancelled(self) -> None:
-        """Raise Cancelled if the call was cancelled."""
+        """Raise CallCancelled if the call was cancelled."""
         if self._port.is_cancelled:
-            raise Cancelled
+            raise CallCancelled
 
     def progress(self, current: float, total: float | None = None, message: str = "") -> Delivery:
         """Report how far the call has come: `current` of `total` steps. Raises ValueError for a

@@ -13,21 +13,12 @@ import re
 import shutil
 from collections.abc import Mapping
 
-from exthost.authoring.sdk.dialects import DIALECT_NAMES
-from exthost.authoring.sdk.errors import UsageError
+from exthost.authoring.sdk.dialects import load_dialect
+from exthost.authoring.sdk.errors import SdkUsageError
 from exthost.authoring.sdk.extension import Extension
 from exthost.authoring.sdk.languages import language_files
-from exthost.authoring.sdk.manifests import FILES
 
 PROGRAM = "extension.py"
-
-# Template → the dialects that support it. The first that a dialect supports is its default.
-TEMPLATES: Mapping[str, tuple[str, ...]] = {
-    "tool": ("morphir", "nexo", "synaps", "roder", "mcp"),
-    "hook": ("nexo", "synaps"),
-    "provider": ("synaps", "roder"),
-    "generator": ("cigen",),
-}
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
@@ -44,8 +35,8 @@ if __name__ == "__main__":
     ext.run()
 '''
 
-# By template: the imports of the program, its handlers, and the assertions of its test; a mapping
-# by dialect if the assertions differ.
+# By template: the imports of the program, its handlers, and the assertions of its test; "" if the
+# dialect has them.
 _BODIES = {
     "tool": (
         "from exthost.sdk import Context, Extension",
@@ -94,15 +85,7 @@ def repeat(turn: Turn) -> Iterator[str]:
     for word in turn.prompt.split():
         yield f"{word} "
 ''',
-        {
-            "synaps": """            said = [{"role": "user", "content": "hello there"}]
-            completion = await client.providers.complete("parrot-1", said)
-            assert completion.content[0]["text"] == "hello there "
-""",
-            "roder": """            [model] = await client.inference.list_models()
-            assert model.id == "parrot-1"
-""",
-        },
+        "",
     ),
     "generator": (
         "from typing import Any\n\nfrom exthost.sdk import Extension",
@@ -117,6 +100,7 @@ def generate(request: Any) -> dict[str, str]:
 """,
     ),
 }
+TEMPLATES = tuple(_BODIES)
 
 _TEST = '''"""Runs the extension against the real host, in the process of the test."""
 
@@ -160,39 +144,37 @@ source = {{ type = "process", command = "python3", args = ["{program}", "--diale
 
 def default_template(dialect: str) -> str:
     """Return the template of an extension for which none is named."""
-    return next((name for name, dialects in TEMPLATES.items() if dialect in dialects), "tool")
+    return next(iter(load_dialect(dialect).templates), "")
 
 
 def project_files(name: str, dialect: str, template: str | None = None) -> dict[str, str]:
-    """Return the files of a new extension, by their paths in its folder. Raises UsageError."""
+    """Return the files of a new extension, by their paths in its folder. Raises SdkUsageError."""
+    traits = load_dialect(dialect)
     template = template or default_template(dialect)
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name: a-z first, then a-z, 0-9, _ and -")
+        raise SdkUsageError(f"{name!r} is no name: a-z first, then a-z, 0-9, _ and -")
     if template not in TEMPLATES:
-        raise UsageError(f"there is no template {template!r}; there are: {', '.join(TEMPLATES)}")
-    if dialect not in DIALECT_NAMES:
-        raise UsageError(f"there is no dialect {dialect!r}; there are: {', '.join(DIALECT_NAMES)}")
-    if dialect not in TEMPLATES[template]:
-        supported = [name for name, dialects in TEMPLATES.items() if dialect in dialects]
-        raise UsageError(
-            f"{dialect} has no place for a {template}; its templates are: {', '.join(supported)}"
+        raise SdkUsageError(f"there is no template {template!r}; there are: {', '.join(TEMPLATES)}")
+    if template not in traits.templates:
+        raise SdkUsageError(
+            f"{dialect} has no place for a {template}; its templates are: "
+            f"{', '.join(traits.templates)}"
         )
     imports, body, check = _BODIES[template]
-    dialect_check = check[dialect] if isinstance(check, dict) else check
     values = {"name": name, "dialect": dialect, "program": PROGRAM}
     program = _PROGRAM_TEMPLATE.format(**values, imports=imports, body=body)
     files = {
         PROGRAM: program,
-        "test_extension.py": _TEST.format(**values, check=dialect_check),
+        "test_extension.py": _TEST.format(**values, check=check or traits.provider_test),
         "requirements.txt": _REQUIREMENTS,
     }
-    manifest = FILES.get(dialect)
-    if manifest is None:
+    manifest = traits.manifest_file
+    if not manifest:
         files["exthost.toml"] = _CONFIG.format(**values)
         target, note = f"--dialect {dialect} -- python3 {PROGRAM} --dialect {dialect}", ""
     else:
         files[manifest] = _manifest_text(program, dialect)
-        target = "." if dialect == "synaps" else manifest
+        target = "." if "/" in manifest else manifest
         note = f"    python3 {PROGRAM} --manifest {dialect} > {manifest}   # after a change\n"
     files["README.md"] = _README.format(**values, target=target, manifest=note)
     return files
@@ -213,18 +195,18 @@ def create(
 ) -> list[str]:
     """Write a new extension into a folder, which must not exist yet. Return the paths of its files.
     The name of the folder becomes the name of the extension. `template` is None for the default of
-    the dialect. Raises UsageError."""
+    the dialect. Raises SdkUsageError."""
     if not folder:
-        raise UsageError("the name of the extension is empty")
+        raise SdkUsageError("the name of the extension is empty")
     name = os.path.basename(os.path.abspath(folder))  # noqa: PTH100, PTH119
     files = project_files(name, dialect, template)
     if language != "python":
         default = default_template(dialect)
         if template not in (None, default):
-            raise UsageError(f"in {language} there is the template {default}, and no {template}")
+            raise SdkUsageError(f"in {language} there is the template {default}, and no {template}")
         files = language_files(name, dialect, language)
     if os.path.lexists(folder):
-        raise UsageError(f"{folder} is there already")
+        raise SdkUsageError(f"{folder} is there already")
     try:
         return _write_files(folder, files)
     except OSError:  # what is incomplete would be in the way of the next attempt

@@ -144,7 +144,7 @@ class RejectedManifest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class SearchReport:
     """The result of a whole search.
 
     candidates           the extensions that are used, in the order in which they start

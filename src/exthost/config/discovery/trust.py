@@ -20,11 +20,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from exthost.config import Config
-from exthost.config.discovery.report import Candidate, Report
+from exthost.config.discovery.report import Candidate, SearchReport
 from exthost.model.spec import Permissions, Refusal, Spec, WriteGrant
 
 
-def refuse_untrusted(config: Config, report: Report, specs: Mapping[str, Spec]) -> list[Spec]:
+def refuse_untrusted(config: Config, report: SearchReport, specs: Mapping[str, Spec]) -> list[Spec]:
     """Return these extensions, each discovered one with the grants of the config, and with a
     refusal if it must not be started."""
     grants = tuple(_find_write_grants(config, specs))
@@ -37,7 +37,7 @@ def refuse_untrusted(config: Config, report: Report, specs: Mapping[str, Spec]) 
 
 def _judge(
     config: Config,
-    report: Report,
+    report: SearchReport,
     spec: Spec,
     grants: tuple[WriteGrant, ...],
     missing_ids: list[str],
@@ -76,7 +76,7 @@ def _read_grants(id: str, permissions: Permissions | None, cwd: str | None) -> I
             yield WriteGrant(id, os.path.join(cwd or "", folder))  # noqa: PTH118
 
 
-def _find_missing_ids(config: Config, report: Report, specs: Iterable[str]) -> list[str]:
+def _find_missing_ids(config: Config, report: SearchReport, specs: Iterable[str]) -> list[str]:
     """Return the ids with an override that holds an extension, and without an extension. One that
     is disabled, or whose manifest has errors, is there."""
     present_ids = {

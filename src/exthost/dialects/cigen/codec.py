@@ -16,7 +16,7 @@ from exthost.model.messages import Id, Incoming, Message, Reply, Request
 from exthost.wire.framing import EVIDENCE_BYTES, Bytes
 
 
-class Exchange(NamedTuple):
+class MessagePair(NamedTuple):
     """The message classes of a request and its result."""
 
     request: type[Proto]
@@ -24,14 +24,14 @@ class Exchange(NamedTuple):
 
 
 # Method → classes. The method names are exthost's; the messages do not contain them.
-EXCHANGES: Mapping[str, Exchange] = MappingProxyType(
+EXCHANGES: Mapping[str, MessagePair] = MappingProxyType(
     {
-        "hello": Exchange(messages.Hello, messages.PluginInfo),
-        "plan": Exchange(messages.PlanRequest, messages.PlanResult),
-        "generate": Exchange(messages.GenerateRequest, messages.GenerateResult),
-        "detect": Exchange(messages.DetectRequest, messages.DetectResult),
-        "validate": Exchange(messages.ValidateRequest, messages.ValidateResult),
-        "preflight": Exchange(messages.PreflightRequest, messages.PreflightResult),
+        "hello": MessagePair(messages.Hello, messages.PluginInfo),
+        "plan": MessagePair(messages.PlanRequest, messages.PlanResult),
+        "generate": MessagePair(messages.GenerateRequest, messages.GenerateResult),
+        "detect": MessagePair(messages.DetectRequest, messages.DetectResult),
+        "validate": MessagePair(messages.ValidateRequest, messages.ValidateResult),
+        "preflight": MessagePair(messages.PreflightRequest, messages.PreflightResult),
     }
 )
 
@@ -39,7 +39,7 @@ EXCHANGES: Mapping[str, Exchange] = MappingProxyType(
 _CALLABLE_METHODS = tuple(name for name in EXCHANGES if name != "hello")
 
 
-class HostCodec:
+class CigenHostCodec:
     """The codec of the host. It remembers the methods of its requests that have no reply yet,
     because the type of a result follows only from the method of its request."""
 
@@ -94,7 +94,7 @@ def _check_plan(result: Proto) -> None:
         )
 
 
-class GuestCodec:
+class CigenGuestCodec:
     """The codec of an extension, which cigen calls a plugin. After Hello it expects Plan and
     Generate alternately, as existing plugins do, unless `expect` names another method."""
 
@@ -127,5 +127,5 @@ class GuestCodec:
         return None
 
 
-def codec(role: Role) -> HostCodec | GuestCodec:
-    return HostCodec() if role is Role.HOST else GuestCodec()
+def codec(role: Role) -> CigenHostCodec | CigenGuestCodec:
+    return CigenHostCodec() if role is Role.HOST else CigenGuestCodec()

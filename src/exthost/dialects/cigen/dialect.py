@@ -329,7 +329,7 @@ DIALECT = Dialect(
         limits=Limits(handshake=30, call=30, max_message=_MAX_MESSAGE_BYTES),
         largest_message=_MAX_MESSAGE_BYTES,
         positional=True,
-        unique_name=True,
+        unique="name",
         restart=Restart(strategy="on-demand"),
         # After 5 s the process is killed, without a SIGTERM first.
         shutdown_steps=(CloseStdin(wait=5),),

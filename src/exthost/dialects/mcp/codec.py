@@ -25,7 +25,7 @@ from exthost.wire.framing import Bytes
 _MAX_TEMPLATE_PARAMS_BYTES = 16 * 1024
 
 
-class Codec(JsonRpc):
+class McpCodec(JsonRpc):
     """JSON-RPC 2.0. The host's end adds the envelope and a progress token, which is the id.
 
     `is_host` is false for the codec of an extension, which adds nothing.

@@ -27,8 +27,8 @@ from exthost.dialects.mcp.calls import (
     subscribe,
     text_or_empty,
 )
-from exthost.dialects.mcp.codec import Codec, normalize_id
-from exthost.dialects.mcp.facets import Completion, Logging, Prompts, Resources
+from exthost.dialects.mcp.codec import McpCodec, normalize_id
+from exthost.dialects.mcp.facets import ArgumentCompletion, Logging, Prompts, Resources
 from exthost.dialects.mcp.handshake import fallback, handshake
 from exthost.dialects.mcp.result import MCP_RESULT
 from exthost.dialects.meanings import Log, Meaning, OfferStale, Progress, Unusable
@@ -40,8 +40,8 @@ from exthost.model.spec import Breaker, Limits, Restart
 from exthost.wire.lines import Lines
 
 
-def _make_codec(role: Role) -> Codec:
-    return Codec(role is Role.HOST)
+def _make_codec(role: Role) -> McpCodec:
+    return McpCodec(role is Role.HOST)
 
 
 # -- notifications ---------------------------------------------------------------------------
@@ -125,7 +125,7 @@ DIALECT = Dialect(
         {
             "resources": Resources,
             "prompts": Prompts,
-            "completion": Completion,
+            "completion": ArgumentCompletion,
             "logging": Logging,
         }
     ),

@@ -48,7 +48,7 @@ _LEVELS = {
 }
 
 
-class HostCodec:
+class MorphirHostCodec:
     """The codec of the host: encodes requests, and decodes replies and notifications."""
 
     __slots__ = ()
@@ -94,7 +94,7 @@ class HostCodec:
         return jsontext.leading_id(head)
 
 
-class GuestCodec:
+class MorphirGuestCodec:
     """The codec of an extension, for the SDK, for test extensions and for test vectors."""
 
     __slots__ = ()
@@ -131,8 +131,8 @@ class GuestCodec:
         return None
 
 
-def _codec(role: Role) -> HostCodec | GuestCodec:
-    return HostCodec() if role is Role.HOST else GuestCodec()
+def _codec(role: Role) -> MorphirHostCodec | MorphirGuestCodec:
+    return MorphirHostCodec() if role is Role.HOST else MorphirGuestCodec()
 
 
 def _handshake(context: HandshakeContext) -> Handshake:

@@ -186,18 +186,20 @@ _OPERATIONS: Mapping[str, Operation] = MappingProxyType(
 )
 
 
-def _contract_for(spec: Spec) -> Dialect:
-    """Return the contract of one extension. The manifest decides; without one, the option does."""
-    is_second = isinstance(spec.manifest, ManifestV2) or (
-        spec.manifest is None and spec.options.get("contract") == 2
-    )
-    return second_contract.DIALECT if is_second else DIALECT
+class NexoDialect(Dialect):
+    """nexo, which has two contracts."""
+
+    def contract_for(self, spec: Spec) -> Dialect:
+        """Return the contract of one extension. The manifest decides, or else the option."""
+        is_second = isinstance(spec.manifest, ManifestV2) or (
+            spec.manifest is None and spec.options.get("contract") == 2
+        )
+        return second_contract.DIALECT if is_second else self
 
 
-DIALECT = Dialect(
+DIALECT = NexoDialect(
     name="nexo",
     contracts=(second_contract.DIALECT,),
-    contract_for=_contract_for,
     framing=Lines,
     codec=make_codec,
     handshake=_handshake,

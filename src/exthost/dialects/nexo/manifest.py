@@ -36,8 +36,8 @@ from exthost.dialects.nexo.manifest_parts import (
     read_version,
 )
 from exthost.dialects.nexo.mcp_servers import (
+    DeclaredServer,
     JsonMistake,
-    McpServer,
     make_spec,
     read_servers,
     replace_placeholders,
@@ -85,7 +85,7 @@ _ORDER: tuple[KeyPath, ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class NexoManifest:
     """The values of a plugin.toml that only this dialect uses."""
 
     name: str = ""
@@ -99,7 +99,7 @@ class Manifest:
     author: str = ""
     license: str = ""
     outbound_bindings: Mapping[str, tuple[str, ...]] = field(default_factory=empty_mapping)
-    mcp_servers: tuple[McpServer, ...] = ()
+    mcp_servers: tuple[DeclaredServer, ...] = ()
 
 
 def read(file: ManifestFile) -> Verdict:
@@ -153,7 +153,7 @@ def _read_flat(file: ManifestFile, document: Mapping[str, Any], source: str) -> 
         tools=tuple(Tool(name, input_schema={}) for name in capabilities.get("tools", ())),
         declared_hooks=tuple(capabilities.get("hooks", ())),
         unrunnable=transport.unrunnable,
-        manifest=Manifest(
+        manifest=NexoManifest(
             name=plugin.get("name", ""),
             description=plugin.get("description", ""),
             transport=transport.kind,
@@ -177,7 +177,9 @@ def _read_flat(file: ManifestFile, document: Mapping[str, Any], source: str) -> 
     return Accepted(spec=spec, also=server_specs, warnings=warnings)
 
 
-def _read_sidecar(file: ManifestFile, id: str) -> tuple[tuple[McpServer, ...], tuple[Remark, ...]]:
+def _read_sidecar(
+    file: ManifestFile, id: str
+) -> tuple[tuple[DeclaredServer, ...], tuple[Remark, ...]]:
     """Return the MCP servers of the `.mcp.json` beside the manifest, or a warning about it."""
     try:
         data = file.read_sibling(_MCP_JSON)
@@ -208,7 +210,7 @@ def read_hooks(file: ManifestFile) -> Spec:
         id=id if isinstance(id, str) and _ID.fullmatch(id) else spec.id,
         declared_hooks=tuple(hook for hook in hooks if isinstance(hook, str)),
         has_unknown_hooks=not all(isinstance(hook, str) for hook in hooks),
-        manifest=Manifest(),
+        manifest=NexoManifest(),
     )
 
 

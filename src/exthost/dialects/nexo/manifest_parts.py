@@ -7,7 +7,13 @@ from typing import Any
 from exthost.dialects.manifest_format import ManifestFile, manifest_error
 from exthost.errors import ManifestError
 from exthost.model import semver
-from exthost.model.documents.problems import WRONG_VALUE, Place, Problem, Problems, format_path
+from exthost.model.documents.problems import (
+    WRONG_VALUE,
+    DocumentProblem,
+    Place,
+    Problems,
+    format_path,
+)
 from exthost.model.documents.readers import (
     Reader,
     quote_text,
@@ -48,7 +54,7 @@ def make_errors(
     others, by line."""
     lines = problems.lines()
 
-    def sort_key(problem: Problem) -> tuple[int, int]:
+    def sort_key(problem: DocumentProblem) -> tuple[int, int]:
         for position, start in enumerate(order):
             # A section that is missing, or is not a table, is sorted as its first key.
             if problem.path[: len(start)] == start or problem.path == start[:1]:

@@ -1,6 +1,6 @@
 """Parses the MCP servers that a nexo manifest, or a `.mcp.json` beside it, declares.
 
-Parsing returns `McpServer` values whose texts still contain placeholders such as
+Parsing returns `DeclaredServer` values whose texts still contain placeholders such as
 `${EXTENSION_ROOT}`. `replace_placeholders` replaces them, and `make_spec` returns the extension of
 a server.
 
@@ -47,7 +47,7 @@ _FOREIGN_NAMES = {"http": "streamable_http", "streamable-http": "streamable_http
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class McpServer:
+class DeclaredServer:
     """One declared server. `key` is its id in the host: `{extension}.{name}`."""
 
     name: str
@@ -101,7 +101,7 @@ _STDIO_ONLY = ("command", "args", "env", "cwd")
 _REMOTE_ONLY = ("url", "headers")
 
 
-def read_servers(value: Any, place: Place, extension: str) -> tuple[McpServer, ...]:
+def read_servers(value: Any, place: Place, extension: str) -> tuple[DeclaredServer, ...]:
     """Return the `mcp_servers` of a manifest. Mistakes are recorded at their place."""
     if isinstance(value, Mapping):
         for name in value:
@@ -113,7 +113,7 @@ def read_servers(value: Any, place: Place, extension: str) -> tuple[McpServer, .
     return _servers(value, place, extension)
 
 
-def _servers(value: Any, place: Place, extension: str) -> tuple[McpServer, ...]:
+def _servers(value: Any, place: Place, extension: str) -> tuple[DeclaredServer, ...]:
     if not isinstance(value, Mapping):
         place.add_problem(WRONG_VALUE, f"must be a table by name, and is {describe_type(value)}")
         return ()
@@ -129,7 +129,7 @@ class JsonMistake(Exception):
         self.line = line
 
 
-def servers_from_json(data: bytes, extension: str) -> tuple[McpServer, ...]:
+def servers_from_json(data: bytes, extension: str) -> tuple[DeclaredServer, ...]:
     """Return the servers in a `.mcp.json`. Raises JsonMistake. Names may have any form, because
     other programs use the file, too."""
     try:
@@ -185,7 +185,7 @@ def _renamed_keys(declared: Any) -> Any:
     return read
 
 
-def make_spec(server: McpServer, folder: str, requires: Requires) -> Spec:
+def make_spec(server: DeclaredServer, folder: str, requires: Requires) -> Spec:
     """Return the spec of a server whose placeholders are replaced. It runs in `folder`, the base of
     a relative cwd, and requires what its manifest's extension requires."""
     remote = server.transport != "stdio"
@@ -202,7 +202,7 @@ def make_spec(server: McpServer, folder: str, requires: Requires) -> Spec:
     )
 
 
-def _server(name: Any, value: Any, place: Place, extension: str) -> McpServer | None:
+def _server(name: Any, value: Any, place: Place, extension: str) -> DeclaredServer | None:
     if not isinstance(name, str) or not name.strip() or len(name) > _MAX_NAME_CHARS:
         place.add_problem(
             WRONG_VALUE, f"a server's name must have 1 to {_MAX_NAME_CHARS} characters"
@@ -233,12 +233,12 @@ def _server(name: Any, value: Any, place: Place, extension: str) -> McpServer | 
     for key in ("env", "headers"):
         if key in declared:
             declared[key] = MappingProxyType(declared[key])
-    return McpServer(name=name, key=f"{extension}.{name}", transport=transport, **declared)
+    return DeclaredServer(name=name, key=f"{extension}.{name}", transport=transport, **declared)
 
 
 def replace_placeholders(
-    server: McpServer, *, root: str, extension: str, version: str, host_version: str
-) -> McpServer:
+    server: DeclaredServer, *, root: str, extension: str, version: str, host_version: str
+) -> DeclaredServer:
     """Return the server with its placeholders replaced."""
     values = {
         "${EXTENSION_ROOT}": root,

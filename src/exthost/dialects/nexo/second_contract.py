@@ -306,30 +306,10 @@ def _read_data(result: Any) -> Any:
 # -- settings --------------------------------------------------------------------------------
 
 
-def _with_environ(spec: Spec, environ: Mapping[str, str]) -> Spec:
-    limits = spec.limits
-    handshake = _read_milliseconds(environ.get(_HANDSHAKE_VARIABLE))
-    call = _read_milliseconds(environ.get(_TOOL_VARIABLE))
-    limits = replace(
-        limits,
-        handshake=handshake if limits.handshake is None else limits.handshake,
-        call=call if limits.call is None else limits.call,
-    )
-    return spec if limits == spec.limits else replace(spec, limits=limits)
-
-
 def _read_milliseconds(text: str | None) -> float | None:
     """Return a variable's value in seconds; None if it is not a positive whole number."""
     is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= 12
     return (int(text) / 1000 or None) if text is not None and is_number else None
-
-
-def _registered_name(extension: str, tool: str) -> str:
-    """Return the name of a tool unchanged if it begins with the id of its extension, as the
-    contract requires. An extension that has another id in this host gets the usual name, so that
-    it cannot take a name that belongs to another one."""
-    is_own = tool.startswith((f"{extension}_", f"ext_{extension}_"))
-    return tool if is_own and _TOOL_NAME.fullmatch(tool) else registered_name(extension, tool)
 
 
 # Time limits in seconds, by wire method or by the name of an operation.
@@ -342,7 +322,30 @@ _METHOD_SECONDS = {
     "plugin.configure": 5,
 }
 
-DIALECT = Dialect(
+
+class SecondContract(Dialect):
+    """The second contract of nexo."""
+
+    def with_environ(self, spec: Spec, environ: Mapping[str, str]) -> Spec:
+        limits = spec.limits
+        handshake = _read_milliseconds(environ.get(_HANDSHAKE_VARIABLE))
+        call = _read_milliseconds(environ.get(_TOOL_VARIABLE))
+        limits = replace(
+            limits,
+            handshake=handshake if limits.handshake is None else limits.handshake,
+            call=call if limits.call is None else limits.call,
+        )
+        return spec if limits == spec.limits else replace(spec, limits=limits)
+
+    def registered_name(self, extension: str, tool: str) -> str:
+        """Return the name of a tool unchanged if it begins with the id of its extension, as the
+        contract requires. An extension that has another id in this host gets the usual name, so
+        that it cannot take a name that belongs to another one."""
+        is_own = tool.startswith((f"{extension}_", f"ext_{extension}_"))
+        return tool if is_own and _TOOL_NAME.fullmatch(tool) else registered_name(extension, tool)
+
+
+DIALECT = SecondContract(
     name="nexo",
     contract="2",
     framing=Lines,
@@ -360,13 +363,11 @@ DIALECT = Dialect(
     result_reader=ResultReader(_is_error, _read_text, _read_data, _read_content),
     options=MappingProxyType({"contract": CONTRACT_OPTION}),
     conformance="exthost.dialects.nexo.conformance:SECOND_CONTRACT",
-    with_environ=_with_environ,
-    registered_name=_registered_name,
     traits=Traits(
         first_id=1,
         limits=Limits(handshake=5, call=60, max_message=64 * 2**20),
         method_limits=MappingProxyType(_METHOD_SECONDS),
-        unique_tools=True,
+        unique="tools",
         is_exit_0_crash=False,
         restart=Restart(strategy="never", initial_delay=1, max_delay=60, max_retries=3),
         env_vars=MappingProxyType(

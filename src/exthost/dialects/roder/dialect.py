@@ -27,7 +27,7 @@ from exthost.dialects.meanings import Emitted, Meaning, Unusable
 from exthost.dialects.options import EVENT_KINDS, TEXTS
 from exthost.dialects.roder.facets import HOST_THREAD, Inference, Subagents, Tasks
 from exthost.dialects.roder.handshake_check import check_reply, find_difference
-from exthost.dialects.roder.manifest import API_VERSION, Manifest
+from exthost.dialects.roder.manifest import API_VERSION, RoderManifest
 from exthost.dialects.roder.messages import (
     CHILD_NOTIFICATIONS,
     METHOD_EVENTS_HANDLE,
@@ -48,7 +48,7 @@ from exthost.dialects.roder.messages import (
     InitializeParams,
 )
 from exthost.dialects.roder.types import (
-    Failed,
+    TurnFailed,
     WorkFailed,
     parse_inference_event,
     parse_subagent_event,
@@ -84,7 +84,7 @@ ERROR_KIND = "tool_execution_failed"
 MAX_DISPATCH_SECONDS = 10.0**9
 
 
-class Codec(JsonRpc):
+class RoderCodec(JsonRpc):
     """Encodes and decodes JSON-RPC 2.0 messages, for the host and for an extension."""
 
     __slots__ = ()
@@ -109,8 +109,8 @@ class Codec(JsonRpc):
         return failure_of(id, error, "(an error without a message)")
 
 
-def _codec(role: Role) -> Codec:
-    return Codec()
+def _codec(role: Role) -> RoderCodec:
+    return RoderCodec()
 
 
 # -- the handshake -----------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def _codec(role: Role) -> Codec:
 
 def _handshake(context: HandshakeContext) -> Handshake:
     manifest = context.manifest
-    if not isinstance(manifest, Manifest):
+    if not isinstance(manifest, RoderManifest):
         raise HandshakeFailed(
             "X0540",
             "a roder extension cannot be started without its manifest",
@@ -201,7 +201,7 @@ def _read_tool_result(call: ToolCall, result: Any) -> Any:
 
 
 # The last events of streams that failed. They count as error results, as a failed tool call does.
-_FAILURE_EVENTS = (Failed, WorkFailed)
+_FAILURE_EVENTS = (TurnFailed, WorkFailed)
 
 
 def _is_error(result: Any) -> bool:
@@ -217,7 +217,7 @@ def _is_tool_result(result: Any) -> bool:
 
 def _text(result: Any) -> str:
     match result:
-        case Failed(message):
+        case TurnFailed(message):
             return message
         case WorkFailed(error):
             return value_text(error)
@@ -262,15 +262,6 @@ def _event_kinds(options: Mapping[str, Any]) -> tuple[str, ...]:
     event_filter = options.get("event_filter")
     kinds = event_filter.get("kinds", ()) if isinstance(event_filter, Mapping) else ()
     return tuple(kind for kind in kinds if isinstance(kind, str))
-
-
-def _find_event_sink(spec: Spec) -> EventSink | None:
-    """Return which events of the host an extension receives: its manifest must have an event sink,
-    and its options must select kinds of events."""
-    manifest, kinds = spec.manifest, _event_kinds(spec.options)
-    if not isinstance(manifest, Manifest) or not manifest.ids("event_sink") or not kinds:
-        return None
-    return EventSink(kinds, _event_notification, EVENT_FORWARD_SECONDS)
 
 
 # The values of `source` in the protocol's envelope; a typed extension refuses any other.
@@ -368,7 +359,19 @@ _STREAMS = {
 }
 
 
-DIALECT = Dialect(
+class RoderDialect(Dialect):
+    """roder: events of the host go to extensions with an event sink."""
+
+    def event_sink(self, spec: Spec) -> EventSink | None:
+        """Return which events of the host an extension receives: its manifest must have an event
+        sink, and its options must select kinds of events."""
+        manifest, kinds = spec.manifest, _event_kinds(spec.options)
+        if not isinstance(manifest, RoderManifest) or not manifest.ids("event_sink") or not kinds:
+            return None
+        return EventSink(kinds, _event_notification, EVENT_FORWARD_SECONDS)
+
+
+DIALECT = RoderDialect(
     name="roder",
     framing=Lines,
     codec=_codec,
@@ -381,7 +384,6 @@ DIALECT = Dialect(
     facets=MappingProxyType({"inference": Inference, "subagents": Subagents, "tasks": Tasks}),
     result_reader=ResultReader(_is_error, _text, _data, _content),
     error_result=_error_result,
-    event_sink=_find_event_sink,
     render_event=render_event,
     options=MappingProxyType(
         {

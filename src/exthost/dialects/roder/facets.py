@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from exthost.dialects.caller import Caller, Stream
 from exthost.dialects.roder import messages, types
-from exthost.dialects.roder.manifest import Manifest
+from exthost.dialects.roder.manifest import RoderManifest
 from exthost.errors import ProtocolViolation, UsageError
 
 # The thread id of calls and events that belong to no conversation. It is generated once for each
@@ -35,7 +35,7 @@ class _Facet:
     def _find_service_id(self, service: str | None) -> str:
         """Return the id of the named service, or of the only one if `service` is None."""
         manifest = self._caller.manifest
-        ids = manifest.ids(self.service) if isinstance(manifest, Manifest) else ()
+        ids = manifest.ids(self.service) if isinstance(manifest, RoderManifest) else ()
         if service is None and len(ids) == 1:
             return str(ids[0])
         if service is not None and service in ids:
@@ -94,11 +94,11 @@ class Inference(_Facet):
 
     async def list_models(
         self, engine_id: str | None = None, *, timeout: float | None = None
-    ) -> list[types.Model]:
+    ) -> list[types.InferenceModel]:
         """Return the models of an engine."""
         method = messages.METHOD_LIST_MODELS
         result = await self._call_service(method, "engineId", engine_id, timeout)
-        return self._parse_list(types.Model, result.get("models"), method)
+        return self._parse_list(types.InferenceModel, result.get("models"), method)
 
     def stream_turn(
         self,

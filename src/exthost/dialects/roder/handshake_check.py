@@ -10,13 +10,13 @@ it names only the place that differs, because messages of this dialect may conta
 
 from typing import Any
 
-from exthost.dialects.roder.manifest import Manifest
+from exthost.dialects.roder.manifest import RoderManifest
 from exthost.errors import HandshakeFailed
 
 _MAX_SHOWN_CHARS = 60
 
 
-def check_reply(manifest: Manifest, reply: Any, protocol: str) -> None:
+def check_reply(manifest: RoderManifest, reply: Any, protocol: str) -> None:
     """Raise HandshakeFailed if the reply does not repeat the manifest and this protocol version."""
     if type(reply) is not dict:
         raise _mismatch_error("X0545", f"it is {_type_name(reply)}", "an object")

@@ -1,14 +1,15 @@
 """Parses and checks `roder-extension.toml`, the manifest of a roder extension.
 
 The manifest declares the services and tools of an extension, so that they are known before the
-extension is started. `parse` returns a `Manifest`, or raises the first error in the order of
-docs/dialects/roder.md. Only this dialect reads the fields of a `Manifest`.
+extension is started. `parse` returns a `RoderManifest`, or raises the first error in the order of
+docs/dialects/roder.md. Only this dialect reads the fields of a `RoderManifest`.
 
 The program to run is in the manifest's `[launch]` if discovery found the manifest. If a config
 entry names the manifest, the entry has the program.
 
-`Manifest.services` has only the fields that the reply to the handshake must repeat, as plain JSON
-values. `Manifest.checksum` is the checksum of the file's bytes, which the reply must repeat, too.
+`RoderManifest.services` has only the fields that the reply to the handshake must repeat, as plain
+JSON values. `RoderManifest.checksum` is the checksum of the file's bytes, which the reply must
+repeat, too.
 """
 
 import math
@@ -47,7 +48,7 @@ _MAX_DEPTH: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class LaunchSection:
     """The section `[launch]`: how the extension of a discovered manifest is run.
 
     command          the program
@@ -67,7 +68,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class RoderManifest:
     """A valid manifest. The reply to the handshake must repeat its id, checksum and services."""
 
     id: str
@@ -78,7 +79,7 @@ class Manifest:
     services: tuple[Mapping[str, Any], ...]
     description: str = ""
     capabilities: tuple[str, ...] = ()
-    launch: Launch | None = None
+    launch: LaunchSection | None = None
 
     def ids(self, service_type: str) -> tuple[str, ...]:
         """Return the ids of the services of this type."""
@@ -119,10 +120,10 @@ def checksum(data: bytes) -> str:
     return f"{value:016x}"
 
 
-def parse(data: bytes, path: str = "") -> Manifest:
+def parse(data: bytes, path: str = "") -> RoderManifest:
     """Return the manifest in these bytes. Raises ManifestError for the first mistake."""
     table = ManifestTable(_parse_toml(data, path), path, "X0240", "a table")
-    manifest = Manifest(
+    manifest = RoderManifest(
         id=table.text("id"),
         name=table.text("name"),
         version=table.text("version"),
@@ -137,7 +138,7 @@ def parse(data: bytes, path: str = "") -> Manifest:
     return manifest
 
 
-def _check(manifest: Manifest, table: ManifestTable) -> None:
+def _check(manifest: RoderManifest, table: ManifestTable) -> None:
     """Raise ManifestError for the first mistake, in the order of docs/dialects/roder.md."""
     if not manifest.id.strip():
         raise table.error("X0241", "its id is blank", "id")
@@ -205,14 +206,14 @@ def _parse_service(table: ManifestTable) -> Mapping[str, Any]:
     return MappingProxyType(service)
 
 
-def _parse_launch(table: ManifestTable) -> Launch:
+def _parse_launch(table: ManifestTable) -> LaunchSection:
     env = table.table("env").values if "env" in table.values else {}
     if not all(isinstance(value, str) for value in env.values()):
         raise table.value_error("env", "must be a table of text")
     milliseconds = table.values.get("startup_timeout_ms")
     if milliseconds is not None and (type(milliseconds) is not int or milliseconds < 1):
         raise table.value_error("startup_timeout_ms", "must be a whole number of milliseconds")
-    return Launch(
+    return LaunchSection(
         command=table.text("command"),
         args=table.texts("args"),
         cwd=table.text("cwd") if "cwd" in table.values else None,
@@ -295,7 +296,7 @@ def join(spec: Spec, file: ManifestFile) -> Spec:
         raise
 
 
-def _add_manifest(spec: Spec, manifest: Manifest) -> Spec:
+def _add_manifest(spec: Spec, manifest: RoderManifest) -> Spec:
     return replace(
         spec,
         version=manifest.version,

@@ -15,7 +15,13 @@ from dataclasses import MISSING, dataclass, fields
 from types import MappingProxyType, UnionType
 from typing import Any, NamedTuple, Self, get_args, get_origin
 
-from exthost.dialects.roder.types import Definition, Model, Payload, TaskSpec, parse_payload
+from exthost.dialects.roder.types import (
+    Definition,
+    InferenceModel,
+    Payload,
+    TaskSpec,
+    parse_payload,
+)
 from exthost.errors import ProtocolViolation
 
 PROTOCOL_VERSION = "0.2.0"
@@ -111,7 +117,7 @@ class ListModelsParams(WireObject):
 class ListModelsResult(WireObject):
     """The result of `inference/listModels`."""
 
-    models: tuple[Model, ...]
+    models: tuple[InferenceModel, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,7 +86,7 @@ class ToolCallCompleted(Payload):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage(Payload):
+class TokenUsage(Payload):
     """The number of tokens that a turn has used."""
 
     prompt_tokens: int
@@ -104,14 +104,14 @@ class Completed(Payload):
 
 
 @dataclass(frozen=True, slots=True)
-class Failed(Payload):
+class TurnFailed(Payload):
     """The last event of an inference turn that failed. Dispatches and tasks end in WorkFailed."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Status(Payload):
+class SubagentStatus(Payload):
     """What a subagent is doing."""
 
     status: str
@@ -119,7 +119,7 @@ class Status(Payload):
 
 
 @dataclass(frozen=True, slots=True)
-class Output(Payload):
+class TaskOutput(Payload):
     """A piece of output of a task. `stream` says where to: stdout, stderr or the log."""
 
     stream: str
@@ -141,7 +141,7 @@ class WorkFailed(Payload):
 
 
 @dataclass(frozen=True, slots=True)
-class Model(Payload):
+class InferenceModel(Payload):
     """A model of an inference engine. `context_window` is a number of tokens; None if unknown."""
 
     id: str
@@ -185,25 +185,22 @@ def parse_payload(payload_class: type[T], value: Any) -> T | None:
 
 # Kind of the event on the wire → its class.
 _INFERENCE_EVENTS: Mapping[str, type[Any]] = {
-    event_class.__name__: event_class
-    for event_class in (
-        MessageDelta,
-        ReasoningDelta,
-        ToolCallStarted,
-        ToolCallDelta,
-        ToolCallCompleted,
-        Usage,
-        Completed,
-        Failed,
-    )
+    "MessageDelta": MessageDelta,
+    "ReasoningDelta": ReasoningDelta,
+    "ToolCallStarted": ToolCallStarted,
+    "ToolCallDelta": ToolCallDelta,
+    "ToolCallCompleted": ToolCallCompleted,
+    "Usage": TokenUsage,
+    "Completed": Completed,
+    "Failed": TurnFailed,
 }
 _SUBAGENT_EVENTS: Mapping[str, type[Any]] = {
-    "status": Status,
+    "status": SubagentStatus,
     "completed": Finished,
     "failed": WorkFailed,
 }
 _TASK_EVENTS: Mapping[str, type[Any]] = {
-    "output": Output,
+    "output": TaskOutput,
     "completed": Finished,
     "failed": WorkFailed,
 }
@@ -238,11 +235,11 @@ def render_event(event: Any) -> str | None:
     match event:
         case MessageDelta(text) | ReasoningDelta(text):
             return text
-        case Output(_, chunk):
+        case TaskOutput(_, chunk):
             return chunk
         case ToolCallCompleted(_, name, arguments):
             return f"\n(wants {name} {arguments})\n"
-        case Status(status, detail):
+        case SubagentStatus(status, detail):
             return f"{status}: {detail}\n" if detail else f"{status}\n"
         case UntypedEvent(kind):
             return f"\n({kind})\n"

@@ -25,10 +25,10 @@ from exthost.dialects.options import FLAG, TEXTS
 from exthost.dialects.steps import Handshake, OneRequestOrMore, handshake_result
 from exthost.dialects.streams import StreamKind
 from exthost.dialects.synaps import stream_events, types
-from exthost.dialects.synaps.facets import About, Commands, Providers, Settings, Sidecar
+from exthost.dialects.synaps.facets import About, Commands, Providers, SettingsEditor, Sidecar
 from exthost.dialects.synaps.hooks import RUN_HOOK, wants_hook
 from exthost.dialects.synaps.host_requests import HOST_REQUESTS, granted_permissions
-from exthost.dialects.synaps.manifest import PROTOCOL_VERSION, Manifest
+from exthost.dialects.synaps.manifest import PROTOCOL_VERSION, SynapsManifest
 from exthost.dialects.synaps.offer import make_offer
 from exthost.dialects.synaps.result import SYNAPS_RESULT
 from exthost.errors import Evidence, ProtocolViolation
@@ -58,7 +58,7 @@ def _not_json(frame: Bytes, why: str) -> Incoming:
     )
 
 
-class Codec(JsonRpc):
+class SynapsCodec(JsonRpc):
     """A codec for JSON-RPC 2.0 that writes the id as the last field. The host and the extension use
     the same codec."""
 
@@ -100,8 +100,8 @@ def _failure(id: int, error: Any) -> Failure:
     )
 
 
-def _codec(role: Role) -> Codec:
-    return Codec()
+def _codec(role: Role) -> SynapsCodec:
+    return SynapsCodec()
 
 
 # -- the handshake -----------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def _codec(role: Role) -> Codec:
 
 def _handshake(context: HandshakeContext) -> Handshake:
     # A bare command (after `--`), and a config entry that names no manifest, have none.
-    manifest = context.manifest if isinstance(context.manifest, Manifest) else None
+    manifest = context.manifest if isinstance(context.manifest, SynapsManifest) else None
     response = yield Request(
         "initialize",
         {
@@ -125,13 +125,6 @@ def _handshake(context: HandshakeContext) -> Handshake:
     result = handshake_result(response, "initialize")
     permissions = granted_permissions(context.manifest, context.options)
     return make_offer(result, permissions, manifest, context.config)
-
-
-def _with_environ(spec: Spec, environ: Mapping[str, str]) -> Spec:
-    """Apply the variable by which a user takes the session id out of most events of hooks."""
-    if environ.get(HOOK_SESSION_VARIABLE) != "0" or "hook_session_id" in spec.options:
-        return spec
-    return replace(spec, options=MappingProxyType({**spec.options, "hook_session_id": False}))
 
 
 def _make_tool_request(call: ToolCall) -> tuple[str, Any]:
@@ -190,7 +183,25 @@ _METHOD_SECONDS = {
     "settings.editor.commit": 5,
 }
 
-DIALECT = Dialect(
+
+class SynapsDialect(Dialect):
+    """synaps, whose manifests select the events of hooks."""
+
+    @property
+    def announces_hooks(self) -> bool:
+        return False
+
+    def wants_hook(self, spec: Spec, hook: str, event: Mapping[str, Any]) -> bool:
+        return wants_hook(spec, hook, event)
+
+    def with_environ(self, spec: Spec, environ: Mapping[str, str]) -> Spec:
+        """Apply the variable by which a user takes the session id out of most events of hooks."""
+        if environ.get(HOOK_SESSION_VARIABLE) != "0" or "hook_session_id" in spec.options:
+            return spec
+        return replace(spec, options=MappingProxyType({**spec.options, "hook_session_id": False}))
+
+
+DIALECT = SynapsDialect(
     name="synaps",
     framing=Headers,
     codec=_codec,
@@ -219,12 +230,11 @@ DIALECT = Dialect(
         {
             "providers": Providers,
             "commands": Commands,
-            "settings": Settings,
+            "settings": SettingsEditor,
             "info": About,
             "sidecar": Sidecar,
         }
     ),
-    wants_hook=wants_hook,
     render_event=stream_events.render_event,
     options=MappingProxyType(
         {
@@ -234,7 +244,6 @@ DIALECT = Dialect(
             ),
         }
     ),
-    with_environ=_with_environ,
     traits=Traits(
         limits=Limits(handshake=10, call=30, max_message=4 * 2**20, max_in_flight=1),
         method_limits=MappingProxyType(_METHOD_SECONDS),

@@ -20,7 +20,7 @@ from exthost.dialects.host_requests import (
     WatchConfig,
     WriteConfig,
 )
-from exthost.dialects.synaps.manifest import PERMISSIONS, Manifest
+from exthost.dialects.synaps.manifest import PERMISSIONS, SynapsManifest
 from exthost.errors import CallFailed
 from exthost.model.messages import Notification
 from exthost.model.spec import Spec
@@ -35,7 +35,7 @@ def granted_permissions(manifest: Any, options: Mapping[str, Any]) -> frozenset[
     """Return the permissions of a plugin. They are listed in its manifest. A plugin without a
     manifest, such as a bare command (a command after `--` instead of a configured extension), gets
     the permissions in `options.permissions`, by default all except the reserved permission."""
-    if isinstance(manifest, Manifest):
+    if isinstance(manifest, SynapsManifest):
         return frozenset(manifest.permissions)
     names = options.get("permissions", PERMISSIONS)
     return frozenset(

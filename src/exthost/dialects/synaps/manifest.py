@@ -163,7 +163,7 @@ class Deferred:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class SynapsManifest:
     """The contents of a plugin.json that only this dialect uses. `deferred` is None if the manifest
     has no such key."""
 
@@ -183,7 +183,7 @@ class Manifest:
         return tuple(dict.fromkeys(subscription.hook for subscription in self.subscriptions))
 
 
-def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
+def parse(file: ManifestFile) -> tuple[Spec, SynapsManifest] | None:
     """Return the extension in this plugin.json, or None if it has none. Raises ManifestError for
     the first mistake."""
     document = _parse_json(file)
@@ -208,7 +208,7 @@ def parse(file: ManifestFile) -> tuple[Spec, Manifest] | None:
         raise table.error("X0252", "its command is blank", "command", "name the program to run")
     permissions = _parse_permissions(table)
     hooks = tuple(_parse_hook(hook, permissions, protocol) for hook in table.tables("hooks", []))
-    manifest = Manifest(
+    manifest = SynapsManifest(
         protocol_version=protocol,
         permissions=permissions,
         subscriptions=hooks,
@@ -462,7 +462,7 @@ def read(file: ManifestFile) -> Verdict:
     return Accepted(spec=spec, warnings=_find_not_offered(manifest))
 
 
-def _find_not_offered(manifest: Manifest) -> tuple[Remark, ...]:
+def _find_not_offered(manifest: SynapsManifest) -> tuple[Remark, ...]:
     """Return a warning about what this host does not offer to the plugin."""
     parts = [text for name, text in _NOT_OFFERED.items() if name in manifest.permissions]
     if not parts:
@@ -512,7 +512,7 @@ def read_hooks(file: ManifestFile) -> Spec:
     hooks = (extension.get("hooks") or []) if type(extension) is dict else None
     if type(hooks) is not list or not all(type(hook) is dict for hook in hooks):
         return replace(spec, has_unknown_hooks=True)
-    manifest = Manifest(subscriptions=tuple(_read_subscription(hook) for hook in hooks))
+    manifest = SynapsManifest(subscriptions=tuple(_read_subscription(hook) for hook in hooks))
     return replace(spec, declared_hooks=manifest.hooks, manifest=manifest)
 
 

@@ -20,7 +20,7 @@ from exthost.dialects.synaps.manifest import (
     PERMISSIONS,
     PROTOCOL_VERSIONS,
     Deferred,
-    Manifest,
+    SynapsManifest,
 )
 from exthost.errors import Evidence, HandshakeFailed
 from exthost.model.offer import Offer, Tool
@@ -42,7 +42,7 @@ _U64_LIMIT = 2**64
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class ProviderModel:
     """A model of a provider."""
 
     id: str
@@ -52,13 +52,13 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class ProviderOffer:
     """A provider of models that complete conversations."""
 
     id: str
     display_name: str
     description: str
-    models: tuple[Model, ...] = ()
+    models: tuple[ProviderModel, ...] = ()
     config_schema: Any = None
 
 
@@ -74,7 +74,7 @@ class Capability:
 
 
 def make_offer(
-    reply: Any, granted: Collection[str], manifest: Manifest | None, config: Any = None
+    reply: Any, granted: Collection[str], manifest: SynapsManifest | None, config: Any = None
 ) -> Offer:
     """Return the Offer: what the extension announces in this reply. Raises HandshakeFailed.
 
@@ -95,13 +95,13 @@ def make_offer(
             + ("" if manifest is None else ", as its manifest says"),
             help="use a version of the plugin for the protocol named",
         )
-    manifest = manifest or Manifest()
+    manifest = manifest or SynapsManifest()
     announced = fields.get("capabilities", {})
     if announced == []:  # some extensions serialize an empty object as a list
         announced = {}
     announced = _read(announced, dict[str, Any], "capabilities")
     tools = tuple(map(_make_tool, _read_list(announced, "tools", _AnnouncedTool)))
-    providers = tuple(map(_trim_ids, _read_list(announced, "providers", Provider)))
+    providers = tuple(map(_trim_ids, _read_list(announced, "providers", ProviderOffer)))
     generic = _read_list(announced, "capabilities", Capability)
     _check_tools(tools)
     for provider in providers:
@@ -172,7 +172,7 @@ def _make_tool(announced: _AnnouncedTool) -> Tool:
     return Tool(name, announced.description, announced.input_schema, extra=extra)
 
 
-def _trim_ids(provider: Provider) -> Provider:
+def _trim_ids(provider: ProviderOffer) -> ProviderOffer:
     models = tuple(replace(model, id=model.id.strip()) for model in provider.models)
     for n, model in enumerate(models):
         if model.context_window is not None and not 0 <= model.context_window < _U64_LIMIT:
@@ -197,7 +197,7 @@ def _invalid_reply_error(why: str, value: Any) -> HandshakeFailed:
     )
 
 
-def _make_extra(providers: tuple[Provider, ...], models: list[str]) -> dict[str, Any]:
+def _make_extra(providers: tuple[ProviderOffer, ...], models: list[str]) -> dict[str, Any]:
     """Return what `exthost inspect` prints: the models, and the names for people."""
     extra: dict[str, Any] = {"providers": models} if models else {}
     names = {
@@ -250,7 +250,7 @@ def find_id_problem(id: str) -> str:
 def _check_deferred(
     deferred: Deferred,
     tools: tuple[Tool, ...],
-    providers: tuple[Provider, ...],
+    providers: tuple[ProviderOffer, ...],
     context_providers: list[str],
 ) -> None:
     """Raise HandshakeFailed unless the extension announces exactly what its manifest has under
@@ -285,8 +285,8 @@ def _deferred_error(key: str, difference: str) -> HandshakeFailed:
 
 
 def _drop_unconfigured(
-    providers: tuple[Provider, ...], config: Any, warnings: list[str]
-) -> tuple[Provider, ...]:
+    providers: tuple[ProviderOffer, ...], config: Any, warnings: list[str]
+) -> tuple[ProviderOffer, ...]:
     """Return the providers whose required config is there, and add a warning for each other one."""
     values = config if isinstance(config, Mapping) else {}
     kept = []
@@ -320,7 +320,7 @@ def _check_tools(tools: tuple[Tool, ...]) -> None:
             raise _refused_error("X0552", f"the input_schema of the tool {name!r} is not an object")
 
 
-def _check_provider(provider: Provider) -> None:
+def _check_provider(provider: ProviderOffer) -> None:
     subject = f"the provider {_quote(provider.id)}"
     if why := find_id_problem(provider.id):
         raise _refused_error("X0553", f"{subject} cannot have that id: {why}")

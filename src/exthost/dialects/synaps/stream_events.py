@@ -10,18 +10,18 @@ from typing import Any
 
 from exthost.dialects.streams import ProgressBar, StreamEvent, Unreadable
 from exthost.dialects.synaps.types import (
+    CommandOutput,
     Done,
-    Output,
     ProviderError,
+    ProviderToolUse,
+    ProviderUsage,
     Table,
     TaskDone,
     TaskLog,
     TaskStart,
     TaskUpdate,
     Text,
-    Thinking,
-    ToolUse,
-    Usage,
+    ThinkingText,
 )
 from exthost.wire.typed_values import WrongValue, convert
 
@@ -29,11 +29,12 @@ _TASK_KINDS = ("download", "rebuild", "generic")
 
 # The class of an event, by its type, kind or method.
 _PROVIDER_EVENTS: Mapping[str, type[Any]] = {
-    "text": Text, "thinking": Thinking, "tool_use": ToolUse, "usage": Usage,
+    "text": Text, "thinking": ThinkingText, "tool_use": ProviderToolUse, "usage": ProviderUsage,
     "error": ProviderError, "done": Done,
 }  # fmt: skip
 _OUTPUTS: Mapping[str, type[Any]] = {
-    "text": Output, "system": Output, "error": Output, "table": Table, "done": Done
+    "text": CommandOutput, "system": CommandOutput, "error": CommandOutput,
+    "table": Table, "done": Done,
 }  # fmt: skip
 _TASK_EVENTS: Mapping[str, type[Any]] = {
     "task.start": TaskStart, "task.update": TaskUpdate, "task.log": TaskLog, "task.done": TaskDone
@@ -46,8 +47,8 @@ def parse_provider_event(method: str, params: Any) -> StreamEvent | Unreadable:
     try:
         event = _find_event(params)
         event_class = _PROVIDER_EVENTS[_known_value(event, "type", _PROVIDER_EVENTS)]
-        if event_class is Usage:
-            return StreamEvent(Usage({key: event[key] for key in event if key != "type"}))
+        if event_class is ProviderUsage:
+            return StreamEvent(ProviderUsage({key: event[key] for key in event if key != "type"}))
         if "delta" in event:  # plugins send the text under either name
             event = {**event, "text": convert(event["delta"], str, "delta")}
         return StreamEvent(convert(event, event_class))
@@ -61,7 +62,7 @@ def parse_command_event(method: str, params: Any) -> StreamEvent | Unreadable:
         if method == "command.output":
             event = _find_event(params)
             output = convert(event, _OUTPUTS[_known_value(event, "kind", _OUTPUTS)])
-            if output == Output("error", ""):
+            if output == CommandOutput("error", ""):
                 return Unreadable("content is empty")
             return StreamEvent(output)
         event = _object(params, "params")
@@ -101,13 +102,13 @@ def render_event(event: Any) -> ProgressBar | str | None:
     match event:
         case Text(text):
             return text
-        case Thinking(text):
+        case ThinkingText(text):
             return text
-        case ToolUse(_, name, input):
+        case ProviderToolUse(_, name, input):
             return f"\n(wants {name} {dict(input)})\n"
         case ProviderError(message):
             return f"\nerror: {message}\n"
-        case Output(kind, content):
+        case CommandOutput(kind, content):
             return f"error: {content}\n" if kind == "error" else f"{content}\n"
         case Table(headers, rows):
             lines = [headers, *(row if type(row) is list else [row] for row in rows)]

@@ -28,14 +28,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Thinking:
+class ThinkingText:
     """A part of the model's reasoning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUse:
+class ProviderToolUse:
     """A tool call that the model requests."""
 
     id: NonemptyText
@@ -44,7 +44,7 @@ class ToolUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ProviderUsage:
     """The number of tokens used so far, under the provider's own names."""
 
     usage: Mapping[str, Any]
@@ -88,7 +88,7 @@ def read_completion(value: Any) -> Completion | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class CommandOutput:
     """Text that a command prints: `kind` is text, system or error."""
 
     kind: str

@@ -45,9 +45,10 @@ longer to import than everything that the help needs. What verbs share, in readi
 import io
 import os
 import sys
+from collections.abc import Iterable
 
 from exthost._version import __version__
-from exthost.faces.cli.verbs import INTERRUPTED, USAGE, VERBS
+from exthost.faces.cli.verbs import COMMON_VERBS, INTERRUPTED, USAGE, VERB_GROUPS, VERBS
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -72,7 +73,10 @@ def main(arguments: list[str] | None = None) -> int:
 def _main(arguments: list[str]) -> int:
     if arguments[:1] == ["help"] and len(arguments) > 1:
         arguments = [arguments[1], "--help"]
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
+    if arguments == ["help"]:
+        sys.stdout.write(_short_help())
+        return 0
+    if not arguments or arguments[0] in ("-h", "--help"):
         sys.stdout.write(_help())
         return 0 if arguments else USAGE
     if arguments[0] in ("-V", "--version"):
@@ -108,9 +112,22 @@ def _escape_unencodable_text() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
-def _help() -> str:
+def _short_help() -> str:
+    return (
+        "usage: exthost VERB [OPTIONS] [-- COMMAND ARGS…]\n\n"
+        f"{_verb_lines(COMMON_VERBS)}\n\n"
+        f"  exthost --help          all {len(VERBS)} verbs\n"
+        "  exthost help VERB       the options of a verb\n"
+    )
+
+
+def _verb_lines(verbs: Iterable[str]) -> str:
     width = max(map(len, VERBS))
-    verbs = "\n".join(f"  {verb:<{width}}  {summary}" for verb, summary in VERBS.items())
+    return "\n".join(f"  {verb:<{width}}  {VERBS[verb]}" for verb in verbs)
+
+
+def _help() -> str:
+    verbs = "\n\n".join(f"{name}:\n{_verb_lines(group)}" for name, group in VERB_GROUPS.items())
     return (
         "usage: exthost VERB [OPTIONS] [-- COMMAND ARGS…]\n\n"
         "One host for extensions that run as child processes, whichever dialect they speak.\n\n"

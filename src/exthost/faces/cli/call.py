@@ -72,20 +72,22 @@ from exthost.faces.cli.verb_loop import run_once
 from exthost.host.control.as_data import as_data
 from exthost.host.control.call_requests import own_tool_name
 from exthost.host.control.client import HostClient
-from exthost.host.control.protocol import Request, read_error, read_tool_error, read_tool_result
+from exthost.host.control.protocol import (
+    ControlRequest,
+    read_error,
+    read_tool_error,
+    read_tool_result,
+)
 from exthost.host.control.questions import read_question
 from exthost.host.host import Host
 from exthost.model.names import capability_fits
 from exthost.model.spec import Spec
-from exthost.tool_result import ToolResult
+from exthost.tool_result import ErrorResult, ToolResult
 from exthost.wire import jsontext
 from exthost.wire.lines import BOM
 
 # The exit code of the command if the extension returned a result that is marked as an error.
 EXIT_ERROR_RESULT = 1
-
-# The error code of a result that is marked as an error. An error reply has other codes.
-ERROR_RESULT_ERROR_CODE = "X0702"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -223,7 +225,7 @@ def _call_in_running_host(
     if args.method and target is None:
         raise _no_target_error()
     search = {"tool": name, "capability": args.capability}
-    tool = host.ask(Request("find", target or "", search), on_event=show_event)
+    tool = host.ask(ControlRequest("find", target or "", search), on_event=show_event)
     dialect = find_dialect(tool["dialect"])
     _check_supported(args, tool["extension"], dialect, tool["capabilities"])
     # "if_any": the host streams the events of the method if it is one that streams.
@@ -245,7 +247,7 @@ def _call_in_running_host(
         def confirm(event: Mapping[str, Any]) -> bool:
             return prompt is not None and prompt(read_question(event), event["seconds"])
 
-        request = Request("call", tool["extension"], callee | call_settings)
+        request = ControlRequest("call", tool["extension"], callee | call_settings)
         answer = host.ask(request, on_event=show, confirm=confirm)
     if "error_reply" in answer:
         raise read_error(answer["error_reply"])
@@ -321,9 +323,7 @@ async def _call_tool(
             context=args.context,
             hooks=not args.no_hooks,
         )
-    except CallFailed as error:
-        if error.code != ERROR_RESULT_ERROR_CODE:
-            raise
+    except ErrorResult as error:
         return error.data, error
     return result.raw, None
 

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Sequence
 
 from exthost.faces.cli.common import Args, refuse_command, show_text
-from exthost.faces.cli.verb_table import Option, Verb, read_verbs
+from exthost.faces.cli.verb_table import Verb, VerbOption, read_verbs
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -121,7 +121,7 @@ def zsh_script(verbs: Sequence[Verb]) -> str:
     return "\n".join(lines)
 
 
-def _zsh_specs(option: Option) -> list[str]:
+def _zsh_specs(option: VerbOption) -> list[str]:
     text = _quotable_text(option.help).replace("[", "(").replace("]", ")").replace(":", r"\:")
     value = ""
     if option.placeholder:

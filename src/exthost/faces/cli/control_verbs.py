@@ -13,7 +13,7 @@ from exthost.faces.cli.common import (
     show_result,
 )
 from exthost.host.control.client import ask
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 
 # The default time limit of the request. It exceeds the defaults of limits.start (60 s) and
 # limits.stop (5 s), which bound what the host does.
@@ -31,7 +31,7 @@ def run_control_verb(args: Args, verb: str) -> int:
     extension. Return the exit code."""
     refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
-    status = ask(config_path(args), Request(verb, args.name), timeout=timeout)
+    status = ask(config_path(args), ControlRequest(verb, args.name), timeout=timeout)
     if args.json:
         show_json(status)
     else:

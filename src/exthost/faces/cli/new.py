@@ -3,8 +3,8 @@
 import argparse
 import shlex
 
-from exthost.authoring.sdk.dialects import DIALECT_NAMES
-from exthost.authoring.sdk.errors import UsageError as SdkUsageError
+from exthost.authoring.sdk.dialects import dialect_names
+from exthost.authoring.sdk.errors import SdkUsageError
 from exthost.authoring.sdk.languages import LANGUAGES
 from exthost.authoring.sdk.scaffold import TEMPLATES, create
 from exthost.errors import UsageError
@@ -21,7 +21,7 @@ class NewArgs(Args):
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: exthost new weather --dialect mcp"
     parser.add_argument("name", metavar="NAME", help="of the extension, and of its folder")
-    parser.add_argument("--dialect", required=True, choices=DIALECT_NAMES, help="what it speaks")
+    parser.add_argument("--dialect", required=True, choices=dialect_names(), help="what it speaks")
     parser.add_argument(
         "--template",
         choices=list(TEMPLATES),

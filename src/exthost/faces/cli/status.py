@@ -17,7 +17,7 @@ from exthost.faces.cli.common import (
     show_table,
 )
 from exthost.host.control.client import ask
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 
 # The default time limit of the request.
 WAIT_SECONDS = 10.0
@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     refuse_command(args)
     timeout = WAIT_SECONDS if args.timeout is None else args.timeout
-    status = ask(config_path(args), Request("status", args.name), timeout=timeout)
+    status = ask(config_path(args), ControlRequest("status", args.name), timeout=timeout)
     if args.json:
         show_json(status)
         return 0

@@ -32,7 +32,7 @@ from exthost.faces.cli.started_extension import detect_dialect
 from exthost.faces.cli.target_specs import find_spec, read_extensions, refuse_dialect
 from exthost.faces.cli.verb_loop import run_once
 from exthost.host.control.description import describe_tools
-from exthost.host.control.protocol import Request, read_error
+from exthost.host.control.protocol import ControlRequest, read_error
 from exthost.host.host import Host
 from exthost.host.model_api.model_tools import FORMS, Form, model_tool
 from exthost.model.spec import Spec
@@ -52,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(args: Args) -> int:
     with running_host(args) as host:
         if host is not None:
-            request = Request("tools", args.target or "", {"start": args.start})
+            request = ControlRequest("tools", args.target or "", {"start": args.start})
             try:
                 return _print_report(args, host.ask(request))
             except NotFound as error:

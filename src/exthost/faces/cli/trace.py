@@ -24,7 +24,7 @@ from exthost.faces.cli.common import (
 )
 from exthost.faces.cli.traffic_lines import traffic_line
 from exthost.host.control.client import HELLO_SECONDS, HostClient
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.trace_file import TraceFile, dropped_record
 from exthost.session.trace.trace_format import LineMaker
@@ -94,7 +94,7 @@ def _follow(args: Args, dialects: dict[str, str], store: Callable[[TraceRecord],
 
     with HostClient(config_path(args), timeout=HELLO_SECONDS) as client:
         try:
-            client.ask(Request("trace", args.name), on_event=on_event)
+            client.ask(ControlRequest("trace", args.name), on_event=on_event)
         except _TraceEnded:
             pass
         except KeyboardInterrupt:

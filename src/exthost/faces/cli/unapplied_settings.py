@@ -12,7 +12,7 @@ from exthost.faces.cli.common import Args, config_path, say
 from exthost.faces.cli.target_specs import find_spec
 from exthost.host.control.client import ask
 from exthost.host.control.description import settings_digests
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 from exthost.model.spec import Spec
 
 # The time limit of the request to the running host.
@@ -36,7 +36,9 @@ def say_unapplied_settings(args: Args, name: str) -> None:
     try:
         spec = find_spec(args, name)
         status = ask(
-            config_path(args), Request("status", name, {"settings": True}), timeout=_ASK_SECONDS
+            config_path(args),
+            ControlRequest("status", name, {"settings": True}),
+            timeout=_ASK_SECONDS,
         )
     except ExthostError:  # the config cannot be read now, or the host has ended
         return

@@ -21,7 +21,7 @@ from exthost.faces.cli.python_command import PYTHON_COMMAND
 from exthost.host.control.address import config_key, make_private_folder
 from exthost.host.control.client import HELLO_SECONDS, ask
 from exthost.host.control.host_lock import lock_holder
-from exthost.host.control.protocol import Request
+from exthost.host.control.protocol import ControlRequest
 from exthost.process.state_dirs import log_file
 
 # How often to check whether the host has started.
@@ -89,7 +89,7 @@ def run(args: Args) -> int:
 def _is_served(path: str) -> bool:
     """Return whether a host of this config runs."""
     try:
-        ask(path, Request("hello"), timeout=HELLO_SECONDS)
+        ask(path, ControlRequest("hello"), timeout=HELLO_SECONDS)
     except NotFound:
         return lock_holder(path) is not None
     except ExthostError:  # a host that is hung, or is ending
@@ -101,7 +101,7 @@ def _require_no_host(path: str) -> None:
     """Raise UsageError if a host of this config runs. Called before its output file would be
     overwritten."""
     try:
-        host = ask(path, Request("hello"), timeout=HELLO_SECONDS)
+        host = ask(path, ControlRequest("hello"), timeout=HELLO_SECONDS)
     except NotFound:
         return
     raise UsageError(
@@ -135,7 +135,7 @@ def _wait_until_open(path: str, process: "subprocess.Popen[bytes]") -> dict[str,
     `hello`. Return None if the host ended before that."""
     while process.poll() is None:
         try:
-            host: dict[str, Any] = ask(path, Request("hello"), timeout=HELLO_SECONDS)
+            host: dict[str, Any] = ask(path, ControlRequest("hello"), timeout=HELLO_SECONDS)
         except NotFound:
             pass
         except ExthostError:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from exthost.config.discovery.configfile import ConfiguredExtensions
-from exthost.config.discovery.report import Diagnostic, Report
+from exthost.config.discovery.report import Diagnostic, SearchReport
 from exthost.errors import ManifestError, Refused
 from exthost.faces.cli.common import (
     Args,
@@ -71,7 +71,7 @@ def run(args: Args) -> int:
     return ManifestError.exit_code if errors else 0
 
 
-def _discovered_rows(report: Report) -> list[tuple[str, str, str]]:
+def _discovered_rows(report: SearchReport) -> list[tuple[str, str, str]]:
     return [(candidate.id, candidate.dialect, candidate.path) for candidate in report.candidates]
 
 

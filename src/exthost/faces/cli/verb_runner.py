@@ -20,8 +20,6 @@ from exthost.process.own_process import deleted_working_folder
 # The beginning of argparse's message about missing arguments.
 _REQUIRED = "the following arguments are required: "
 
-# The codes of the errors that name a deleted working folder themselves.
-_FOLDER_ERRORS = ("X0398", "X0402")
 _LEAVE_FOLDER = "change to a folder that exists: cd ~"
 
 
@@ -106,8 +104,8 @@ def run_verb(verb: str, arguments: list[str]) -> int:
         sys.stdout.flush()
         return code
     except ExthostError as error:
-        folder = deleted_working_folder() if error.code not in _FOLDER_ERRORS else None
-        if folder is not None:
+        folder = deleted_working_folder()
+        if folder is not None and folder not in error.message:
             note = f"the working folder {folder} has been deleted; {_LEAVE_FOLDER}"
             details = (*error.evidence.details, note)
             error.evidence = replace(error.evidence, details=details)

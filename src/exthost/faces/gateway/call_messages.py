@@ -15,7 +15,7 @@ from mcp.server.connection import Connection
 from mcp.shared.inbound import InboundModernRoute
 from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
 
-from exthost.faces.gateway.call_session import Caller
+from exthost.faces.gateway.call_session import CallingClient
 from exthost.wire import jsontext
 
 _log = logging.getLogger("exthost.faces.gateway")
@@ -106,12 +106,12 @@ def parse_cancelled_id(message: dict[str, Any]) -> types.RequestId | None:
     return parse_request_id(params.get("requestId")) if isinstance(params, dict) else None
 
 
-def make_stateless_caller(route: InboundModernRoute) -> Caller:
+def make_stateless_caller(route: InboundModernRoute) -> CallingClient:
     """Return the client that a request of the stateless era describes."""
     connection = Connection.from_envelope(
         route.protocol_version, route.client_info, route.client_capabilities
     )
-    return Caller(
+    return CallingClient(
         connection.protocol_version, connection.client_params, connection.client_capabilities
     )
 

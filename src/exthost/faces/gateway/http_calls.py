@@ -43,7 +43,7 @@ from exthost.faces.gateway.call_messages import (
     to_error_data,
 )
 from exthost.faces.gateway.call_response import CallResponse
-from exthost.faces.gateway.call_session import Caller, make_context
+from exthost.faces.gateway.call_session import CallingClient, make_context
 from exthost.faces.gateway.clients import SESSION_HEADER, Client, Clients
 from exthost.faces.gateway.exchanges import Context
 from exthost.faces.gateway.request_body import ReplayedBody, read_body
@@ -65,7 +65,7 @@ MAX_BODY_BYTES = 2**20
 # passed since its last request of a session, it is sent a ping before the next call.
 PACKAGE_SECONDS = 30.0
 
-# The number of stateless clients whose `Caller` is cached, so that it is not made for each call.
+# The number of stateless clients whose `CallingClient` is cached instead of made for each call.
 MAX_CACHED_CALLERS = 256
 
 AnswerCall = Callable[[Context], Coroutine[Any, Any, dict[str, Any]]]
@@ -169,7 +169,7 @@ class HttpCalls:
         self._answer_call = answer_call
         self._input_schema = input_schema
         self._sessions: dict[str, _Session] = {}
-        self._callers: dict[bytes, Caller] = {}
+        self._callers: dict[bytes, CallingClient] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = self._read_headers(scope)
@@ -273,7 +273,7 @@ class HttpCalls:
         self,
         session_id: str,
         session: _Session,
-        caller: Caller,
+        caller: CallingClient,
         headers: Mapping[str, str],
         message: dict[str, Any],
         send: Send,
@@ -344,7 +344,7 @@ class HttpCalls:
 
     def _find_stateless_caller(
         self, headers: Mapping[str, str], message: dict[str, Any]
-    ) -> Caller | None:
+    ) -> CallingClient | None:
         route = classify_inbound_request(message, headers=headers)
         if isinstance(route, InboundLadderRejection):
             return None

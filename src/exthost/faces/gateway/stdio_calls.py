@@ -29,7 +29,7 @@ from exthost.faces.gateway.call_messages import (
     parse_request_id,
     to_error_data,
 )
-from exthost.faces.gateway.call_session import Caller, make_context
+from exthost.faces.gateway.call_session import CallingClient, make_context
 from exthost.faces.gateway.exchanges import Context
 from exthost.faces.gateway.line_writer import LineWriter
 from exthost.faces.gateway.meta import is_stateless
@@ -72,7 +72,7 @@ class StdioCalls:
         self._writer = writer
         self._session: ServerSession | None = None
         # The client that the handshake described, or else the latest stateless call.
-        self._caller: Caller | None = None
+        self._caller: CallingClient | None = None
         # The fields of `_meta` from which the caller of the latest stateless call was made.
         self._client_fields: Mapping[str, Any] = {}
         self._calls: dict[asyncio.Task[dict[str, Any]], _Call] = {}
@@ -83,7 +83,7 @@ class StdioCalls:
         if self._session is None:
             self._session = session
             if not is_stateless(session.protocol_version):
-                self._caller = Caller(
+                self._caller = CallingClient(
                     session.protocol_version, session.client_params, session.client_capabilities
                 )
 
@@ -114,7 +114,7 @@ class StdioCalls:
         task.add_done_callback(self._on_call_done)
         return True
 
-    def _find_caller(self, params: dict[str, Any], session: ServerSession) -> Caller | None:
+    def _find_caller(self, params: dict[str, Any], session: ServerSession) -> CallingClient | None:
         """Return the client of a call, or None if the request must be left to the package."""
         meta = params.get("_meta")
         describes_client = isinstance(meta, dict) and types.PROTOCOL_VERSION_META_KEY in meta

@@ -87,7 +87,7 @@ class Endpoints:
     # -- reading -----------------------------------------------------------------------------
 
     async def _describe_host(self, _: HttpRequest) -> Response:
-        host = await self._requests.perform(protocol.Request("hello"), _NoEvents())
+        host = await self._requests.perform(protocol.ControlRequest("hello"), _NoEvents())
         return _respond_json({"host": host, "lifecycle": describe_lifecycle()})
 
     async def _stream_rows(self, _: HttpRequest) -> Response:
@@ -145,12 +145,14 @@ class Endpoints:
         verb = str(body.get("verb"))
         if verb not in _CONTROL_VERBS:
             raise _invalid_request_error("verb is one of start, stop and restart")
-        command = protocol.Request(verb, str(body.get("name", "")))
+        command = protocol.ControlRequest(verb, str(body.get("name", "")))
         return _respond_json(await self._requests.perform(command, _NoEvents()))
 
     async def _reload_config(self, request: HttpRequest) -> Response:
         await _read_body(request)  # raises unless the body is JSON, which no HTML form can send
-        return _respond_json(await self._requests.perform(protocol.Request("reload"), _NoEvents()))
+        return _respond_json(
+            await self._requests.perform(protocol.ControlRequest("reload"), _NoEvents())
+        )
 
     async def _stream_call(self, request: HttpRequest) -> Response:
         body = await _read_body(request)
@@ -166,7 +168,7 @@ class Endpoints:
         else:
             params |= {"tool": str(body.get("tool", "")), "progress": True, "log": True}
             params["context"] = trace_context(request.headers)
-        command = protocol.Request("call", name, params)
+        command = protocol.ControlRequest("call", name, params)
         return EventStreamResponse(call_events(self._host, self._requests, command), self.streams)
 
 

@@ -13,7 +13,7 @@ from exthost.extension.misuse import other_loop_error
 from exthost.host.control import protocol
 from exthost.host.control.client import host_ended_error, host_gone_error
 from exthost.host.control.line_connection import LineConnection
-from exthost.host.control.protocol import REPLY_BYTES, HostLine, Request
+from exthost.host.control.protocol import REPLY_BYTES, ControlRequest, HostLine
 from exthost.model.empty_mapping import EMPTY_MAPPING
 from exthost.session.awaitable_call import DONE, Done
 from exthost.session.failures import used_after_fork_error
@@ -130,12 +130,12 @@ class AsyncHostClient(LineConnection):
     def cancel_request(self, pending: _Pending) -> None:
         """Make the host cancel a request."""
         self._pending.pop(pending.id, None)
-        self.write(protocol.encode_request(Request("cancel", id=pending.id)))
+        self.write(protocol.encode_request(ControlRequest("cancel", id=pending.id)))
         self.loop.call_soon(pending.wake)
 
     def answer(self, params: Mapping[str, Any]) -> None:
         """Answer a question of the host."""
-        self.write(protocol.encode_request(Request("answer", params=params)))
+        self.write(protocol.encode_request(ControlRequest("answer", params=params)))
 
     # -- the connection ------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ VERBS = (
 _EVIDENCE_FIELDS = frozenset(field.name for field in fields(Evidence))
 
 
-class Request(NamedTuple):
+class ControlRequest(NamedTuple):
     """A request of a client.
 
     verb    the name of the request, one of VERBS
@@ -65,8 +65,9 @@ class Request(NamedTuple):
 
 
 def encode_request(request: tuple[str, str, Mapping[str, Any], int | None]) -> bytes:
-    """Return the line of a request, which may be a plain tuple with the fields of `Request`. Raises
-    ExthostError if the parameters cannot be encoded, or if the host would not read the line."""
+    """Return the line of a request, which may be a plain tuple with the fields of `ControlRequest`.
+    Raises ExthostError if the parameters cannot be encoded, or if the host would not
+    read the line."""
     verb, name, params, id = request
     line: dict[str, Any] = {"verb": verb, "name": name}
     if params:
@@ -83,7 +84,7 @@ def encode_request(request: tuple[str, str, Mapping[str, Any], int | None]) -> b
     return text + b"\n"
 
 
-def read_request(item: Item) -> Request:
+def read_request(item: Item) -> ControlRequest:
     """Return the request in this line. Raises UsageError if it is invalid."""
     if isinstance(item, Skipped | Broken):
         raise _invalid_request_error(f"a request is one line of at most {REQUEST_BYTES:,} bytes")
@@ -101,7 +102,7 @@ def read_request(item: Item) -> Request:
     id = document.get("id")
     if not (id is None or type(id) is int) or (verb == "cancel" and id is None):
         raise _invalid_request_error("an id is a whole number")
-    return Request(verb, name, params, id)
+    return ControlRequest(verb, name, params, id)
 
 
 def read_answer(item: Item) -> Mapping[str, Any] | None:

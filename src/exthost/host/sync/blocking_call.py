@@ -131,7 +131,7 @@ def call_tool(
 ) -> ToolResult:
     """Call a tool of this extension by its own name; see `Extension.call_tool`."""
     loop_thread.refuse_own_thread()
-    calls = extension.calls
+    calls = extension.internals.calls
     if calls.interceptor.is_stale:
         loop_thread.run_plain(calls.interceptor.refresh)
     tool = calls.prepare_announced_tool(name)
@@ -144,7 +144,7 @@ def call_tool(
                 name, arguments, timeout, context, wait, on_progress, check, hooks, confirm
             )
         )
-    queue = extension.queue
+    queue = extension.internals.queue
     method, params, handler, limit = calls.factory.for_tool(tool, arguments, timeout, context)
     call = BlockingCall(method, params, handler, limit, queue)
     call.context = context

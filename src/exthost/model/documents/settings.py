@@ -1,4 +1,4 @@
-"""`Settings`: the settings of an extension from one place of a config, and how they are merged.
+"""`SettingValues`: the settings of an extension from one place of a config, and their merging.
 
 There are three places, and all of them have the keys of `setting_keys`. An `[[extensions]]` entry
 takes precedence over `[overrides.<id>]`, which takes precedence over `[defaults]`. A setting that
@@ -26,12 +26,12 @@ from exthost.model.spec import Breaker, Limits, Pins, Pool, Restart, Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings(SharedSettings):
+class SettingValues(SharedSettings):
     """The settings from one place."""
 
     args: tuple[str, ...] | None = None
 
-    def over(self, outer: "Settings") -> "Settings":
+    def over(self, outer: "SettingValues") -> "SettingValues":
         """Return these settings merged with `outer`, which they take precedence over."""
         if outer is NO_SETTINGS:
             return self
@@ -39,14 +39,14 @@ class Settings(SharedSettings):
         for setting in fields(self):
             inner, outer_value = getattr(self, setting.name), getattr(outer, setting.name)
             merged[setting.name] = _merge(inner, outer_value)
-        return Settings(**merged)
+        return SettingValues(**merged)
 
-    def held_like(self, owner: "Settings", defaults: "Settings") -> "Settings":
+    def held_like(self, owner: "SettingValues", defaults: "SettingValues") -> "SettingValues":
         """Return these settings of an extension, held at least like the main extension of its
         package, whose settings are `owner`: a package must not leave its sandbox, or the pin of its
         files, by declaring a further program. What `owner` grants beyond `defaults` is not
         granted to that program."""
-        holding = Settings(on_weaker=owner.on_weaker)
+        holding = SettingValues(on_weaker=owner.on_weaker)
         if defaults.permissions is None:
             holding = replace(holding, permissions=owner.permissions, sandbox=owner.sandbox)
         pins = owner.sha256
@@ -75,7 +75,7 @@ class Settings(SharedSettings):
 # The settings that a Spec has under the same name. `args` become part of its argv.
 _SPEC_SETTINGS = tuple(setting.name for setting in fields(SharedSettings))
 
-NO_SETTINGS = Settings()
+NO_SETTINGS = SettingValues()
 
 # The value of each setting that is not set.
 _NOT_SET: Mapping[str, Any] = {name: getattr(NO_SETTINGS, name) for name in _SPEC_SETTINGS}
@@ -101,19 +101,19 @@ def setting_readers(folder: str | None) -> Mapping[str, Reader]:
     return {**SETTING_KEYS, "cwd": read_cwd}
 
 
-def read_settings(value: Any, place: Place, folder: str | None) -> Settings:
+def read_settings(value: Any, place: Place, folder: str | None) -> SettingValues:
     """Read a table that may have only the keys of `setting_keys`."""
     return make_settings(read_table(value, place, setting_readers(folder)))
 
 
-def make_settings(read_values: Mapping[str, Any]) -> Settings:
+def make_settings(read_values: Mapping[str, Any]) -> SettingValues:
     """Return the settings with these values, which a reader returned. None means that a value is
     wrong and its problem is already reported; it is left out."""
     values = {key: item for key, item in read_values.items() if item is not None}
     for key in ("env", "hooks", "options"):
         if key in values:
             values[key] = MappingProxyType(values[key])
-    return Settings(**values)
+    return SettingValues(**values)
 
 
 def resolve_path(folder: str | None, path: str) -> str:

@@ -10,6 +10,7 @@ progress, are sent as notifications, which a host may ignore. The host answers a
 extension with an error unless it has a handler for that method.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from exthost.authoring.sdk.answers import (
@@ -21,16 +22,17 @@ from exthost.authoring.sdk.answers import (
     Replace,
     own_hook_answer,
 )
-from exthost.authoring.sdk.dialects import nexo_second
-from exthost.authoring.sdk.dialects.endpoint import Identity
-from exthost.authoring.sdk.dialects.jsonrpc import (
+from exthost.authoring.sdk.endpoints import nexo_second
+from exthost.authoring.sdk.endpoints.endpoint import Identity, SdkDialect
+from exthost.authoring.sdk.endpoints.jsonrpc import (
     HANDLER_FAILED,
     INVALID_PARAMS,
     JsonRpcEndpoint,
     get_field,
 )
+from exthost.authoring.sdk.endpoints.toml_text import toml_entries
 from exthost.authoring.sdk.errors import InvalidArguments, ToolError, describe
-from exthost.authoring.sdk.serving.call import EMPTY_MAPPING, Call
+from exthost.authoring.sdk.serving.call import EMPTY_MAPPING, HandlerCall
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Function
 
@@ -111,11 +113,13 @@ class NexoEndpoint(JsonRpcEndpoint):
             on_item=self._encode_item,
         )
 
-    def _encode_item(self, call: Call, item: Any) -> bytes:
+    def _encode_item(self, call: HandlerCall, item: Any) -> bytes:
         params = {"id": call.key, "name": call.function.name, "item": item}
         return self.notification("tools/item", params)
 
-    def progress(self, call: Call, current: float, total: float | None, message: str) -> bytes:
+    def progress(
+        self, call: HandlerCall, current: float, total: float | None, message: str
+    ) -> bytes:
         params = {"id": call.key, "progress": current, "total": total, "message": message}
         return self.notification("tools/progress", params)
 
@@ -216,4 +220,61 @@ def _encode_hook_answer(answer: Any) -> Any:
     return own_hook_answer(answer)
 
 
-ENDPOINT = NexoEndpoint
+def _recognises(first: bytes, message: Mapping[str, Any] | None) -> bool:
+    # nexo and mcp both begin with initialize; only that of mcp has a protocolVersion.
+    if message is None or "jsonrpc" not in message or message.get("method") != "initialize":
+        return False
+    params = message.get("params")
+    return type(params) is not dict or "protocolVersion" not in params
+
+
+def _write_manifest(identity: Identity, command: Sequence[str]) -> str:
+    hooks = [name for name in identity.registry.hooks if name in nexo_second.HOOKS]
+    lines = [
+        "[plugin]",
+        *toml_entries(id=identity.name, version=identity.version, description=identity.description),
+        "",
+        "[capabilities]",
+        *toml_entries(tools=list(identity.registry.callables), hooks=hooks),
+        "",
+        "[transport]",
+        *toml_entries(kind="stdio", command=command[0], args=list(command[1:])),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def second_nexo_manifest(identity: Identity, command: Sequence[str]) -> str:
+    """Return the manifest of nexo's second contract; `command` is what starts the extension from
+    its folder."""
+    registry = identity.registry
+    document = nexo_second.manifest(
+        identity.name,
+        identity.version,
+        identity.description,
+        registry.callables,
+        registry.hooks,
+    )
+    plugin = document["plugin"]
+    extends = plugin.pop("extends")
+    lines = [
+        *toml_entries(manifest_version=2),
+        "",
+        "[plugin]",
+        *toml_entries(**plugin),
+        "",
+        "[plugin.entrypoint]",
+        *toml_entries(command=command[0], args=list(command[1:])),
+        "",
+        "[plugin.extends]",
+        *toml_entries(**extends),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+DIALECT = SdkDialect(
+    NexoEndpoint,
+    _recognises,
+    templates=("tool", "hook"),
+    manifest_file="plugin.toml",
+    write_manifest=_write_manifest,
+)

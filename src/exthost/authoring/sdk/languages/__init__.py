@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import NamedTuple
 
-DIALECTS = ("morphir", "nexo", "mcp", "synaps", "roder", "cigen")
+from exthost.authoring.sdk.dialects import load_dialect
+from exthost.authoring.sdk.errors import SdkUsageError
 
 # The dialects with a common template, and the JSON field in which each announces the schema of a
 # tool.
@@ -281,15 +282,8 @@ properties = {{ text = {{ type = "string" }} }}
 required = ["text"]
 """
 
-# By dialect: the path of the config or manifest, and its template.
-_MANIFESTS = {
-    "morphir": ("exthost.toml", _CONFIG),
-    "nexo": ("plugin.toml", _MANIFEST),
-    "mcp": ("exthost.toml", _CONFIG),
-    "synaps": (".synaps-plugin/plugin.json", _SYNAPS_MANIFEST),
-    "roder": ("roder-extension.toml", _RODER_MANIFEST),
-    "cigen": ("exthost.toml", _CONFIG),
-}
+# The templates of manifests, by dialect. The other dialects have a config.
+_MANIFESTS = {"nexo": _MANIFEST, "synaps": _SYNAPS_MANIFEST, "roder": _RODER_MANIFEST}
 
 # A call of a new extension, and the line of its test that makes the same call.
 _CALL = "exthost call . shout text=hi"
@@ -322,11 +316,11 @@ def language_files(name: str, dialect: str, language: str) -> dict[str, str]:
     files = dict(traits.files)
     if dialect == "cigen" and "Cargo.toml" in files:
         files["Cargo.toml"] = files["Cargo.toml"].partition("\n[dependencies]")[0]
-    manifest, manifest_template = _MANIFESTS[dialect]
+    manifest = load_dialect(dialect).manifest_file or "exthost.toml"
     return {
         traits.program: _program_text(name, dialect, language),
         **{path: content.format(name=name) for path, content in files.items()},
-        manifest: manifest_template.format(**values),
+        manifest: _MANIFESTS.get(dialect, _CONFIG).format(**values),
         "test.sh": _TEST.format(**values),
         "README.md": _README.format(**values),
     }
@@ -338,7 +332,10 @@ def _program_text(name: str, dialect: str, language: str) -> str:
     folder = resources.files("exthost.authoring.sdk.languages")
     if dialect not in _SCHEMA_FIELDS:
         template = template.replace(language, f"{language}_{dialect}", 1)
-        return folder.joinpath(template).read_text("utf-8").replace("NAME", name)
+        file = folder.joinpath(template)
+        if not file.is_file():
+            raise SdkUsageError(f"there is no template in {language} for the {dialect} dialect")
+        return file.read_text("utf-8").replace("NAME", name)
     dialect_code = _DIALECT_CODE[language][dialect]
     code = {key: value.replace("NAME", name) for key, value in dialect_code.items()}
     text = folder.joinpath(template).read_text("utf-8")

@@ -4,13 +4,13 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from exthost.authoring.sdk.dialects.endpoint import Endpoint, Identity, can_be_id
+from exthost.authoring.sdk.endpoints.endpoint import Endpoint, Identity, can_be_id
 from exthost.authoring.sdk.errors import ToolError, describe
 from exthost.authoring.sdk.serving.failure_report import report
 from exthost.authoring.sdk.serving.server import Server
 from exthost.authoring.sdk.types.function import Function
 from exthost.authoring.sdk.types.json_text import decode, encode
-from exthost.authoring.sdk.wire.framing import Framing, LineFraming, with_newline
+from exthost.authoring.sdk.wire.framing import FrameSplitter, LineFraming, with_newline
 
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
@@ -43,7 +43,7 @@ _TYPE_NAMES = {str: "text", dict: "an object", list: "a list", int: "a whole num
 class JsonRpcEndpoint(Endpoint):
     """Dispatches messages by their method. The class of a dialect fills in `methods`."""
 
-    framing: ClassVar[type[Framing]] = LineFraming
+    framing: ClassVar[type[FrameSplitter]] = LineFraming
     max_bytes: ClassVar[int] = 64 * 2**20  # of a message: a host reads no larger one
     frame: Callable[[bytes], bytes] = staticmethod(with_newline)  # message → frame
 

@@ -5,18 +5,24 @@ messages. It gets whole frames and returns the frame of the reply, or None if th
 if it is sent later. It reads and writes nothing and starts no threads: the server does both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from types import GeneratorType
 from typing import Any, ClassVar, NamedTuple
 
 from exthost.authoring.sdk.errors import HostError
-from exthost.authoring.sdk.registry import Registry
-from exthost.authoring.sdk.serving.call import EMPTY_MAPPING, Call, Failure, ItemWriter, Reply
+from exthost.authoring.sdk.registry import HandlerRegistry
+from exthost.authoring.sdk.serving.call import (
+    EMPTY_MAPPING,
+    Failure,
+    HandlerCall,
+    ItemWriter,
+    Reply,
+)
 from exthost.authoring.sdk.serving.failure_report import report
 from exthost.authoring.sdk.serving.server import FAILURES, Server
 from exthost.authoring.sdk.types.function import Execution, Function
-from exthost.authoring.sdk.wire.framing import Framing
+from exthost.authoring.sdk.wire.framing import FrameSplitter
 
 
 class Identity(NamedTuple):
@@ -31,7 +37,7 @@ class Identity(NamedTuple):
     name: str
     version: str
     description: str
-    registry: Registry
+    registry: HandlerRegistry
     manifest: bytes | None = None
     capabilities: tuple[str, ...] = ()
 
@@ -40,8 +46,8 @@ class Endpoint:
     """The extension's side of one connection. `config` is what the host sent in the handshake."""
 
     name: ClassVar[str]
-    framing: ClassVar[type[Framing]]
-    # The kinds of handlers that the dialect supports, as `Registry.names_by_kind` names them.
+    framing: ClassVar[type[FrameSplitter]]
+    # The kinds of handlers that the dialect supports (see `HandlerRegistry.names_by_kind`).
     supported_kinds: ClassVar[frozenset[str]]
     # The names of the hooks that a host of the dialect may call, if it has any.
     supported_hooks: ClassVar[tuple[str, ...]] = ()
@@ -100,12 +106,12 @@ class Endpoint:
     # -- for `Context`, the object that a handler may ask for -----------------------------------
 
     def progress(
-        self, call: Call, current: float, total: float | None, message: str
+        self, call: HandlerCall, current: float, total: float | None, message: str
     ) -> bytes | None:
         """Return the frame that reports progress, or None if the dialect has no message for it."""
         return None
 
-    def log(self, call: Call, level: str, text: str) -> bytes | None:
+    def log(self, call: HandlerCall, level: str, text: str) -> bytes | None:
         """Return the frame of a line for the host's log, or None if the dialect has no message for
         it. The line is then written to stderr."""
         return None
@@ -115,10 +121,35 @@ class Endpoint:
         dialect has no such requests."""
         raise HostError(f"the {self.name} dialect has no requests to the host")
 
-    def ask_host(self, call: Call, method: str, params: Any) -> Any:
+    def ask_host(self, call: HandlerCall, method: str, params: Any) -> Any:
         """Send a request to the host for a handler. Return an `Answer` that gets the value later,
         or the value itself if it is known already."""
         return call.send_request(method, params)
+
+
+class SdkDialect(NamedTuple):
+    """One dialect that the SDK speaks.
+
+    endpoint          its endpoint class
+    recognises        returns whether a host of this dialect begins with these bytes, None if more
+                      are needed. The second argument is the JSON object on the first line, None if
+                      there is none
+    templates         the templates of `exthost new` that it supports; the first is the default
+    manifest_file     the path of its manifest in the folder of an extension; "" if it has none
+    write_manifest    returns the text of the manifest, given the command that starts the extension
+    repeats_manifest  whether the handshake repeats the manifest, so that an extension reads it
+    provider_test     the body of the test of a new provider, if it supports that template
+    is_tried_last     whether `recognises` accepts also what other dialects begin with
+    """
+
+    endpoint: type[Endpoint]
+    recognises: Callable[[bytes, Mapping[str, Any] | None], bool | None]
+    templates: tuple[str, ...] = ()
+    manifest_file: str = ""
+    write_manifest: Callable[[Identity, Sequence[str]], str] | None = None
+    repeats_manifest: bool = False
+    provider_test: str = ""
+    is_tried_last: bool = False
 
 
 def progress_text(current: float, total: float | None, message: str) -> str:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from exthost.authoring.sdk.context import LEVELS
-from exthost.authoring.sdk.dialects.endpoint import can_be_id
-from exthost.authoring.sdk.dialects.jsonrpc import BadParams
+from exthost.authoring.sdk.endpoints.endpoint import can_be_id
+from exthost.authoring.sdk.endpoints.jsonrpc import BadParams
 from exthost.authoring.sdk.types.json_text import decode
 
 PREFIX = "io.modelcontextprotocol/"
@@ -26,7 +26,7 @@ LEVEL_ALIASES = {"notice": "info", "alert": "critical", "emergency": "critical"}
 
 
 @dataclass(slots=True)
-class Exchange:
+class McpExchange:
     """What the server must know about the request of a running call.
 
     progress_token  what progress notifications refer to; None if the client wants none
@@ -66,10 +66,10 @@ class Exchange:
         return self.progress
 
 
-def parse_exchange(params: dict[str, Any], meta: Any) -> Exchange:
+def parse_exchange(params: dict[str, Any], meta: Any) -> McpExchange:
     """Return the exchange for a request. `meta` is the value of its `_meta` field. Raises
     BadParams."""
-    exchange = Exchange()
+    exchange = McpExchange()
     if type(meta) is not dict:
         return exchange
     exchange.is_stateless = VERSION in meta
