@@ -730,14 +730,14 @@ async def links_and_settings_in_its_grant_show_an_extension_nothing_more() -> No
         (secrets / "key").write_text("secret")
         program = system_explorer(place.root / "app" / "bin" / "run")
         other = system_explorer(place.outside / "tool" / "run")
-        argument, data = place.root / "argument", place.folder("work/data")
+        argument, data = place.root / "argument", place.folder("files/data")
         permissions: Any = {"filesystem": [f"{place.root}:rw"]}
         code = """
             import os
             os.symlink(facts["secrets"] + "/key", facts["root"] + "/argument")
-            os.rename(facts["root"] + "/work", facts["root"] + "/work.away")
-            os.mkdir(facts["root"] + "/work")
-            os.symlink(facts["secrets"], facts["root"] + "/work/data")
+            os.rename(facts["root"] + "/files", facts["root"] + "/files.away")
+            os.mkdir(facts["root"] + "/files")
+            os.symlink(facts["secrets"], facts["root"] + "/files/data")
             os.symlink(facts["secrets"], facts["root"] + "/node_modules")
             packages = facts["root"] + "/app/lib/python3.11/site-packages"
             os.makedirs(packages)

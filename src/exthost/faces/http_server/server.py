@@ -83,6 +83,7 @@ class LimitedProtocol(H11Protocol):
     has_token: Callable[[Mapping[str, str]], bool]
 
     _is_authenticated = False
+    _has_spoken = False
     _timer: asyncio.TimerHandle | None = None
     _timed_state: Any = None  # the state of h11 in which the client has to send something
 
@@ -90,7 +91,7 @@ class LimitedProtocol(H11Protocol):
         super().connection_made(transport)
         self._start_timer(h11.IDLE, HEADER_SECONDS)
         self.arriving[self] = self.loop.call_later(ARRIVAL_SECONDS, self._count)
-        if len(self.arriving) + len(self.limit) > self.limit.most:
+        while self.arriving and len(self.arriving) + len(self.limit) > self.limit.most:
             next(iter(self.arriving))._count()
 
     def _count(self) -> None:
@@ -102,9 +103,12 @@ class LimitedProtocol(H11Protocol):
         closed = self.limit.admit(self, peer_of(self.transport.get_extra_info("peername")))
         if closed is not None:
             closed.transport.abort()
+        if self._has_spoken:
+            self.limit.heard(self)
 
     def data_received(self, data: bytes) -> None:
         if not self._is_authenticated:
+            self._has_spoken = True
             self.limit.heard(self)
         super().data_received(data)
         if not self._is_authenticated and self.scope is not None:
