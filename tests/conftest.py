@@ -37,7 +37,7 @@ import uvloop
 from hypothesis import HealthCheck, settings
 
 from tests.extensions.clock import Clock, Uvloop, installed_clock
-from tests.extensions.looking import all_pids, our_descriptors, our_processes, our_threads
+from tests.extensions.proc import all_pids, our_descriptors, our_processes, our_threads
 from tests.faults.trials import COUNTS, SAMPLE_VARIABLE, Counted, default_seed, summary
 from tests.sampled_rows import unsampled_items
 from tests.sandbox.rows import count_by_row

@@ -18,7 +18,7 @@ from opentelemetry.trace import StatusCode
 import exthost
 from exthost.events import Bus, CallEnded, CallStarted
 from exthost.otel import CallSpans, trace_context
-from tests.faces.cli.running import RUN_SECONDS, extension, running, told, write_config
+from tests.faces.cli.cli_process import RUN_SECONDS, extension, running, told, write_config
 
 MCP_CHILD = Path(__file__).parent / "extensions" / "mcp_child.py"
 FRAGILE = Path(__file__).parents[1] / "examples" / "morphir" / "fragile.py"

@@ -18,7 +18,7 @@ from exthost.launch.sandbox.strict import NOBODY
 from exthost.model.launch_plan import Ceiling
 from exthost.process import cgroups
 from exthost.process.cgroup_rules import plan_cgroup
-from tests.cgroup.delegating import delegated, run_in
+from tests.cgroup.delegation import delegated, run_in
 from tests.cgroup.host import uid_inside
 from tests.sandbox.confined import explore, exploring
 from tests.sandbox.resources import BOMB, HOG

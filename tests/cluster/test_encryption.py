@@ -16,8 +16,8 @@ from exthost.config.cluster import ClusterSettings
 from exthost.config.discovery.configfile import read_config
 from exthost.errors import ConfigError, ExtensionGone
 from tests.cluster.remote import remote
-from tests.extensions.driving import failing, until
-from tests.extensions.looking import runs
+from tests.extensions.harness import failing, until
+from tests.extensions.proc import runs
 
 CERTIFICATE = str(Path(__file__).parent / "certificate.pem")
 KEY = str(Path(__file__).parent / "certificate.key")

@@ -12,8 +12,8 @@ from exthost.cluster import idle_nodes
 from exthost.cluster.idle_nodes import IdleNodeProcesses
 from exthost.cluster.placer import Node, Placement
 from tests.cluster.remote import remote
-from tests.extensions.driving import until
-from tests.extensions.looking import runs
+from tests.extensions.harness import until
+from tests.extensions.proc import runs
 
 NODE = Node(id="n", name="n", free={"CPU": 1.0})
 ELSEWHERE = Node(id="m", name="m", free={"CPU": 1.0})

@@ -18,8 +18,8 @@ from exthost.config.cluster import ClusterSettings
 from exthost.errors import Refused, SpawnFailed
 from tests.cluster.load import REVIVED, under_load
 from tests.cluster.remote import Remote, remote
-from tests.extensions.driving import HOSTILE, command, failing, until
-from tests.extensions.looking import runs
+from tests.extensions.harness import HOSTILE, command, failing, until
+from tests.extensions.proc import runs
 
 pytestmark = pytest.mark.more
 

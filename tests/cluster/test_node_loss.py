@@ -11,8 +11,8 @@ import pytest
 from tests.cluster.load import PATIENT_BREAKER, REVIVED, Load, kill_repeatedly
 from tests.cluster.loaded_host import kill_loaded_host
 from tests.cluster.remote import Remote, remote
-from tests.extensions.driving import command, until
-from tests.extensions.looking import runs
+from tests.extensions.harness import command, until
+from tests.extensions.proc import runs
 
 pytestmark = pytest.mark.more
 

@@ -20,7 +20,7 @@ from exthost.model.launch_plan import LaunchPlan
 from exthost.model.spec import Pool, Spec
 from exthost.process.environment import Variables
 from tests.cluster.remote import remote
-from tests.extensions.driving import command, failing, until
+from tests.extensions.harness import command, failing, until
 
 # Three starts, each of which waits for a reply as long as the cluster allows.
 SPAWN_LIMIT_SECONDS = 60.0

@@ -31,8 +31,8 @@ from tests.cluster.ray_loss import (
     on_ray,
 )
 from tests.cluster.test_placement import entry
-from tests.extensions.driving import closing, failing, until
-from tests.extensions.looking import environment_of
+from tests.extensions.harness import closing, failing, until
+from tests.extensions.proc import environment_of
 from tests.toys import askback
 
 pytestmark = [

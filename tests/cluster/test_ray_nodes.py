@@ -12,7 +12,7 @@ from exthost.cluster.local_nodes import package_root
 from exthost.cluster.placer import Node, Placement
 from exthost.cluster.ray_nodes import RayNodes
 from exthost.errors import SpawnFailed
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 
 # Answers every request, and ends with the second. Writes down what it gets.
 DRIVER = """

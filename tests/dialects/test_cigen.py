@@ -32,7 +32,7 @@ from exthost.session.effects import Frame
 from exthost.session.session import Session
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import accounted, closing, failing, pid_of, until
+from tests.extensions.harness import accounted, closing, failing, pid_of, until
 
 ROOT = Path(__file__).parents[2]
 CHILD = [sys.executable, str(ROOT / "tests" / "extensions" / "cigen_child.py")]

@@ -15,7 +15,7 @@ from exthost.dialects.hostile_peer import HostilePeer
 from exthost.dialects.manifest_format import ManifestFormat
 from exthost.dialects.sniff import sniff
 from exthost.errors import ConfigError
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 
 @pytest.mark.parametrize("name", find.BUILT_IN)

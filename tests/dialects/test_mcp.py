@@ -23,9 +23,9 @@ from exthost.events import Bus, LogLine, OfferChanged, Progressed, Spawned
 from exthost.model.shutdown_steps import CloseStdin, Terminate
 from exthost.model.spec import Breaker, Restart
 from tests.dialects.requirements import shows
-from tests.extensions.clock import Clock, turns
-from tests.extensions.driving import failing, until
-from tests.extensions.looking import gone, runs
+from tests.extensions.clock import Clock, run_loop
+from tests.extensions.harness import failing, until
+from tests.extensions.proc import gone, runs
 
 CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
 ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])
@@ -380,7 +380,7 @@ async def test_a_timeout_tells_of_an_error_that_names_no_request(
     clock.stop()
     async with child() as ext:
         unread = asyncio.ensure_future(failing(ext.call_tool("hang", {}, timeout=0.5)))
-        await turns()  # so that it is the first
+        await run_loop()  # so that it is the first
         unnamed = {"id": None, "error": {"code": -32700, "message": "Parse error"}}
         await ext.call_tool("notify", unnamed, timeout=60)
         await clock.advance(0.5)
@@ -558,7 +558,7 @@ async def test_one_that_does_not_end_by_itself_is_killed(clock: Clock) -> None:
     pid = int(said(await ext.call_tool("deaf")))
     clock.stop()
     closing = asyncio.ensure_future(one.__aexit__(None, None, None))
-    await turns()
+    await run_loop()
     for wait in (1.9, 0.1, 1.9, 0.1):
         assert runs(pid)
         await clock.advance(wait)

@@ -15,8 +15,8 @@ import pytest
 import exthost
 from exthost.events import Bus, OfferChanged, Progressed
 from tests.dialects.requirements import shows
-from tests.extensions.driving import until
-from tests.faces.cli.running import run_inside as run
+from tests.extensions.harness import until
+from tests.faces.cli.cli_process import run_inside as run
 
 BIN = Path(sys.executable).parent
 SDK_SERVER = Path(__file__).parents[1] / "extensions" / "mcp_sdk_server.py"

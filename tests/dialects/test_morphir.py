@@ -30,7 +30,7 @@ from exthost.model.spec import Spec
 from exthost.wire import jsontext
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import accounted, closing, failing, hostile, pid_of, unstarted, until
+from tests.extensions.harness import accounted, closing, failing, hostile, pid_of, unstarted, until
 
 MIB = 2**20
 

@@ -29,7 +29,7 @@ from exthost.model.offer import Tool
 from exthost.model.shutdown_steps import CloseStdin, Write
 from exthost.model.spec import Breaker, Restart
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.nexo_tree import CHILD, config, plugin
 
 

@@ -29,7 +29,7 @@ from exthost.model.shutdown_steps import CloseStdin, Say
 from exthost.session.stream import EventStream
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import closing, failing, unstarted, until
+from tests.extensions.harness import closing, failing, unstarted, until
 from tests.extensions.roder import manifest_text, said, toy
 
 MIB = 2**20

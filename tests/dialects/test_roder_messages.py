@@ -12,7 +12,7 @@ from exthost.dialects.roder.messages import METHODS, WireObject
 from exthost.dialects.roder.types import Definition, InferenceModel, TaskSpec
 from exthost.errors import ProtocolViolation
 from tests.dialects.requirements import shows
-from tests.extensions.driving import closing
+from tests.extensions.harness import closing
 from tests.extensions.roder import said, toy
 
 CLASSES = sorted({cls for row in METHODS.values() for cls in row if cls}, key=lambda c: c.__name__)

@@ -31,8 +31,8 @@ from exthost.model.spec import Restart
 from exthost.tool_result import TextBlock
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import failing, until
-from tests.extensions.looking import runs
+from tests.extensions.harness import failing, until
+from tests.extensions.proc import runs
 from tests.extensions.synaps_tree import command
 
 QUICK = {"restart": {"initial_delay": "1ms"}}

@@ -16,7 +16,7 @@ from exthost.extension.extension import Extension
 from exthost.tool_result import TextBlock, ToolResult
 from tests.dialects import test_cigen, test_mcp, test_nexo, test_synaps
 from tests.extensions import nexo_tree, roder
-from tests.extensions.driving import closing, failing, until
+from tests.extensions.harness import closing, failing, until
 
 # A morphir extension whose tool answers a division by zero with an error reply.
 DIVIDER = """

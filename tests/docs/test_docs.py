@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faces.cli.running import RUN_SECONDS, run_inside, running
+from tests.faces.cli.cli_process import RUN_SECONDS, run_inside, running
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 FENCE = re.compile(r"^```(\S+)(?: title=(\S+))?\n(.*?)^```$", re.M | re.S)
-OVERHEARING = Path(__file__).with_name("overhearing.py")
+RECORDING_PYTHON = Path(__file__).with_name("recording_python.py")
 
 
 class Block(NamedTuple):
@@ -123,7 +123,7 @@ def test_what_a_page_shows_of_the_wire_is_what_goes_over_it(dialect: str, tmp_pa
     [wire] = [block.text for block in shown if block.language == "wire"]
     program = tmp_path / "bin" / "python3"
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\n{OVERHEARING.read_text()}")
+    program.write_text(f"#!{sys.executable}\n{RECORDING_PYTHON.read_text()}")
     program.chmod(0o755)
     done = run("exthost call shout shout text=hi --json", tmp_path, program.parent)
     assert done.returncode == 0, done.stderr

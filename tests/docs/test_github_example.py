@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import exthost
 from exthost.errors import CallFailed
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cigen" / "github"
 COMMAND = [sys.executable, str(EXAMPLE / "cigen-provider-github")]

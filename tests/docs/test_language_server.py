@@ -20,7 +20,7 @@ from exthost.authoring.testing.vectors import package_vectors, run_vectors
 from exthost.dialects import find
 from exthost.errors import CallFailed, CallTimeout, ExtensionGone
 from exthost.events import Bus, ExtensionEvent, LogLine
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "examples" / "language-server"

@@ -19,7 +19,7 @@ from exthost.extension.extension import Extension
 from tests.dialects.requirements import shows
 from tests.extension.test_restarting import follows_the_table
 from tests.extensions.clock import Clock
-from tests.extensions.driving import (
+from tests.extensions.harness import (
     Ledger,
     closing,
     failing,
@@ -29,7 +29,7 @@ from tests.extensions.driving import (
     unstarted,
     until,
 )
-from tests.extensions.looking import gone
+from tests.extensions.proc import gone
 
 # The times are longer than any test: only moving the clock makes one pass.
 SETTINGS: BreakerSettings = {"failures": 3, "open": "10m", "max_open": "1h", "successes": 2}

@@ -29,7 +29,7 @@ from exthost.session.call import Call, FutureCall
 from exthost.session.phase import Phase
 from exthost.session.replies import DELIVER
 from exthost.session.session import Session
-from tests.extensions.puppet import Puppet, session_with
+from tests.extensions.fake_child import FakeChild, session_with
 
 
 @dataclass(eq=False)
@@ -63,7 +63,7 @@ class Accounting(RuleBasedStateMachine):
             "x", max_in_flight=most, retry_once=retry, bus=self.bus, loop=self.loop
         )
         self.session: Session | None = None
-        self.puppet: Puppet | None = None
+        self.fake_child: FakeChild | None = None
         self.closed = False
         self.made: list[Expected] = []
         self.waiting: list[Expected] = []  # those who wait, in order
@@ -132,10 +132,10 @@ class Accounting(RuleBasedStateMachine):
         """To a call of this session, whether or not anyone still waits for it."""
         if one.id < 0 or one.id >= len(self.sent) or self.sent[one.id] is not one:
             return
-        assert self.puppet is not None
+        assert self.fake_child is not None
         said = {"error": f"no {one.n}"} if refused else {"result": one.n}
         for _ in range(1 + twice):
-            self.puppet.say(id=one.id, **said)
+            self.fake_child.say(id=one.id, **said)
         self.stray += twice + (one.place == "ended")
         if one.place == "sent":
             self._model_end(one, "error" if refused else "result")
@@ -144,16 +144,16 @@ class Accounting(RuleBasedStateMachine):
     @precondition(lambda self: self.session is not None)
     @rule(ahead=st.integers(0, 5))
     def answer_to_nobody(self, ahead: int) -> None:
-        assert self.puppet is not None
-        self.puppet.say(id=len(self.sent) + ahead, result="to nobody")
+        assert self.fake_child is not None
+        self.fake_child.say(id=len(self.sent) + ahead, result="to nobody")
         self.stray += 1
         self._run()
 
     @rule(one=consumes(calls), same_tick=st.booleans())
     def cancel(self, one: Expected, same_tick: bool) -> None:
         """As a cancelled caller does: its future first, then the queue."""
-        if same_tick and one.place == "sent" and self.puppet is not None:
-            self.puppet.say(id=one.id, result=one.n)  # unread when the caller gives up
+        if same_tick and one.place == "sent" and self.fake_child is not None:
+            self.fake_child.say(id=one.id, result=one.n)  # unread when the caller gives up
             self.stray += 1
         one.future.cancel()
         self.queue.cancel(one.call)
@@ -171,8 +171,8 @@ class Accounting(RuleBasedStateMachine):
     @precondition(lambda self: self.session is None and not self.closed)
     @rule()
     def a_session_comes(self) -> None:
-        self.puppet = Puppet()
-        self.session = session_with(self.puppet, self.queue)
+        self.fake_child = FakeChild()
+        self.session = session_with(self.fake_child, self.queue)
         self.sent, self.stray = [], 0
         self.queue.attach(self.session)
         self._model_pump()
@@ -181,11 +181,11 @@ class Accounting(RuleBasedStateMachine):
     @precondition(lambda self: self.session is not None)
     @rule(last_words=st.booleans())
     def the_session_dies(self, last_words: bool) -> None:
-        assert self.puppet is not None and self.session is not None
+        assert self.fake_child is not None and self.session is not None
         under_way = self._under_way()
         if last_words and under_way:  # still in the pipe when it died: an answer all the same
             one = under_way.pop(0)
-            self.puppet.say(id=one.id, result=one.n)
+            self.fake_child.say(id=one.id, result=one.n)
             queued = len(self.waiting)
             self._model_end(one, "result")
             under_way += self.sent[len(self.sent) - (queued - len(self.waiting)) :]
@@ -197,10 +197,10 @@ class Accounting(RuleBasedStateMachine):
             else:
                 self._model_end(one, "gone")
         self.waiting[:0] = again
-        self.puppet.die()
+        self.fake_child.die()
         self._run()
         assert session.conversation.phase is Phase.CLOSED and not session.pending
-        self.puppet = None
+        self.fake_child = None
 
     @precondition(lambda self: self.session is None and not self.closed)
     @rule()
@@ -243,10 +243,10 @@ class Accounting(RuleBasedStateMachine):
 
     @invariant()
     def the_pipe_carried_what_the_model_sent(self) -> None:
-        if self.session is None or self.puppet is None:
+        if self.session is None or self.fake_child is None:
             assert self.queue.live_sessions == self.queue.sessions == []
             return
-        heard = [(request["id"], request["params"]) for request in self.puppet.heard()]
+        heard = [(request["id"], request["params"]) for request in self.fake_child.heard()]
         assert heard == [(one.id, one.n) for one in self.sent]
         assert set(self.session.pending) == {one.id for one in self._under_way()}
         assert sum(self.session.diagnostics.counts.values()) == self.stray
@@ -254,8 +254,8 @@ class Accounting(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "loop"):
             return
-        if self.puppet is not None:
-            self.puppet.die()
+        if self.fake_child is not None:
+            self.fake_child.die()
             self._run()
         self.queue.close(lambda method: ExtensionGone("X1006", "closed"))
         self.queue.deadlines.stop()

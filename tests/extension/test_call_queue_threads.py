@@ -16,8 +16,8 @@ from exthost.host.sync.blocking_call import BlockingCall
 from exthost.session.call import Call
 from exthost.session.replies import DELIVER
 from exthost.session.session import Session
-from tests.extensions.driving import closing, unstarted, until
-from tests.extensions.puppet import Puppet, session_with
+from tests.extensions.fake_child import FakeChild, session_with
+from tests.extensions.harness import closing, unstarted, until
 
 
 class CountedCall(BlockingCall):
@@ -46,7 +46,7 @@ def shared_queue() -> CallQueue:
     return CallQueue("x", max_in_flight=1, is_shared=True, bus=Bus(), loop=loop)
 
 
-class ThatInterrupts(OrderedDict[Call, None]):
+class InterruptedQueue(OrderedDict[Call, None]):
     """Does something in the moment between a caller's look and its joining the queue."""
 
     def __init__(self, moment: Any) -> None:
@@ -62,7 +62,9 @@ class ThatInterrupts(OrderedDict[Call, None]):
 
 async def test_a_call_that_joins_the_queue_as_it_closes_is_told_so() -> None:
     queue = shared_queue()
-    queue.waiting = ThatInterrupts(lambda: queue.close(lambda _: ExtensionGone("X1006", "closed")))
+    queue.waiting = InterruptedQueue(
+        lambda: queue.close(lambda _: ExtensionGone("X1006", "closed"))
+    )
     call = call_of(queue, 1)
     queue.submit_threadsafe(call)
     await until(lambda: call.ended)
@@ -72,8 +74,8 @@ async def test_a_call_that_joins_the_queue_as_it_closes_is_told_so() -> None:
 
 async def test_a_call_that_joins_the_queue_as_the_last_answer_leaves_is_sent() -> None:
     queue = shared_queue()
-    puppet = Puppet()
-    session = session_with(puppet, queue)
+    fake_child = FakeChild()
+    session = session_with(fake_child, queue)
     queue.attach(session)
     first, second = call_of(queue, 1), call_of(queue, 2)
     queue.submit_threadsafe(first)
@@ -81,10 +83,10 @@ async def test_a_call_that_joins_the_queue_as_the_last_answer_leaves_is_sent() -
     def answered() -> None:
         queue.complete([(session.pending.pop(0), "answer")])
 
-    queue.waiting = ThatInterrupts(answered)
+    queue.waiting = InterruptedQueue(answered)
     queue.submit_threadsafe(second)
-    await until(lambda: len(puppet.heard()) == 2)
-    puppet.die()
+    await until(lambda: len(fake_child.heard()) == 2)
+    fake_child.die()
     await until(lambda: second.ended)
     assert queue.outcomes.results == 1 and queue.outcomes.unsuccessful == {"gone": 1}
     assert first.ends == second.ends == 1
@@ -110,7 +112,7 @@ class EndsAtLock:
 
 async def test_a_call_that_is_sent_as_its_session_ends_is_refused_and_not_forgotten() -> None:
     queue = shared_queue()
-    session = session_with(Puppet(), queue)
+    session = session_with(FakeChild(), queue)
     queue.attach(session)
     session.lock = EndsAtLock(session)  # type: ignore[assignment]
     with pytest.raises(ExtensionGone):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.extensions.crashing import calls_with_crashes, crash_cycles
+from tests.extensions.crashes import calls_with_crashes, crash_cycles
 
 
 @pytest.mark.both_loops

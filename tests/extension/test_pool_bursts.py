@@ -18,7 +18,7 @@ import pytest
 import exthost
 from exthost.config.extension_settings import PoolSettings
 from exthost.extension import process_choice, read_ahead
-from tests.extensions.driving import NEVER, until
+from tests.extensions.harness import NEVER, until
 
 # Handles one call after the other. With `staggered`, the second process waits for the file
 # `start-2` before it is ready, and so on. The call `work` records the pid and waits for its file.

@@ -25,8 +25,8 @@ from exthost.model.spec import Pool, Spec
 from exthost.session.call import Call
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.clock import Clock
-from tests.extensions.driving import NEVER, Ledger, command, failing, plain, until
-from tests.extensions.looking import gone, runs
+from tests.extensions.harness import NEVER, Ledger, command, failing, plain, until
+from tests.extensions.proc import gone, runs
 
 
 async def pids(ext: exthost.Extension, calls: int) -> list[int]:

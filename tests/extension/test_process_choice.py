@@ -22,7 +22,7 @@ from exthost.extension.extension import Extension
 from exthost.extension.process_choice import ProcessChoice
 from exthost.session.call import Call
 from exthost.session.session import Session
-from tests.extensions.driving import failing, plain, until
+from tests.extensions.harness import failing, plain, until
 
 SLOW, FAST = "slow", "fast"
 UNLIMITED = 1_000_000

@@ -17,8 +17,8 @@ from exthost.model.messages import Request
 from tests.dialects.requirements import shows
 from tests.extension.test_restarting import crash, follows_the_table
 from tests.extensions.clock import Clock
-from tests.extensions.driving import HOSTILE, Ledger, command, failing, hostile, pid_of, until
-from tests.extensions.looking import gone, our_processes
+from tests.extensions.harness import HOSTILE, Ledger, command, failing, hostile, pid_of, until
+from tests.extensions.proc import gone, our_processes
 
 # Calls under way, of a thousand a second: more are a machine that is busy with something else.
 MOST_AT_ONCE = 300

@@ -17,7 +17,7 @@ from exthost.extension.lifecycle import INITIAL_STATE, Event, IllegalMove, State
 from exthost.model.spec import Restart
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import (
+from tests.extensions.harness import (
     IMPATIENT,
     Ledger,
     accounted,
@@ -29,7 +29,7 @@ from tests.extensions.driving import (
     unstarted,
     until,
 )
-from tests.extensions.looking import gone, our_descriptors, our_processes, our_threads
+from tests.extensions.proc import gone, our_descriptors, our_processes, our_threads
 
 
 def crash(ext: Extension) -> int:

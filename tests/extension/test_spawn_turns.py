@@ -7,7 +7,7 @@ from exthost.config import spec_from_mapping
 from exthost.extension.extension import Extension
 from exthost.extension.startup import spawn_turn
 from exthost.process.child import Child
-from tests.extensions.driving import IMPATIENT, command
+from tests.extensions.harness import IMPATIENT, command
 
 
 async def test_other_callbacks_run_between_two_spawns() -> None:

@@ -17,7 +17,7 @@ from exthost.model.spec import Limits, Spec
 from exthost.session.call import Call
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import (
+from tests.extensions.harness import (
     Ledger,
     accounted,
     closing,

@@ -14,7 +14,7 @@ from exthost.errors import CallTimeout, ExtensionGone, HandshakeFailed
 from exthost.events import Bus, Exited, Spawned, StateChanged
 from exthost.extension.extension import Extension
 from exthost.host.sync.sync_host import SyncHost
-from tests.extensions.driving import accounted, command, failing, hostile, until
+from tests.extensions.harness import accounted, command, failing, hostile, until
 
 SLOW = {"initial_delay": "30s", "max_delay": "30s"}
 

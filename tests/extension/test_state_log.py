@@ -8,7 +8,7 @@ import pytest
 
 import exthost
 from exthost import errors
-from tests.extensions.driving import command, failing, until
+from tests.extensions.harness import command, failing, until
 
 
 def entry(name: str, *flags: str, **more: Any) -> dict[str, Any]:

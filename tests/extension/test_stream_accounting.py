@@ -30,7 +30,7 @@ from exthost.host.audit import Audit
 from exthost.model.spec import Breaker, Limits, Spec
 from exthost.session.stream_queue import MAX_STREAM_EVENTS
 from tests.extensions.clock import Clock
-from tests.extensions.driving import closing, pid_of, until
+from tests.extensions.harness import closing, pid_of, until
 from tests.toys.askback import DIALECT
 
 CHILD = Path(__file__).parents[1] / "toys" / "askback_child.py"

@@ -13,8 +13,8 @@ import exthost
 from exthost.errors import Refused
 from exthost.events import Bus, OfferChanged
 from tests.extensions.clock import Clock
-from tests.extensions.driving import failing, pid_of, until
-from tests.extensions.looking import gone
+from tests.extensions.harness import failing, pid_of, until
+from tests.extensions.proc import gone
 
 CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
 ERAS = pytest.mark.parametrize("era", ["handshake", "stateless"])

@@ -28,7 +28,7 @@ from exthost.errors import ExthostError
 from exthost.extension.call_outcomes import UNSUCCESSFUL_OUTCOMES
 from exthost.extension.extension import Extension
 from exthost.launch import sandbox_probe
-from tests.extensions.puppet import Puppet
+from tests.extensions.fake_child import FakeChild
 
 # limits.start of morphir; the first delay and the longest one of this test.
 START, FIRST, LONGEST, SUSTAINED = 60.0, 1.0, 4.0, 60.0
@@ -54,7 +54,7 @@ class ManualClockLoop(asyncio.SelectorEventLoop):
         self.run_until_complete(ticks())
 
 
-class ControlledChild(Puppet):
+class ControlledChild(FakeChild):
     """A child that ends when its stdin does."""
 
     def __init__(self, *_: Any) -> None:
@@ -176,7 +176,7 @@ class Supervision(RuleBasedStateMachine):
             "max_delay": LONGEST,
             "max_retries": "unlimited" if most is None else most,
         }
-        entry = {"name": "x", "source": {"command": "puppet"}, "restart": restart}
+        entry = {"name": "x", "source": {"command": "fake-child"}, "restart": restart}
 
         async def make() -> Extension:
             return Extension(spec_from_mapping(entry), DIALECT, spawn=ControlledChild)  # type: ignore[arg-type]

@@ -12,9 +12,9 @@ import exthost
 from exthost.errors import Refused
 from exthost.extension.callbacks import call_plain_or_async
 from exthost.extension.confirmation import Confirmation
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.synaps_tree import plugin
-from tests.faces.gateway.running import write_config
+from tests.faces.gateway.gateway_process import write_config
 
 TOOL = "ext_tools_echo"
 

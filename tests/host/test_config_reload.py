@@ -11,7 +11,7 @@ import exthost
 from exthost.errors import ConfigError
 from exthost.events import ManifestChanged
 from exthost.model.messages import Request
-from tests.extensions.driving import command, until
+from tests.extensions.harness import command, until
 from tests.extensions.nexo_tree import plugin, rewrite
 
 

@@ -18,8 +18,8 @@ from exthost.host import detection
 from exthost.host.connection import connection_spec
 from exthost.host.detection import DetectedConnection
 from tests.extensions.clock import Clock
-from tests.extensions.driving import until
-from tests.faces.cli.running import run_inside
+from tests.extensions.harness import until
+from tests.faces.cli.cli_process import run_inside
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROVIDER = EXAMPLES / "cigen" / "cigen-provider-demo"

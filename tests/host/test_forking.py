@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import exthost
-from tests.extensions.looking import runs
+from tests.extensions.proc import runs
 
 PROGRAM = Path(__file__).parent / "with_fork.py"
 SECONDS = 150

@@ -18,10 +18,10 @@ from exthost.errors import CallFailed, CallTimeout, ConfigError, ExthostError, R
 from exthost.events import HookFailed
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import failing, pid_of
+from tests.extensions.harness import failing, pid_of
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.synaps_tree import plugin
-from tests.faces.gateway.running import extension, on_stdio, write_config
+from tests.faces.gateway.gateway_process import extension, on_stdio, write_config
 from tests.host.killed_guard import CALLERS, TOOL, Killed, Pace
 
 BEFORE = {"hook": "before_tool_call"}

@@ -12,12 +12,12 @@ import exthost
 from exthost.errors import CallTimeout, NotFound, UsageError
 from exthost.events import HooksSkipped
 from tests.extensions.clock import Clock
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.nexo_tree import plugin as nexo_plugin
 from tests.extensions.synaps_tree import plugin
-from tests.faces.cli.running import run_inside
-from tests.faces.gateway.running import extension, write_config
+from tests.faces.cli.cli_process import run_inside
+from tests.faces.gateway.gateway_process import extension, write_config
 
 TOOL = "ext_tools_echo"
 BEFORE, AFTER = {"hook": "before_tool_call"}, {"hook": "after_tool_call"}

@@ -12,7 +12,7 @@ from exthost.errors import Refused
 from exthost.host.hook_index import HookIndex
 from exthost.model.offer import Offer
 from exthost.model.spec import Pins, Spec
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.synaps_tree import plugin
 

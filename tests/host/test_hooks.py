@@ -20,7 +20,7 @@ from exthost.host.hooks import MAX_EXTENSIONS, Hooks
 from exthost.model.offer import Offer
 from exthost.model.spec import Spec
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.nexo_tree import config, plugin
 
 HOOK = "before_message"

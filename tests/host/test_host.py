@@ -19,7 +19,7 @@ from exthost.events import EVERYTHING, CallEnded, OfferChanged, StateChanged
 from exthost.extension.extension import Extension
 from exthost.extension.lifecycle import Event, State, step
 from tests.dialects.requirements import shows
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "morphir"
 TEXT, FRAGILE = str(EXAMPLES / "text.py"), str(EXAMPLES / "fragile.py")

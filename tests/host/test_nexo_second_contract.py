@@ -17,7 +17,7 @@ from exthost.errors import CallFailed, ExtensionGone, HandshakeFailed, Refused
 from exthost.events import Exited, LogLine
 from exthost.host.host import Host
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing, until
+from tests.extensions.harness import failing, until
 
 PLUGINS = Path(__file__).parents[1] / "extensions" / "nexo_second"
 

@@ -15,7 +15,7 @@ from exthost.host import observer_queues
 from exthost.host.hook_policy import HookFailure
 from exthost.host.observer_queues import ObserverQueues
 from exthost.model.spec import Spec
-from tests.extensions.clock import Clock, turns
+from tests.extensions.clock import Clock, run_loop
 from tests.extensions.synaps_tree import plugin
 
 TOOL = "ext_tools_echo"
@@ -61,7 +61,7 @@ async def test_events_wait_in_order_and_later_ones_queue_behind_them() -> None:
     for n in range(3):
         assert queues.add_if_late(observer, "after_tool_call", {"n": n}, None)
     observer.is_ready.set()
-    await turns(2)  # it is ready, and has earlier events to come
+    await run_loop(2)  # it is ready, and has earlier events to come
     assert observer.state == "ready" and observer.seen != [0, 1, 2]
     assert queues.add_if_late(observer, "after_tool_call", {"n": 3}, None)
     await settle(queues)

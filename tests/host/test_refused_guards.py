@@ -9,13 +9,19 @@ import pytest
 
 import exthost
 from exthost.errors import Refused
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.nexo_tree import plugin as nexo_plugin
 from tests.extensions.synaps_tree import plugin
-from tests.faces.cli.running import run_inside
-from tests.faces.gateway.running import extension, http_gateway, on_http, on_stdio, write_config
-from tests.faces.web.running import page
+from tests.faces.cli.cli_process import run_inside
+from tests.faces.gateway.gateway_process import (
+    extension,
+    http_gateway,
+    on_http,
+    on_stdio,
+    write_config,
+)
+from tests.faces.web.page_process import page
 from tests.host.refused_guard import (
     ALLOW,
     BEFORE,

@@ -14,7 +14,7 @@ from exthost.errors import ExthostError
 from exthost.events import EVERYTHING, OfferChanged, StateChanged, ToolsChanged
 from exthost.model.messages import Request
 from exthost.model.spec import Requires, Spec
-from tests.extensions.driving import OUTCOMES, command, failing, until
+from tests.extensions.harness import OUTCOMES, command, failing, until
 
 COUNTS = ("calls", *OUTCOMES, "restarts", "crashes")
 

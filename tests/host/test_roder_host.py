@@ -21,7 +21,7 @@ from exthost.launch.prerequisites import find_name_conflict
 from exthost.model.messages import Notification
 from tests.dialects.requirements import shows
 from tests.extensions.clock import Clock
-from tests.extensions.driving import failing, pid_of, until
+from tests.extensions.harness import failing, pid_of, until
 from tests.extensions.roder import entry, manifest_text, said
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "roder"

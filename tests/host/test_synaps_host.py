@@ -27,7 +27,7 @@ from exthost.host.api import external_changes
 from exthost.host.tool_loop import complete_with_tools, cut_to_bytes
 from exthost.model.spec import Spec
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing, until
+from tests.extensions.harness import failing, until
 from tests.extensions.roder import entry as roder_entry
 from tests.extensions.synaps_tree import plugin
 from tests.host.test_host import entry

@@ -16,7 +16,7 @@ from exthost.events import OutputReplaced
 from exthost.host.host import Host
 from exthost.host.session_texts import FIRST_LINE, LAST_LINE, MAX_SESSIONS, SessionTexts
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 from tests.extensions.synaps_tree import plugin
 
 PLUGINS = Path(__file__).parents[1] / "extensions" / "synaps_today"

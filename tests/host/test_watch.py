@@ -21,9 +21,9 @@ from exthost.errors import ConfigError
 from exthost.events import Exited, ManifestChanged, Spawned, StateChanged
 from exthost.host.extension_logs import ExtensionLogs
 from tests.dialects.requirements import shows
-from tests.extensions.driving import failing, pid_of, until
-from tests.extensions.looking import gone
+from tests.extensions.harness import failing, pid_of, until
 from tests.extensions.nexo_tree import config, plugin, rewrite
+from tests.extensions.proc import gone
 
 MCP_CHILD = Path(__file__).parents[1] / "extensions" / "mcp_child.py"
 FIRST = {"offer": {"tools": ["echo", "first"]}}

@@ -17,7 +17,7 @@ from exthost.errors import ConfigError, Refused
 from exthost.events import Bus, Spawned
 from exthost.launch.integrity import tools_digest
 from exthost.launch.program_files import interpreter_of
-from tests.extensions.driving import pid_of, until
+from tests.extensions.harness import pid_of, until
 from tests.extensions.nexo_tree import plugin
 
 CHILD = """

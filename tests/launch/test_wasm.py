@@ -16,7 +16,7 @@ import exthost
 from exthost.config.document import config_from_mapping
 from exthost.errors import ConfigError, ExtensionGone, HandshakeFailed, Refused, SpawnFailed
 from exthost.launch import wasm_runner
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 from tests.launch.wasm_modules import EXIT_7, FILL_MEMORY, TRAP, module, morphir
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "wasm"

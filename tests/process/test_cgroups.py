@@ -22,9 +22,9 @@ from exthost.model.launch_plan import Cgroup, LaunchPlan
 from exthost.process import cgroups
 from exthost.process.cgroup_rules import CgroupBase, HostIdentity
 from exthost.process.child import Child
-from tests.cgroup.delegating import delegated, run_in, tree
+from tests.cgroup.delegation import delegated, run_in, tree
 from tests.cgroup.host import uid_inside
-from tests.extensions.looking import gone
+from tests.extensions.proc import gone
 from tests.process.test_child import close
 from tests.sandbox.trial_users import USERS, missing
 

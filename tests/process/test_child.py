@@ -14,7 +14,7 @@ from exthost.model.launch_plan import LaunchPlan
 from exthost.process import child as child_module
 from exthost.process.child import CLOSED, Child, find_program
 from exthost.process.program_check import check_program
-from tests.extensions.looking import gone
+from tests.extensions.proc import gone
 
 Make = Callable[[Path], tuple[str, str | None]]
 

@@ -8,7 +8,7 @@ import pytest
 
 from exthost.process.flood_budget import PIPE_RATE, FloodBudget
 from exthost.process.flood_queue import FloodQueue, TurnEnd, flood_queue
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 
 class Pipe:

@@ -12,7 +12,7 @@ import pytest
 
 from exthost.process.large_reads import WIDE_PIPE_BYTES
 from exthost.process.stdin_writer import BATCH_FRAMES, StdinWriter
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 # Longer than any test: only a timer that a test fires says that a reader stands still.
 STALL_SECONDS = 300.0

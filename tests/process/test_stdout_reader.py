@@ -15,7 +15,7 @@ from exthost.process.stdout_reader import StdoutReader
 from exthost.wire.framing import READ_BYTES, Broken, Framing, Item
 from exthost.wire.headers import Headers
 from exthost.wire.lines import Lines
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 MAX_MESSAGE = 32 * 2**20
 

@@ -17,7 +17,7 @@ from exthost.events import Bus, LogLine, Spawned
 from exthost.launch.package_tree import file_digest, read_tree
 from exthost.process.procfs import descendants
 from tests.extensions import synaps_tree
-from tests.extensions.driving import failing, pid_of, until
+from tests.extensions.harness import failing, pid_of, until
 from tests.sandbox.confined import folder, shared_folder, system_explorer
 from tests.sandbox.packages import SECRET, Package
 from tests.sandbox.programs import IN_PLACE

@@ -20,7 +20,7 @@ from typing import Any
 import exthost
 from exthost.errors import ExthostError, Refused
 from exthost.extension.extension import Extension
-from tests.extensions.driving import failing, until
+from tests.extensions.harness import failing, until
 from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, system_explorer
 from tests.sandbox.programs import needs
 from tests.sandbox.trials import trial

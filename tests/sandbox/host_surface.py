@@ -29,7 +29,7 @@ from exthost.host.file_writer import write_files
 from exthost.launch.grant_advice import suggest_grant
 from exthost.model.documents.toml_text import parse_toml
 from exthost.model.launch_plan import LaunchPlan, Wrapper
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 from tests.sandbox.confined import EXPLORER, explore, exploring, folder, shared_folder
 from tests.sandbox.trials import trial
 

@@ -24,7 +24,7 @@ from exthost.launch import integrity
 from exthost.launch.integrity import file_digest
 from exthost.launch.package_tree import DigestedFile, read_digest
 from exthost.session.trace.trace_file import TraceFile
-from tests.extensions.driving import failing, until
+from tests.extensions.harness import failing, until
 from tests.sandbox.confined import EXPLORER, explore, folder, shared_folder, system_explorer
 from tests.sandbox.lifetime import marked
 from tests.sandbox.trial_host import impatient

@@ -12,8 +12,14 @@ from typing import Any
 
 import exthost
 from exthost.errors import ExtensionGone
-from tests.extensions.driving import until
-from tests.extensions.looking import all_pids, environment_of, our_descriptors, our_threads, see
+from tests.extensions.harness import until
+from tests.extensions.proc import (
+    all_pids,
+    environment_of,
+    our_descriptors,
+    our_threads,
+    read_process,
+)
 from tests.sandbox import trial_host
 from tests.sandbox.trial_host import FAMILY, impatient
 from tests.sandbox.trials import TRIES, trial
@@ -35,7 +41,9 @@ async def all_gone(mark: str, since: float) -> None:
     """Check that all processes with this marker end in time."""
     while left := marked(mark):
         if time.monotonic() - since > GONE_SECONDS:
-            raise AssertionError(f"left after {GONE_SECONDS} s: {[see(pid) for pid in left]}")
+            raise AssertionError(
+                f"left after {GONE_SECONDS} s: {[read_process(pid) for pid in left]}"
+            )
         await asyncio.sleep(0.005)
 
 
@@ -172,7 +180,7 @@ async def a_stopped_family_is_gone_when_its_extension_is_closed() -> None:
     mark = uuid.uuid4().hex
     async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}):
         for pid in marked(mark):
-            if (seen := see(pid)) is not None and "tree_child" in seen.command:
+            if (seen := read_process(pid)) is not None and "tree_child" in seen.command:
                 os.kill(pid, signal.SIGSTOP)
     await all_gone(mark, time.monotonic())
 
@@ -193,7 +201,7 @@ async def a_dozen_crashes_cost_no_descriptor_no_thread_and_no_process() -> None:
     async with impatient(FAMILY, env={"EXTHOST_TRIAL": mark}, restart=restart) as family:
 
         def held() -> tuple[int, int, int]:
-            ours = sum((see(pid) or (0,))[0] == os.getpid() for pid in all_pids())
+            ours = sum((read_process(pid) or (0,))[0] == os.getpid() for pid in all_pids())
             return len(our_descriptors()), len(our_threads()), ours
 
         counts = set()

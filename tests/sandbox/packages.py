@@ -15,8 +15,8 @@ from exthost.errors import Refused
 from exthost.events import LogLine, Spawned
 from exthost.process.procfs import descendants
 from tests.extensions import nexo_tree, synaps_tree
-from tests.extensions.driving import pid_of
-from tests.extensions.looking import environment_of
+from tests.extensions.harness import pid_of
+from tests.extensions.proc import environment_of
 from tests.sandbox.confined import folder, shared_folder
 from tests.sandbox.programs import IN_PLACE
 from tests.sandbox.trials import trial

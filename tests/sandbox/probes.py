@@ -16,7 +16,7 @@ from exthost.errors import Refused, SpawnFailed
 from exthost.events import Bus, ContainmentWeakened
 from exthost.launch import sandbox_probe
 from exthost.model.probe_result import ProbeResult
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 from tests.sandbox.confined import EXPLORER
 from tests.sandbox.trials import trial
 

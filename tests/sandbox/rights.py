@@ -22,7 +22,7 @@ from exthost.extension.extension import Extension
 from exthost.host.api.store import Store
 from exthost.process.procfs import descendants
 from exthost.process.user_ids import user_id
-from tests.extensions.driving import IMPATIENT, pid_of
+from tests.extensions.harness import IMPATIENT, pid_of
 from tests.sandbox.confined import (
     EXPLORER,
     explore,

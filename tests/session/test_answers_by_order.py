@@ -15,8 +15,8 @@ from exthost.extension.call_queue import CallQueue
 from exthost.model.messages import Reply
 from exthost.session.call import FutureCall
 from exthost.session.replies import DELIVER
-from tests.extensions.driving import failing, until
-from tests.extensions.puppet import Puppet, session_with
+from tests.extensions.fake_child import FakeChild, session_with
+from tests.extensions.harness import failing, until
 
 
 class WithoutIds(MorphirHostCodec):
@@ -45,12 +45,12 @@ class Stage:
             bus=Bus(),
             loop=asyncio.get_running_loop(),
         )
-        self.puppet = self.next_session()
+        self.fake_child = self.next_session()
 
-    def next_session(self) -> Puppet:
-        self.puppet = Puppet()
-        self.queue.attach(session_with(self.puppet, self.queue, BY_ORDER))
-        return self.puppet
+    def next_session(self) -> FakeChild:
+        self.fake_child = FakeChild()
+        self.queue.attach(session_with(self.fake_child, self.queue, BY_ORDER))
+        return self.fake_child
 
     def call(self, n: int) -> FutureCall:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -59,7 +59,7 @@ class Stage:
         return call
 
     def end(self) -> None:
-        self.puppet.die()
+        self.fake_child.die()
         self.queue.deadlines.stop()
 
 
@@ -91,7 +91,7 @@ async def test_a_late_answer_meets_nobody_and_who_waits_gets_a_fresh_session(
     first = stage.call(1)
     waiting = stage.call(2) if when == "before" else None
     await ticks()
-    old = stage.puppet
+    old = stage.fake_child
     old.say(id=0, result="late")  # in the pipe, not read yet
     give_up(stage, first, how)
     second = waiting or stage.call(2)
@@ -143,8 +143,8 @@ async def test_what_was_said_before_a_question_does_not_answer_it(asked: str) ->
     """One answer too many, already in the pipe when the next call is made."""
     loop = asyncio.get_running_loop()
     queue = CallQueue("x", max_in_flight=1, bus=Bus(), loop=loop)
-    puppet = Puppet()
-    session = session_with(puppet, queue, BY_ORDER)
+    fake_child = FakeChild()
+    session = session_with(fake_child, queue, BY_ORDER)
     queue.attach(session)
     futures: list[asyncio.Future[Any]] = [loop.create_future() for _ in range(2)]
     calls = [FutureCall("say", n, DELIVER, 5, queue.now(), futures[n]) for n in range(2)]
@@ -152,10 +152,10 @@ async def test_what_was_said_before_a_question_does_not_answer_it(asked: str) ->
     if asked == "in the same read":  # it waits for its turn, which comes with the first answer
         queue.submit(calls[1])
     said = b'{"id":0,"result":0}\n'
-    os.write(puppet.writes, said * (2 if asked == "in the same read" else 1))
+    os.write(fake_child.writes, said * (2 if asked == "in the same read" else 1))
     assert await futures[0] == 0
     if asked == "by itself":
-        os.write(puppet.writes, said)
+        os.write(fake_child.writes, said)
         with pytest.raises(ProtocolViolation):
             queue.submit(calls[1])
     else:

@@ -11,8 +11,8 @@ from exthost.extension.call_queue import CallQueue
 from exthost.session.awaitable_call import AwaitableCall
 from exthost.session.replies import DELIVER
 from exthost.session.session import Session
-from tests.extensions.driving import hostile
-from tests.extensions.puppet import Puppet, session_with
+from tests.extensions.fake_child import FakeChild, session_with
+from tests.extensions.harness import hostile
 
 _WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 
@@ -155,13 +155,13 @@ class _Interrupted:
 
 @pytest.mark.parametrize("watched", [False, True])
 def test_an_interrupt_while_reading_costs_no_caller_its_answer(watched: bool) -> None:
-    puppet = Puppet()
+    fake_child = FakeChild()
 
     async def ask() -> "tuple[Session, asyncio.Task[object]]":
         queue = _queue()
         if watched:
             queue.bus.subscribe(CallEnded, lambda _: None)
-        session = session_with(puppet, queue)
+        session = session_with(fake_child, queue)
         conversation = session.conversation
         conversation.decode = _Interrupted(conversation._codec).decode
         queue.attach(session)
@@ -172,8 +172,8 @@ def test_an_interrupt_while_reading_costs_no_caller_its_answer(watched: bool) ->
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         session, task = runner.run(ask())
-        puppet.say(id=0, result=7)
-        puppet.say(method="now")
+        fake_child.say(id=0, result=7)
+        fake_child.say(method="now")
         loop.call_later(30, loop.stop)
         with pytest.raises(KeyboardInterrupt):
             loop.run_forever()

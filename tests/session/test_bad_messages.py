@@ -8,8 +8,8 @@ import pytest
 
 from exthost.errors import CallFailed, CallTimeout, ProtocolViolation
 from exthost.events import Bus, Dropped, LogLine, Noticed
-from tests.extensions.clock import Clock, turns
-from tests.extensions.driving import Ledger, accounted, failing, hostile
+from tests.extensions.clock import Clock, run_loop
+from tests.extensions.harness import Ledger, accounted, failing, hostile
 
 STRAY = "stray lines on stdout"
 LATE = "late or repeated replies"
@@ -119,7 +119,7 @@ async def test_a_timeout_has_the_output_with_its_id_that_is_not_a_message(clock:
         clock.stop()
         text = '{"id": $ID, "result": NaN} (printed for debugging)'
         unread = asyncio.ensure_future(failing(ext.call("raw", {"text": text}, timeout=0.5)))
-        await turns()  # so that it is the first
+        await run_loop()  # so that it is the first
         await ext.call("echo")  # answered after that
         await clock.advance(0.5)
         error = await unread
@@ -176,7 +176,7 @@ async def test_log_notices_become_log_lines_at_their_level_and_other_notices_are
 async def test_a_flood_of_notices_delays_but_loses_no_answer() -> None:
     async with hostile() as ext:
         flood = asyncio.ensure_future(ext.call("notices", {"thousands": 10}))
-        await turns()  # so that it is the first
+        await run_loop()  # so that it is the first
         assert await ext.call("echo", 1) == 1
         assert await flood == "noticed"
         assert ext.stats.dropped == {}

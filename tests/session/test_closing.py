@@ -17,7 +17,7 @@ from exthost.extension.extension import Extension
 from exthost.model.shutdown_steps import CloseStdin, Terminate, Write
 from exthost.session.process_lifetime import scale_steps
 from tests.dialects.requirements import shows
-from tests.extensions.driving import (
+from tests.extensions.harness import (
     IMPATIENT,
     PATIENT,
     Ledger,
@@ -30,7 +30,7 @@ from tests.extensions.driving import (
     until,
     with_ladder,
 )
-from tests.extensions.looking import gone
+from tests.extensions.proc import gone
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,7 +51,7 @@ async def test_fifty_extensions_are_closed_by_fifty_foreign_tasks_in_random_orde
 
 PROGRAM = """
 import asyncio, random
-from tests.extensions.driving import unstarted
+from tests.extensions.harness import unstarted
 
 async def main():
     asyncio.get_running_loop().slow_callback_duration = 60  # a slow machine is no warning of ours
@@ -247,8 +247,8 @@ def test_a_loop_that_simply_stops_leaves_no_process_once_the_extension_is_droppe
     """Nobody cancelled anything: asyncio itself warns of the tasks, so it is a program apart."""
     program = """
 import asyncio
-from tests.extensions.driving import unstarted
-from tests.extensions.looking import gone
+from tests.extensions.harness import unstarted
+from tests.extensions.proc import gone
 
 loop = asyncio.new_event_loop()
 

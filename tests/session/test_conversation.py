@@ -46,7 +46,7 @@ from exthost.session.phase import PHASES, Phase
 from exthost.session.replies import MapResultHandler, OneRequestOrMoreHandler
 from exthost.wire import jsontext
 from exthost.wire.framing import Bytes
-from tests.session.talking import (
+from tests.session.conversation_peer import (
     BOTH,
     BY_ID,
     BY_ORDER,

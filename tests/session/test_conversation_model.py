@@ -19,7 +19,7 @@ from exthost.session.call import Call
 from exthost.session.effects import Effect, End, Failed, RunHandler, StreamAccepted, WriteFrame
 from exthost.session.phase import Phase
 from exthost.session.replies import GeneratorHandler, OneRequestOrMoreHandler
-from tests.session.talking import (
+from tests.session.conversation_peer import (
     BOTH,
     BY_ORDER,
     StubCall,

@@ -51,7 +51,7 @@ from exthost.session.effects import (
 )
 from exthost.session.failures import Violated
 from tests.dialects.all_vectors import vectors
-from tests.session.talking import StubCall, is_empty, whole
+from tests.session.conversation_peer import StubCall, is_empty, whole
 
 Cut: TypeAlias = Callable[[bytes], list[bytes]]
 

@@ -17,12 +17,12 @@ import pytest
 import exthost
 from exthost import errors
 from exthost.errors import ExtensionGone, ExthostError
-from tests.extensions.clock import Clock, turns
-from tests.extensions.driving import NEVER, Ledger, accounted, failing, hostile, pid_of, until
-from tests.extensions.looking import resident_bytes, runs
+from tests.extensions.clock import Clock, run_loop
+from tests.extensions.harness import NEVER, Ledger, accounted, failing, hostile, pid_of, until
+from tests.extensions.proc import resident_bytes, runs
 
 
-async def struck(
+async def fatal_call(
     method: str, params: Any = None, *, beside: int = 3, **settings: Any
 ) -> tuple[ExthostError, list[ExthostError]]:
     """The error of the fatal call, and those of the calls beside it. No time limit told them."""
@@ -52,7 +52,7 @@ async def struck(
 async def test_death_in_a_call_fails_every_call_in_flight_at_once_with_exit_and_last_words(
     method: str, params: Any, exit: str, stderr: str
 ) -> None:
-    fatal, losses = await struck(method, params)
+    fatal, losses = await fatal_call(method, params)
     for error, name in [(fatal, method), *((loss, "keep") for loss in losses)]:
         assert isinstance(error, ExtensionGone)
         assert error.code == "X1001" and name in error.message
@@ -75,7 +75,7 @@ async def test_a_crash_is_told_without_waiting_out_any_grace(
 
 
 async def test_half_a_line_before_death_is_shown_as_evidence() -> None:
-    fatal, losses = await struck("half", {"code": 4})
+    fatal, losses = await fatal_call("half", {"code": 4})
     for error in (fatal, *losses):
         assert error.code == "X1001" and error.evidence.exit == "exited with 4"
         assert "ended inside a line" in error.message
@@ -91,14 +91,14 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.both_loops
 async def test_closing_stdout_and_living_on_is_told_as_that() -> None:
-    fatal, _ = await struck("close_stdout")
+    fatal, _ = await fatal_call("close_stdout")
     assert isinstance(fatal, ExtensionGone) and fatal.code == "X1002"
     assert "closed its stdout and still runs" in fatal.message and "close_stdout" in fatal.message
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_closing_stdout_inside_a_line_and_living_on_is_not_called_an_end() -> None:
-    fatal, _ = await struck("half_and_live")
+    fatal, _ = await fatal_call("half_and_live")
     assert fatal.code == "X1002" and "still runs" in fatal.message
     assert "ended inside a line" in fatal.message
     assert fatal.evidence.bytes.endswith('"resu')
@@ -141,13 +141,13 @@ async def test_a_slow_reader_is_no_stalled_one(tmp_path: Path, clock: Clock) -> 
         clock.stop()
         text = "x" * 2**24
         call = asyncio.ensure_future(ext.call("echo", text))
-        await turns()
+        await run_loop()
         for n in range(4):
             await clock.advance(1.5)
             assert not call.done()
             (tmp_path / f"read-{n}").touch()
             await clock.until((tmp_path / f"done-{n}").exists)
-            await turns()  # there is room in the pipe, and it is used
+            await run_loop()  # there is room in the pipe, and it is used
         assert await call == text
 
 
@@ -177,7 +177,7 @@ async def test_a_flood_on_stderr_is_read_away_and_its_end_kept() -> None:
     async with hostile() as ext:
         before = resident_bytes()
         flood = asyncio.ensure_future(ext.call("stderr", {"bytes": 64_000_000}))
-        await turns()  # so that it is the first
+        await run_loop()  # so that it is the first
         assert await ext.call("echo", 1) == 1
         assert await flood == "flooded"
         assert resident_bytes() - before < 20_000_000

@@ -7,7 +7,7 @@ import pytest
 from exthost.errors import HandshakeFailed
 from exthost.events import Bus, LogLine
 from tests.extensions.clock import Clock
-from tests.extensions.driving import NEVER, closing, failing, unstarted
+from tests.extensions.harness import NEVER, closing, failing, unstarted
 
 
 @pytest.mark.parametrize("stage", ["start", "initialize", "capabilities"])

@@ -19,7 +19,7 @@ from exthost.session.stream_queue import MAX_STREAM_BYTES, MAX_STREAM_EVENTS, ST
 from exthost.wire.framing import LARGE_READ_BYTES, READ_BYTES
 from exthost.wire.lines import Lines
 from tests.extensions.clock import Clock
-from tests.extensions.driving import accounted, closing, failing, until
+from tests.extensions.harness import accounted, closing, failing, until
 from tests.toys.askback import DIALECT
 
 CHILD = Path(__file__).parent / "askback_child.py"

@@ -23,7 +23,7 @@ from exthost.model.spec import Limits, Spec
 from exthost.session.call import Call
 from exthost.session.conversation import Conversation
 from exthost.session.effects import Effect
-from tests.extensions.driving import accounted, closing, failing, until
+from tests.extensions.harness import accounted, closing, failing, until
 from tests.toys.byorder import DIALECT
 
 CHILD = Path(__file__).parent / "byorder_child.py"

@@ -8,7 +8,7 @@ import pytest
 from exthost.errors import CallTimeout, ExtensionGone
 from exthost.events import Bus, Noticed
 from exthost.extension.extension import Extension
-from tests.extensions.driving import closing, failing, until
+from tests.extensions.harness import closing, failing, until
 from tests.toys import documents
 from tests.toys.documents import DIALECT, Documents
 

@@ -11,7 +11,7 @@ from exthost.authoring.check.findings import Report
 from exthost.authoring.check.run import run_checks
 from exthost.authoring.check.settings import Settings
 from exthost.config import spec_from_mapping
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 CHILD = Path(__file__).parents[2] / "extensions" / "cigen_child.py"
 

@@ -19,7 +19,7 @@ from exthost.model.messages import Noise
 from exthost.session.trace.record import TraceRecord
 from exthost.session.trace.trace_format import read_recording
 from tests.authoring.sdk.programs import JSON_DIALECTS, SAMPLE, command, write_manifest
-from tests.faces.cli.running import EXTHOST, RUN_SECONDS
+from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS
 
 DIALECTS = (*JSON_DIALECTS, "cigen")
 PLUGIN = Path(__file__).parents[3] / "examples" / "cigen" / "cigen-provider-demo"

@@ -23,7 +23,7 @@ from tests.authoring.sdk.programs import (
     started,
     write_manifest,
 )
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 
 def plain(result: Any) -> Any:
@@ -227,8 +227,10 @@ async def test_an_exception_is_an_error_reply_and_its_traceback_is_on_stderr(
         text = "\n".join(lines)
         assert "Traceback" in text and "the value is odd" in text
         # Only the author's own frames; a result without one is named by its handler.
-        assert re.search(r'Traceback .*:\n +File "[^"]*/waiting.py"', text), text
-        assert re.search(r'File "[^"]*/waiting.py", line \d+, in unwritable: its arg', text), text
+        assert re.search(r'Traceback .*:\n +File "[^"]*/waiting_extension.py"', text), text
+        assert re.search(
+            r'File "[^"]*/waiting_extension.py", line \d+, in unwritable: its arg', text
+        ), text
         assert "/exthost/authoring/sdk/" not in text, text
         assert "come back tomorrow" not in text
 

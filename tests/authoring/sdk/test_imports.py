@@ -8,13 +8,13 @@ import pytest
 
 from tests.authoring.sdk.programs import LONG_SECONDS, SAMPLE
 
-REFUSING = Path(__file__).with_name("refusing.py")
+WITHOUT_PACKAGES = Path(__file__).with_name("without_packages.py")
 SOURCE = Path(__file__).parents[3] / "src"
 
 
 def run(dialect: str) -> "subprocess.CompletedProcess[bytes]":
     return subprocess.run(
-        [sys.executable, "-S", str(REFUSING), str(SAMPLE), "--dialect", dialect],
+        [sys.executable, "-S", str(WITHOUT_PACKAGES), str(SAMPLE), "--dialect", dialect],
         env={"PYTHONPATH": str(SOURCE)},
         input=b"",
         capture_output=True,

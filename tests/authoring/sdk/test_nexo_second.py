@@ -15,7 +15,7 @@ from exthost.errors import CallFailed
 from exthost.host.host import Host
 from exthost.sdk import Block, Context, Extension, HookEvent, ToolError, testing
 from tests.authoring.sdk.programs import LONG_SECONDS, SAMPLE
-from tests.extensions.driving import failing
+from tests.extensions.harness import failing
 
 
 def with_manifest(folder: Path) -> Config:

@@ -13,7 +13,7 @@ from exthost.authoring.sdk.errors import SdkUsageError
 from exthost.authoring.sdk.languages import LANGUAGES, language_files
 from exthost.authoring.sdk.scaffold import PROGRAM, create, project_files
 from tests.authoring.sdk.programs import LONG_SECONDS
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 DIALECTS = built_in_names()
 PROJECTS = [

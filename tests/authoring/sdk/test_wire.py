@@ -23,7 +23,7 @@ from tests.authoring.sdk.programs import (
     started,
     write_manifest,
 )
-from tests.extensions.looking import gone
+from tests.extensions.proc import gone
 
 
 @pytest.mark.sampled

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.authoring.check.test_planted_faults import BAD
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 
 def bad(dialect: str, fault: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.dialects.requirements import shows
-from tests.faces.cli.running import run_inside as run
+from tests.faces.cli.cli_process import run_inside as run
 from tests.faces.cli.test_cli import told
 
 ROOT = Path(__file__).parents[3]

@@ -14,8 +14,8 @@ import pytest
 from exthost.dialects import find
 from exthost.faces.cli.verbs import COMMON_VERBS, VERB_GROUPS, VERBS
 from exthost.model import error_catalog
-from tests.extensions.driving import command as hostile_command
-from tests.faces.cli.running import (
+from tests.extensions.harness import command as hostile_command
+from tests.faces.cli.cli_process import (
     EXTHOST,
     PATIENT,
     RUN_SECONDS,
@@ -23,7 +23,7 @@ from tests.faces.cli.running import (
     run_process,
     write_config,
 )
-from tests.faces.cli.running import run_inside as run
+from tests.faces.cli.cli_process import run_inside as run
 from tests.host.test_host import FRAGILE, TEXT
 
 CATALOG = error_catalog.load(*find.iter_error_tables())

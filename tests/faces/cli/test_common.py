@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from exthost.faces.cli.common import show_json
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 
 def test_json_escapes_what_a_terminal_obeys_and_stays_the_same_json(

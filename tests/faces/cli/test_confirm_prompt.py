@@ -14,9 +14,9 @@ import pytest
 from exthost.extension.confirmation import Confirmation
 from exthost.faces.cli import confirm_prompt
 from tests.extensions.synaps_tree import plugin
-from tests.faces.cli.running import EXTHOST, exthost, shared_host
+from tests.faces.cli.cli_process import EXTHOST, exthost, shared_host
 from tests.faces.cli.test_signals import terminal
-from tests.faces.gateway.running import write_config
+from tests.faces.gateway.gateway_process import write_config
 
 TOOL = "ext_tools_echo"
 QUESTION = "delete\n\x1b[2Jeverything?"

@@ -13,8 +13,8 @@ import pytest
 from exthost.dialects import find
 from exthost.faces.cli.verbs import VERBS
 from exthost.model import error_catalog
-from tests.faces.cli.running import EXTHOST, RUN_SECONDS, run_process
-from tests.faces.cli.running import run_inside as run
+from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS, run_process
+from tests.faces.cli.cli_process import run_inside as run
 from tests.faces.cli.test_cli import PYTHON, told
 from tests.host.test_host import TEXT
 

@@ -12,7 +12,7 @@ from exthost.errors import UsageError
 from exthost.faces.cli.folder_copy import copy_folder
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import plugin, yaml
-from tests.faces.cli.running import run_inside as run
+from tests.faces.cli.cli_process import run_inside as run
 
 
 def told(*words: str, code: int = 0) -> Any:

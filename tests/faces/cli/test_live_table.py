@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from exthost.faces.cli.table_selection import TableSelection
-from tests.extensions.driving import command as hostile_command
-from tests.faces.cli.running import extension, exthost, told, write_config
+from tests.extensions.harness import command as hostile_command
+from tests.faces.cli.cli_process import extension, exthost, told, write_config
 from tests.faces.cli.test_signals import CTRL_C, terminal
 from tests.faces.cli.test_top import row
 

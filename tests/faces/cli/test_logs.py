@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faces.cli.running import (
+from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,

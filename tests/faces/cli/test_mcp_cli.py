@@ -10,9 +10,9 @@ from exthost.config import config_from_mapping
 from exthost.errors import Refused
 from tests.dialects.requirements import shows
 from tests.dialects.test_mcp import command, said
-from tests.extensions.driving import failing, until
+from tests.extensions.harness import failing, until
 from tests.extensions.nexo_tree import plugin
-from tests.faces.cli.running import run_inside as run
+from tests.faces.cli.cli_process import run_inside as run
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

@@ -13,7 +13,7 @@ from exthost.dialects.mcp.config_files import CONFIG_FILES
 from exthost.faces.cli.server_files import find_servers
 from exthost.faces.cli.server_import import ImportDecision, Verdict, plan_import
 from exthost.model.spec import HostEnvRef
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 SERVER = {"command": "npx", "args": ["-y", "pkg"]}
 

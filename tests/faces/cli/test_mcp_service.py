@@ -14,7 +14,7 @@ import pytest
 from exthost.faces.cli.common import Args
 from exthost.faces.cli.http_options import Address, read_address
 from exthost.faces.cli.mcp_service import add_http_options, http_arguments
-from tests.faces.cli.running import (
+from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,

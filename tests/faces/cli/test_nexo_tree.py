@@ -12,8 +12,8 @@ import pytest
 
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import plugin, rewrite, yaml
-from tests.faces.cli.running import EXTHOST, RUN_SECONDS
-from tests.faces.cli.running import run_inside as run
+from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS
+from tests.faces.cli.cli_process import run_inside as run
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "nexo"
 

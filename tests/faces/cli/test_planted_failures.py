@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.faces.cli.cli_process import run_inside, running, wait_for
 from tests.faces.cli.planted_failures import FAILURES, LOOPS, UPDATES, Failure, normalised
-from tests.faces.cli.running import run_inside, running, wait_for
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 

@@ -18,9 +18,9 @@ from exthost.faces.cli import config_lock, up
 from exthost.host.control.address import config_key, socket_paths
 from exthost.host.host import Host
 from exthost.process.state_dirs import log_file
-from tests.extensions.driving import command as hostile_command
-from tests.extensions.looking import all_pids
-from tests.faces.cli.running import (
+from tests.extensions.harness import command as hostile_command
+from tests.extensions.proc import all_pids
+from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,

@@ -7,7 +7,7 @@ import pytest
 
 from tests.dialects.requirements import shows
 from tests.extensions.roder import CHILD, entry, manifest_text
-from tests.faces.cli.running import run_inside as run
+from tests.faces.cli.cli_process import run_inside as run
 from tests.faces.cli.test_cli import told
 
 LAUNCH = "[launch]\ncommand = {command}\nargs = {args}\n"

@@ -19,8 +19,8 @@ from exthost.faces.cli.status import HEADER, row_cells
 from exthost.host.control.address import socket_paths
 from exthost.host.control.protocol import REQUEST_BYTES
 from exthost.host.control.server import MAX_CLIENTS
-from tests.extensions.driving import command as hostile_command
-from tests.faces.cli.running import (
+from tests.extensions.harness import command as hostile_command
+from tests.faces.cli.cli_process import (
     PATIENT,
     RUN_SECONDS,
     extension,

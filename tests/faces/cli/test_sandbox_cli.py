@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 from tests.sandbox.confined import shared_folder
 
 EXPLORER = Path(__file__).parents[2] / "sandbox" / "explorer.py"

@@ -12,7 +12,7 @@ import pytest
 
 from tests.dialects.requirements import shows
 from tests.extensions.synaps_tree import plugin
-from tests.faces.cli.running import RUN_SECONDS, run_inside
+from tests.faces.cli.cli_process import RUN_SECONDS, run_inside
 
 PLUGINS = Path(__file__).parents[3] / "examples" / "synaps" / "plugins"
 

@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 from exthost.faces.cli import doctor
-from tests.faces.cli.running import run_inside
+from tests.faces.cli.cli_process import run_inside
 
 TARGETED = [("call", "named", "x"), ("inspect", "named"), ("check", "named"), ("dev", "named")]
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from exthost.errors import ExtensionGone
-from tests.extensions.driving import command as hostile_command
+from tests.extensions.harness import command as hostile_command
 from tests.extensions.roder import entry as roder_entry
 from tests.extensions.synaps_tree import plugin
-from tests.faces.cli.running import (
+from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,

@@ -8,7 +8,7 @@ import pytest
 
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import plugin
-from tests.faces.cli.running import exthost, told
+from tests.faces.cli.cli_process import exthost, told
 
 ENTRIES = """\
 # mine

@@ -14,8 +14,8 @@ import pytest
 from exthost.faces.cli.key_reader import split_keys
 from exthost.faces.cli.top_layout import HEADER, arrange, order_rows, table_lines
 from exthost.faces.cli.top_rates import Rates
-from tests.extensions.driving import command as hostile_command
-from tests.faces.cli.running import EXTHOST, extension, exthost, shared_host, told, write_config
+from tests.extensions.harness import command as hostile_command
+from tests.faces.cli.cli_process import EXTHOST, extension, exthost, shared_host, told, write_config
 from tests.faces.cli.test_signals import terminal
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.faces.cli.running import (
+from tests.faces.cli.cli_process import (
     EXTHOST,
     RUN_SECONDS,
     extension,

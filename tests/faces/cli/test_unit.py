@@ -10,8 +10,15 @@ from pathlib import Path
 import pytest
 
 from exthost.process.service_notify import ServiceNotifier
-from tests.extensions.looking import environment_of
-from tests.faces.cli.running import RUN_SECONDS, extension, run_inside, running, told, write_config
+from tests.extensions.proc import environment_of
+from tests.faces.cli.cli_process import (
+    RUN_SECONDS,
+    extension,
+    run_inside,
+    running,
+    told,
+    write_config,
+)
 
 
 def test_a_unit_runs_the_config_by_its_whole_path_and_systemd_accepts_it(tmp_path: Path) -> None:

@@ -11,7 +11,13 @@ import pytest
 
 from exthost.host.control.address import config_key
 from exthost.process.state_dirs import log_file
-from tests.faces.cli.running import EXTHOST, RUN_SECONDS, TALKER, run_inside, run_process
+from tests.faces.cli.cli_process import (
+    EXTHOST,
+    RUN_SECONDS,
+    STDERR_WRITER,
+    run_inside,
+    run_process,
+)
 
 # Arguments → the message and the help of the error.
 SLIPS = {
@@ -100,7 +106,7 @@ def test_a_deleted_working_folder_is_named(words: tuple[str, ...], tmp_path: Pat
 WRITERS = {
     "new x --dialect mcp": "X1329",
     "add x -- true": "X1327",
-    f"inspect --dialect morphir -- {sys.executable} {TALKER}": "X0405",
+    f"inspect --dialect morphir -- {sys.executable} {STDERR_WRITER}": "X0405",
 }
 
 

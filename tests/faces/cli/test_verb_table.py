@@ -10,7 +10,7 @@ import pytest
 from exthost.faces.cli.completion import SHELLS
 from exthost.faces.cli.verb_table import read_verbs
 from exthost.faces.cli.verbs import VERBS
-from tests.faces.cli.running import RUN_SECONDS, run_inside
+from tests.faces.cli.cli_process import RUN_SECONDS, run_inside
 
 
 def printed(*words: str) -> str:

@@ -13,8 +13,8 @@ from mcp.shared.exceptions import MCPError
 
 from exthost.faces.gateway import catalog, stdio
 from exthost.faces.gateway.server import Gateway
-from tests.extensions.driving import until
-from tests.faces.gateway.running import ERAS, extension, inside, tools_of
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import ERAS, extension, inside, tools_of
 from tests.faces.gateway.test_http import ACCEPT
 from tests.faces.gateway.test_http_sessions import served as served_on_http
 from tests.faces.gateway.test_inside import TEXT, client_of, error_details, text

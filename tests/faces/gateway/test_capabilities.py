@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from exthost.faces.gateway.capabilities import declared_handlers
-from tests.extensions.driving import until
-from tests.faces.gateway.running import ERAS, command, environment, extension, inside, write_config
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import (
+    ERAS,
+    command,
+    environment,
+    extension,
+    inside,
+    write_config,
+)
 from tests.faces.gateway.test_inside import client_of
 from tests.faces.gateway.test_stdio import HELLO, calling, lines
 

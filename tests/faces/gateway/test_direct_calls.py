@@ -11,8 +11,8 @@ import pytest
 
 from exthost.faces.gateway import call_response, http_calls, stdio
 from exthost.faces.gateway.server import Gateway
-from tests.extensions.driving import until
-from tests.faces.gateway.running import STATELESS, inside
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import STATELESS, inside
 from tests.faces.gateway.test_http import ACCEPT
 from tests.faces.gateway.test_http_sessions import Served
 from tests.faces.gateway.test_http_sessions import served as served_on_http

@@ -17,7 +17,7 @@ from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.nexo_tree import plugin
 from tests.extensions.roder import entry as roder_entry
 from tests.extensions.synaps_tree import plugin as synaps_plugin
-from tests.faces.gateway.running import (
+from tests.faces.gateway.gateway_process import (
     ERAS,
     ROOT,
     STATELESS,

@@ -12,9 +12,9 @@ import pytest
 from exthost.faces.http_server import listener, token
 from tests.dialects.requirements import shows
 from tests.extensions.nexo_tree import CHILD as NEXO
-from tests.faces.cli.running import RUN_SECONDS, run_process
-from tests.faces.cli.running import run_inside as run
-from tests.faces.gateway.running import (
+from tests.faces.cli.cli_process import RUN_SECONDS, run_process
+from tests.faces.cli.cli_process import run_inside as run
+from tests.faces.gateway.gateway_process import (
     ERAS,
     Running,
     extension,

@@ -20,9 +20,9 @@ from exthost.faces.http_server.metrics import Metrics
 from exthost.faces.http_server.probes import Probes
 from exthost.faces.http_server.token import Token, Tokens
 from tests.dialects.requirements import shows
-from tests.faces.cli.running import RUN_SECONDS
-from tests.faces.cli.running import run_inside as run
-from tests.faces.gateway.running import inside
+from tests.faces.cli.cli_process import RUN_SECONDS
+from tests.faces.cli.cli_process import run_inside as run
+from tests.faces.gateway.gateway_process import inside
 from tests.faces.gateway.test_http import ACCEPT, ASKED
 
 PAGE = "https://page.example"

@@ -15,10 +15,10 @@ from exthost.dialects.meanings import Progress
 from exthost.faces.gateway import mcp_values, tool_list
 from exthost.faces.gateway.server import Gateway
 from tests.dialects.requirements import shows
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 from tests.extensions.nexo_tree import CHILD as NEXO
 from tests.extensions.roder import entry as roder_entry
-from tests.faces.gateway.running import ERAS, ROOT, extension, inside, tools_of
+from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, inside, tools_of
 from tests.toys import stepper
 
 TEXT_PROGRAM = str(ROOT / "examples" / "morphir" / "text.py")

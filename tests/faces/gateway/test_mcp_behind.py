@@ -8,8 +8,8 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from tests.extensions.driving import until
-from tests.faces.gateway.running import ERAS, ROOT, extension, inside
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, inside
 from tests.faces.gateway.test_inside import client_of, error_details, names, text
 
 CHILD = str(ROOT / "tests" / "extensions" / "mcp_child.py")

@@ -10,8 +10,8 @@ import pytest
 from mcp import Client
 from pydantic import FileUrl
 
-from tests.extensions.driving import until
-from tests.faces.gateway.running import ERAS, inside
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import ERAS, inside
 from tests.faces.gateway.test_inside import client_of, text
 from tests.faces.gateway.test_relayed_requests import heard, server
 

@@ -10,8 +10,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from exthost.events import CallStarted
-from tests.extensions.driving import until
-from tests.faces.gateway.running import ERAS, ROOT, extension, inside
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import ERAS, ROOT, extension, inside
 from tests.faces.gateway.test_inside import client_of, error_details, text
 
 CHILD = str(ROOT / "tests" / "extensions" / "mcp_child.py")

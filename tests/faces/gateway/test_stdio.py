@@ -16,8 +16,15 @@ import pytest
 
 from exthost.faces.gateway import line_writer, stdio
 from tests.dialects.requirements import shows
-from tests.extensions.driving import until
-from tests.faces.gateway.running import ROOT, command, environment, extension, inside, write_config
+from tests.extensions.harness import until
+from tests.faces.gateway.gateway_process import (
+    ROOT,
+    command,
+    environment,
+    extension,
+    inside,
+    write_config,
+)
 
 TEXT = extension("text", "morphir", "-S", "-E", str(ROOT / "examples" / "morphir" / "text.py"))
 LONG_SECONDS = 150.0

@@ -13,7 +13,7 @@ from exthost.faces.http_server import server
 from exthost.faces.http_server.access import Access
 from exthost.faces.http_server.listener import listen
 from exthost.faces.http_server.token import Token, Tokens
-from tests.faces.cli.running import RUN_SECONDS
+from tests.faces.cli.cli_process import RUN_SECONDS
 
 ROOT = Path(__file__).parents[3]
 

@@ -15,8 +15,8 @@ import httpx2
 import pytest
 
 from exthost.extension.lifecycle import TABLE, State
-from tests.faces.cli.running import RUN_SECONDS, exthost, run_process, told
-from tests.faces.web.running import PLUGINS, Page, page, showcase_config
+from tests.faces.cli.cli_process import RUN_SECONDS, exthost, run_process, told
+from tests.faces.web.page_process import PLUGINS, Page, page, showcase_config
 from tests.faces.web.showcase import ATTACK
 
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faces.cli.running import told
+from tests.faces.cli.cli_process import told
 from tests.faces.web.browser import Browser, chromium, find_program
-from tests.faces.web.running import FRAGILE, PLUGINS, Page, entry, page, showcase_config
+from tests.faces.web.page_process import FRAGILE, PLUGINS, Page, entry, page, showcase_config
 from tests.faces.web.showcase import ATTACK
 
 pytestmark = pytest.mark.more

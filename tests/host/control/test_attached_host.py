@@ -23,7 +23,7 @@ from exthost.host.control.attached_host import AttachedHost
 from exthost.host.control.host_lock import HostLock
 from exthost.host.control.protocol import encode_event, encode_success
 from exthost.host.host import Host
-from tests.extensions.driving import HOSTILE, until
+from tests.extensions.harness import HOSTILE, until
 from tests.extensions.roder import entry as roder_entry
 from tests.host.test_hooks import guard
 from tests.host.test_host import TEXT

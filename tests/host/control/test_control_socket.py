@@ -33,7 +33,7 @@ from exthost.host.host import Host
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.record import TraceRecord
 from exthost.wire.framing import Skipped
-from tests.extensions.driving import HOSTILE, until
+from tests.extensions.harness import HOSTILE, until
 from tests.host.test_host import config, entry
 from tests.toys import stepper
 

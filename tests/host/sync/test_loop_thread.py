@@ -16,8 +16,8 @@ import exthost
 from exthost import errors
 from exthost.host.sync.loop_thread import LoopThread
 from exthost.host.sync.sync_extension import SyncExtension
-from tests.extensions.driving import until
-from tests.extensions.looking import gone
+from tests.extensions.harness import until
+from tests.extensions.proc import gone
 from tests.host.test_host import TEXT, config, entry
 
 LOOP_THREAD = "exthost loop"

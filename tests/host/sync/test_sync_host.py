@@ -20,7 +20,7 @@ from exthost.extension.extension import Extension
 from exthost.host.sync.blocking_call import BlockingCall
 from exthost.host.sync.loop_thread import LoopThread
 from exthost.session.replies import DELIVER
-from tests.extensions.driving import command
+from tests.extensions.harness import command
 from tests.host.test_host import FRAGILE, TEXT, config, entry
 from tests.toys import stepper
 

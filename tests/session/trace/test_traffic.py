@@ -11,7 +11,7 @@ import exthost
 from exthost import errors
 from exthost.session.trace.buffer import TraceBuffer
 from exthost.session.trace.record import TraceRecord
-from tests.extensions.driving import until
+from tests.extensions.harness import until
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "morphir"
 TEXT, FRAGILE = str(EXAMPLES / "text.py"), str(EXAMPLES / "fragile.py")

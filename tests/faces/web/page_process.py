@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.extensions.looking import MARK, all_pids, environment_of, see
-from tests.faces.cli.running import EXTHOST, RUN_SECONDS, wait_for
+from tests.extensions.proc import MARK, all_pids, environment_of, read_process
+from tests.faces.cli.cli_process import EXTHOST, RUN_SECONDS, wait_for
 
 ROOT = Path(__file__).parents[3]
 SHOWCASE = Path(__file__).with_name("showcase.py")
@@ -82,4 +82,4 @@ def page(folder: Path, *words: str, **variables: str) -> Iterator[Page]:
             if process.poll() is None:
                 process.kill()
     left = [pid for pid in all_pids() if f"{MARK}={mark}".encode() in environment_of(pid)]
-    assert not left, [see(pid) for pid in left]
+    assert not left, [read_process(pid) for pid in left]
